@@ -73,9 +73,10 @@ class Liveness:
         self._names = resident_names(profile)
         self._residents: dict[tuple[str, int], TrackedTensor] = {}
         """Arguments that earlier runs left on the device, by name and type."""
-        self._first = 0
+        self._followed = (0, 0)
         self._growth_of = _Growth(profile, timeline)
-        self._growth: tuple[list[int], ...] = ()
+        self._growth: tuple[list[int], ...] | None = None
+        """Of the operations ``_followed``, once one of them asks: few do."""
 
     def run(self, first: int, end: int, *, at: int | None = None) -> None:
         """Follow the operations [first, end); with ``at``, tensors freed before that operation are forgotten."""
@@ -90,12 +91,14 @@ class Liveness:
     def _run_state(self, first: int, end: int) -> None:
         timeline = self.timeline
         window = slice(first - timeline.first_index, end - timeline.first_index)
-        self._first = first
-        self._growth = self._growth_of(first, end)
-        distinct, which = np.unique(timeline.form[window], return_inverse=True)
-        forms = self.profile.forms.decode(distinct)
+        self._followed, self._growth = (first, end), None
+        if end - first == 1:  # thousands of these are followed for what earlier runs left
+            forms, places = [self.profile.forms[int(timeline.form[window.start])]], [0]
+        else:
+            distinct, which = np.unique(timeline.form[window], return_inverse=True)
+            forms, places = self.profile.forms.decode(distinct), which.tolist()
         ends = self._ends
-        rows = zip(range(first, end), which.tolist(), timeline.program[window].tolist(), strict=True)
+        rows = zip(range(first, end), places, timeline.program[window].tolist(), strict=True)
         for index, number, program in rows:
             if index in ends:
                 self._end_programs(index)
@@ -327,7 +330,7 @@ class Liveness:
         base = candidates[0]
         if len(candidates) > 1:
             base = min(candidates, key=lambda held: abs(held.bytes_per_bank - needed))
-        grown = self._growth[MEMORIES.index(memory)][index - self._first]
+        grown = self._grown(memory, index)
         if grown != _UNKNOWN and needed > 4 * self.profile.source.state_error_bytes:  # a change that can be seen
             return base if grown + freed_bytes < needed // 2 and base.bytes_per_bank >= needed // 2 else None
         is_same = base.type.padded_bytes == type_.padded_bytes or form.name == _MESH_SHARD
@@ -338,10 +341,17 @@ class Liveness:
         memory = operand.type.memory
         if memory not in MEMORIES:
             return False
-        grown = self._growth[MEMORIES.index(memory)][index - self._first]
+        grown = self._grown(memory, index)
         types = self.profile.tensor_types
         made = sum(self._bytes_per_bank(n) for n in form.result_types if n >= 0 and types[n].memory == memory)
         return grown != _UNKNOWN and grown < made - operand.bytes_per_bank // 2
+
+    def _grown(self, memory: str, index: int) -> int:
+        """How much a memory grew by an operation that is followed now."""
+        first, end = self._followed
+        if self._growth is None:
+            self._growth = self._growth_of(first, end)
+        return self._growth[MEMORIES.index(memory)][index - first]
 
 
 class _Growth:

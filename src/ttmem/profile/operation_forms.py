@@ -57,33 +57,35 @@ class OperationForms:
         """Many forms at once: a replay of half a million distinct ones spends most of its time here."""
         ends = self.ssa_end[chosen].tolist()
         starts = np.where(chosen > 0, self.ssa_end[chosen - 1], 0).tolist() if len(chosen) else []
-        names, signatures, notes, pool = self.names, self.signatures, self.notes, self.ssa_pool
-        forms = []
-        for start, end, name, signature, note in zip(
+        columns = zip(
             starts,
             ends,
             self.name[chosen].tolist(),
             self.signature[chosen].tolist(),
             self.note[chosen].tolist(),
             strict=True,
-        ):
-            results, _, operands = pool[start:end].decode("ascii", "replace").partition("=")
-            operand_types, result_types = signatures[signature]
-            forms.append(
-                OperationForm(
-                    names[name],
-                    tuple(results.split()),
-                    tuple(operands.split()),
-                    result_types,
-                    operand_types,
-                    *notes[note],
-                )
-            )
-        return forms
+        )
+        return [self._decoded(*row) for row in columns]
 
     def __getitem__(self, form: int) -> OperationForm:
         """The parsed form, decoded from the columns."""
-        return self.decode(np.array([form], np.int32))[0]
+        start = int(self.ssa_end[form - 1]) if form else 0
+        end, name, signature, note = (
+            int(column[form]) for column in (self.ssa_end, self.name, self.signature, self.note)
+        )
+        return self._decoded(start, end, name, signature, note)
+
+    def _decoded(self, start: int, end: int, name: int, signature: int, note: int) -> OperationForm:
+        results, _, operands = self.ssa_pool[start:end].decode("ascii", "replace").partition("=")
+        operand_types, result_types = self.signatures[signature]
+        return OperationForm(
+            self.names[name],
+            tuple(results.split()),
+            tuple(operands.split()),
+            result_types,
+            operand_types,
+            *self.notes[note],
+        )
 
     def values(self, form: int) -> bytes:
         """``%5#0 %5#1=%3 %4``: the SSA names of results and operands."""
