@@ -16,6 +16,7 @@ from ttmem.allocator.operations.elementwise import (
     check_target,
     double_buffered_tiles,
     one_to_one,
+    padded_like,
     result_like,
     spell_type,
     wanted_like,
@@ -193,15 +194,18 @@ def _with_number_as_unary(call: Call, plan: PlanWriter, kind: BinaryKind) -> Pla
     if not source.dtype.is_float:
         if kind.called in ("REMAINDER", "FMOD"):
             return plan.give_up("the remainder of integers and a number")
-        if kind.called == "POWER":
-            allowed: tuple[DataType, ...] = (INT32, UINT32, UINT16)
-        else:
-            allowed = (INT32, UINT32)
+        allowed = (INT32, UINT32, UINT16) if kind.called == "POWER" or not kind.takes_floats else (INT32, UINT32)
         check_integers(plan, source, result, kind.number_is_unary, allowed)
         if kind.called == "POWER" and source.layout is ROW_MAJOR:
             raise InvalidSpecError("pow_int: input must be in TILE layout, got Layout::ROW_MAJOR")
         if kind.called == "POWER":  # a kernel of its own, which never works in place
             return plan.one_program(result, double_buffered_tiles(source, result))
+    elif not kind.takes_floats:
+        plan.allocate(padded_like(source, result))
+        plan.refuse(
+            f"Unsupported input dtype for bitwise/shift op_type UnaryOpType::{kind.called}: expected Int32, UInt32, "
+            "or UInt16."
+        )
     return one_to_one(plan, source, result)
 
 
@@ -270,7 +274,12 @@ def draw_partner(choose: Choose, first: Step) -> Step:
 _COMPARISONS = ("GE", "GT", "LE", "LT", "EQ", "NE")
 _FLOATS_ALONE = BinaryKind("", (), mixes_floats=False)
 _DIVISION = BinaryKind("DIV", (INT32,), promotes=True)
-_BITS = BinaryKind("", takes_floats=False)
+
+
+def _bits(called: str) -> BinaryKind:
+    return BinaryKind(called, takes_floats=False, number_is_unary=called)
+
+
 _KINDS = {
     "add": BinaryKind("ADD"),
     "subtract": BinaryKind("SUB"),
@@ -290,14 +299,17 @@ _KINDS = {
     "fmod": BinaryKind("FMOD", (INT32,), mixes_floats=False, number_is_unary="FMOD"),
     "logaddexp": replace(_FLOATS_ALONE, called="LOGADDEXP"),
     "xlogy": replace(_FLOATS_ALONE, called="XLOGY"),
+    "atan2": replace(_FLOATS_ALONE, called="ATAN2"),
+    **{f"bitwise_{name}": _bits(f"BITWISE_{name.upper()}") for name in ("and", "or", "xor")},
 }
 _IN_PLACE = ("add", "subtract", "multiply", "divide", "sub", "mul", "div")
 
 
 def _binary_record(name: str) -> OperationRecord:
     rounding = (Argument("rounding_mode", default=None, samples=("floor", "trunc")),) if name == "div" else ()
+    example = EXAMPLE_TENSOR if _KINDS[name].takes_floats else {**EXAMPLE_TENSOR, "dtype": "int32"}
     return record_of(
-        write_call(name, [EXAMPLE_TENSOR] * 2),
+        write_call(name, [example] * 2),
         binary,
         _draw_binary,
         Argument("other", 0, None),

@@ -10,7 +10,19 @@ from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
-from ttmem.hardware import DATA_TYPES, FLOAT32, INT32, L1, UINT8, UINT16, UINT32, DataType, Memory
+from ttmem.hardware import (
+    BFLOAT4_B,
+    BFLOAT8_B,
+    DATA_TYPES,
+    FLOAT32,
+    INT32,
+    L1,
+    UINT8,
+    UINT16,
+    UINT32,
+    DataType,
+    Memory,
+)
 from ttmem.tensors import TILE, InvalidSpecError, Shard, TensorSpec, paging_of, round_up
 
 
@@ -68,6 +80,12 @@ def unary(call: Call, plan: PlanWriter) -> Plan:
         return _clamped_as_floats(call, plan, source, replace(result, dtype=FLOAT32))
     called, allowed = _CALLED.get(call.name, call.name.upper()), _TAKES_INTEGERS.get(call.name, ())
     check_integers(plan, source, None if call.in_place else result, called, allowed)
+    if call.name == "lgamma" and source.dtype.is_block_float:
+        if not call.in_place:
+            plan.allocate(padded_like(source, result))
+        plan.refuse(
+            f"Unary: LGAMMA requires BFLOAT16 or FLOAT32 input, got dtype {_BLOCK_FLOATS.index(source.dtype) + 3}"
+        )
     return one_to_one(plan, source, result)
 
 
@@ -312,9 +330,9 @@ def _unary_record(name: str, *arguments: Argument) -> OperationRecord:
 
 _PLAIN_UNARY = (
     "abs acos acosh asin asinh atan atanh bitwise_not cbrt ceil cos cosh eqz erf erfc erfinv exp exp2 expm1 floor frac "
-    "gez gtz hardmish hardsigmoid hardswish identity isfinite isinf isnan lez log log10 log1p log2 log_sigmoid "
-    "logical_not ltz mish neg nez reciprocal relu relu6 round rsqrt selu sigmoid sign silu sin sinh softsign sqrt "
-    "square tan tanh tanhshrink trunc"
+    "digamma gez gtz hardmish hardsigmoid hardswish identity isfinite isinf isnan lez lgamma log log10 log1p log2 "
+    "log_sigmoid logical_not ltz mish neg nez reciprocal relu relu6 round rsqrt selu sigmoid sign silu sin sinh "
+    "softsign sqrt square tan tanh tanhshrink trunc"
 )
 _CALLED = {
     "clamp": "CLAMP_TSS",
@@ -323,6 +341,8 @@ _CALLED = {
     "reciprocal": "RECIP",
 }
 """The library's names where they are not those of the functions."""
+_BLOCK_FLOATS = (BFLOAT8_B, BFLOAT4_B)
+"""The third and fourth of the library's types."""
 _ALL_INTEGERS = (INT32, UINT32, UINT16, UINT8)
 _TAKES_INTEGERS: dict[str, tuple[DataType, ...]] = {
     **dict.fromkeys(("abs", "identity", "relu", "relu6"), _ALL_INTEGERS),

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`where`: one of two values, element by element."""
+"""`where`: one of two values, element by element; `addcmul`; triangles of matrices."""
 
 from dataclasses import replace
 from typing import Any
 
 from ttmem.allocator.operations import draws
-from ttmem.allocator.operations.binary import combined, draw_partner, in_type
+from ttmem.allocator.operations.binary import binary, combined, draw_partner, in_type
 from ttmem.allocator.operations.binary_programs import BinaryKind
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import broadcast_shape, double_buffered_tiles, read_by_pages, result_like
@@ -13,8 +13,8 @@ from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
-from ttmem.hardware import INT32, UINT32
-from ttmem.tensors import ROW_MAJOR, InvalidSpecError
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, UINT32
+from ttmem.tensors import ROW_MAJOR, TILE, InvalidSpecError
 
 _WHERE = BinaryKind("WHERE_TST", (INT32, UINT32), mixes_floats=False)
 
@@ -55,6 +55,43 @@ def where(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish(slot, result)
 
 
+def addcmul(call: Call, plan: PlanWriter) -> Plan:
+    """Three tensors meet in one program: the first, and the product of the others."""
+    first = call.inputs[0]
+    alike = [replace(spec, memory=first.memory) for spec in call.inputs]
+    if len(alike) != 3 or set(alike) != {first} or first.shard is not None or call.shard is not None:
+        return plan.give_up("three tensors that are not alike, or in shards")
+    if first.layout is not TILE or first.dtype not in (BFLOAT16, FLOAT32, BFLOAT8_B):
+        return plan.give_up("three tensors of rows, integers or bfloat4_b")
+    return plan.one_program(result_like(first, call.memory), double_buffered_tiles(*alike, first), CIRCULAR)
+
+
+def _draw_addcmul(record: OperationRecord, choose: Choose) -> list[Step]:
+    _, named = draws.options(record, choose)
+    first = draws.tensor(choose, tile_only=True)
+    others = [{**first, "memory": choose.one_of(draws.MEMORIES)} for _ in range(2)]
+    return write_call(record.name, [first, *others], memory=draws.wish(choose), **named)
+
+
+def triangle(call: Call, plan: PlanWriter) -> Plan:
+    """Ones and zeros come from the host to where the result will be, and are multiplied with the input."""
+    source = call.inputs[0]
+    if call.shard is not None or source.shard is not None or source.layout is not TILE or not source.dtype.is_float:
+        return plan.give_up("triangles of shards, of rows, or of integers")
+    ones = replace(source, dtype=BFLOAT16, memory=call.memory or source.memory)
+    slot = plan.allocate(ones)
+    made = binary(Call("multiply", (source, ones), {"other": None}, call.memory), plan)
+    plan.free(slot)
+    return plan.finish_all(made.results)
+
+
+def _draw_triangle(record: OperationRecord, choose: Choose) -> list[Step]:
+    placed, named = draws.options(record, choose)
+    is_any = not choose.integer(0, 4)
+    tensor = draws.tensor(choose, tile_only=not is_any, integers=is_any, odd=True)
+    return write_call(record.name, [tensor], *placed, memory=draws.wish(choose), **named)
+
+
 def _draw_where(record: OperationRecord, choose: Choose) -> list[Step]:
     if not choose.integer(0, 5):
         tensor = draws.tensor(choose, draws.shape(choose), tile_only=True)
@@ -81,5 +118,22 @@ RECORDS = (
         _draw_where,
         *(Argument(name, place, None) for place, name in enumerate(("value", "other"))),
         is_drawn_odd=True,
+    ),
+    *(
+        record_of(
+            write_call(name, [EXAMPLE_TENSOR]),
+            triangle,
+            _draw_triangle,
+            Argument("diagonal", default=0, samples=(0, 1, -3)),
+            family="triangle",
+            is_drawn_odd=True,
+        )
+        for name in ("tril", "triu")
+    ),
+    record_of(
+        write_call("addcmul", [EXAMPLE_TENSOR] * 3),
+        addcmul,
+        _draw_addcmul,
+        Argument("value", default=1.0, samples=(1.0, 0.5)),
     ),
 )
