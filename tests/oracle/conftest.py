@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import HealthCheck, Phase, settings
 
 from oracle.real import find_ttnn
 from oracle.sides import Side, boards_of_the_oracle, real_side
@@ -20,8 +21,16 @@ def cases(share: float, per_example: float) -> int:
     return max(int(int(os.environ.get("TTMEM_ORACLE_CASES", "10000")) * share / per_example), 1)
 
 
-def is_long_run() -> bool:
-    return "TTMEM_ORACLE_CASES" in os.environ
+def share_of_the_run(share: float, per_example: float) -> settings:
+    """Of the whole run's cases; the same examples each time, unless somebody asked for a number of them."""
+    return settings(
+        max_examples=cases(share, per_example),
+        deadline=None,
+        database=None,
+        derandomize="TTMEM_ORACLE_CASES" not in os.environ,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
 
 
 @pytest.fixture(scope="package", autouse=True)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 
-from oracle.conftest import cases, is_long_run
+from oracle.conftest import share_of_the_run
 from oracle.sides import Side, twin_side
 from oracle.strategies import scripts
 
@@ -38,14 +38,7 @@ def test_scripts_end_in_the_same_memory(real_device: Callable[[str], Side], boar
     columns, rows = real.open(**opened)["grid"]
     twin.open(**opened)
 
-    @settings(
-        max_examples=cases(0.08, STEPS_PER_SCRIPT),
-        deadline=None,
-        database=None,
-        derandomize=not is_long_run(),
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-    )
+    @share_of_the_run(0.08, STEPS_PER_SCRIPT)
     @given(scripts(columns, rows))
     def compare(script: list[dict[str, Any]]) -> None:
         # A tensor that did not fit has no name to free, on either side.

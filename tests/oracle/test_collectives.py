@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from oracle.choices import HypothesisChoose, renamed
-from oracle.conftest import cases, is_long_run
+from oracle.conftest import share_of_the_run
 from oracle.sides import Side, twin_side
 from oracle.test_operations import CALLS_PER_CHAIN, Chain, results_of
 from ttmem.allocator.operations import RECORDS
@@ -50,14 +50,7 @@ def test_collectives_leave_the_same_memory(
     assert real.open(**opened)["ok"]
     twin.open(**opened)
 
-    @settings(
-        max_examples=cases(0.01, CALLS_PER_CHAIN),
-        deadline=None,
-        database=None,
-        derandomize=not is_long_run(),
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-    )
+    @share_of_the_run(0.01, CALLS_PER_CHAIN)
     @given(st.lists(collectives(), min_size=1, max_size=2 * CALLS_PER_CHAIN), st.sampled_from([0, 0, 48_000, 200_000]))
     def compare(drawn: list[list[dict[str, Any]]], left_bytes: int) -> None:
         chain = Chain(real, twin)
@@ -81,14 +74,7 @@ def test_a_collective_that_is_called_again_finds_its_program_as_it_was(
     real.open(**opened)
     twin.open(**opened)
 
-    @settings(
-        max_examples=cases(0.01, _TIMES),
-        deadline=None,
-        database=None,
-        derandomize=not is_long_run(),
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-    )
+    @share_of_the_run(0.01, _TIMES)
     @given(collectives(), st.tuples(*[st.integers(0, 60_000) | st.integers(0, 300_000)] * _TIMES))
     def compare(steps: list[dict[str, Any]], left_bytes: tuple[int, ...]) -> None:
         chain = Chain(real, twin)

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from oracle.choices import calls, renamed
-from oracle.conftest import cases, is_long_run
+from oracle.conftest import share_of_the_run
 from oracle.sides import Side, twin_side
 from ttmem._errors import TtmemError
 from ttmem.allocator.operations import BOUNDED, EXACT, RECORDS
@@ -148,14 +148,7 @@ def test_chains_of_calls_leave_the_same_memory(
     real.open(**opened)
     twin.open(**opened)
 
-    @settings(
-        max_examples=cases(0.04, CALLS_PER_CHAIN),
-        deadline=None,
-        database=None,
-        derandomize=not is_long_run(),
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-    )
+    @share_of_the_run(0.04, CALLS_PER_CHAIN)
     @given(
         st.lists(calls(), min_size=1, max_size=2 * CALLS_PER_CHAIN),
         st.sampled_from([0, 0, 12_000, 24_000, 48_000, 100_000]),
@@ -177,14 +170,7 @@ def test_a_call_that_is_made_again_finds_its_program_as_it_was(real_device: Call
     real.open(l1_small_size=32768)
     twin.open(l1_small_size=32768)
 
-    @settings(
-        max_examples=cases(0.02, len(_ROUNDS)),
-        deadline=None,
-        database=None,
-        derandomize=not is_long_run(),
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-    )
+    @share_of_the_run(0.02, len(_ROUNDS))
     @given(calls(), st.tuples(*[st.integers(0, 20_000) | st.integers(0, 200_000)] * len(_ROUNDS)))
     def compare(steps: list[Step], left_bytes: tuple[int, ...]) -> None:
         chain = Chain(real, twin)
@@ -203,14 +189,7 @@ def test_bounded_plans_have_the_right_result_and_never_too_much(real_device: Cal
     real.open()
     twin.open()
 
-    @settings(
-        max_examples=cases(0.02, 1),
-        deadline=None,
-        database=None,
-        derandomize=not is_long_run(),
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-    )
+    @share_of_the_run(0.02, 1)
     @given(calls(bounded=True))
     def compare(steps: list[Step]) -> None:
         chain = Chain(real, twin)

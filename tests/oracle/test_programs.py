@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from oracle.conftest import cases, is_long_run
+from oracle.conftest import share_of_the_run
 from oracle.sides import Side, twin_side
 from oracle.strategies import programs
 from ttmem.engines.twin import TwinEngine
@@ -38,14 +38,7 @@ def test_programs_are_laid_out_and_checked_as_the_library_does(
     columns, rows = opened["grid"]
     pool_bytes = opened["pools"]["L1"][2]
 
-    @settings(
-        max_examples=cases(0.05, 1),
-        deadline=None,
-        database=None,
-        derandomize=not is_long_run(),
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-    )
+    @share_of_the_run(0.05, 1)
     @given(programs(columns, rows, limit), st.sampled_from([0, 0, 3000, 20_000, 100_000, 300_000]), st.integers(0, 900))
     def compare(buffers: list[dict[str, Any]], left_bytes: int, more: int) -> None:
         steps: list[dict[str, Any]] = [{"clear": "cache"}, IO]

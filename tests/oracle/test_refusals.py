@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from oracle.choices import HypothesisChoose, calls
-from oracle.conftest import cases, is_long_run
+from oracle.conftest import share_of_the_run
 from oracle.sides import Side, twin_side
 from ttmem.allocator.operations import EXACT, draws
 
@@ -69,14 +69,7 @@ def test_no_call_passes_that_the_library_does_not_take(real_device: Callable[[st
     side.forget()  # what other tests left on it would clash with what these calls need
     real, twin = side.engine, twin_side(board).engine
 
-    @settings(
-        max_examples=cases(0.02, 1),
-        deadline=None,
-        database=None,
-        derandomize=not is_long_run(),
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-    )
+    @share_of_the_run(0.02, 1)
     @given(spoiled_calls())
     def compare(steps: list[Step]) -> None:
         ours = twin.ask(steps)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from oracle.conftest import cases, is_long_run
+from oracle.conftest import share_of_the_run
 from oracle.sides import Side, twin_side
 from oracle.strategies import kills_the_library, specs
 from ttmem._errors import TtmemError
@@ -51,14 +51,7 @@ def test_tensors_are_placed_as_the_library_places_them(real_device: Callable[[st
     columns, rows = real.open(**OPENED)["grid"]
     twin.open(**OPENED)
 
-    @settings(
-        max_examples=cases(0.1, BATCH),
-        deadline=None,
-        database=None,
-        derandomize=not is_long_run(),
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-    )
+    @share_of_the_run(0.1, BATCH)
     @given(st.lists(specs(columns, rows), min_size=8, max_size=30))
     def compare(batch: list[dict[str, Any]]) -> None:
         batch = [spec for spec in batch if not kills_the_library(spec)]

@@ -213,18 +213,9 @@ def plus_one(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish(-1, source)
 
 
-def _tiles(choose: Choose, *shape: int) -> Step:
-    return {
-        "shape": list(shape),
-        "dtype": choose.one_of(("bfloat16", "bfloat16", "bfloat8_b", "float32")),
-        "layout": "tile",
-        "memory": choose.one_of(draws.MEMORIES),
-    }
-
-
 def _draw_fill_cache(record: OperationRecord, choose: Choose) -> list[Step]:
     heads, width = choose.one_of((1, 2, 8)), choose.one_of((32, 64, 128))
-    cache = _tiles(choose, choose.integer(1, 4), heads, 128, width)
+    cache = draws.tiles(choose, choose.integer(1, 4), heads, 128, width)
     rows = choose.one_of((32, 64, 128))
     source = {**cache, "shape": [1, heads, rows, width], "memory": choose.one_of(draws.MEMORIES)}
     if not choose.integer(0, 2):
@@ -234,9 +225,9 @@ def _draw_fill_cache(record: OperationRecord, choose: Choose) -> list[Step]:
 
 def _draw_update_cache(record: OperationRecord, choose: Choose) -> list[Step]:
     heads, width, users = choose.one_of((1, 2, 8)), choose.one_of((32, 64, 128)), choose.one_of((1, 2, 8, 31, 32, 64))
-    cache = _tiles(choose, users, heads, choose.one_of((64, 100)), width)
+    cache = draws.tiles(choose, users, heads, choose.one_of((64, 100)), width)
     rows = max(users, 32)
-    source = _tiles(choose, 1, heads, rows, width)
+    source = draws.tiles(choose, 1, heads, rows, width)
     if not choose.integer(0, 2):
         source |= draws.height_shards(heads * rows // 32, 32, width)
     return write_call(record.name, [cache, source], choose.integer(0, 40), **draw_kernel_config(choose))
@@ -250,9 +241,9 @@ def _draw_paged_update(record: OperationRecord, choose: Choose) -> list[Step]:
     is_paged, is_fused = choose.integer(0, 1), "fused" in record.name
     pages = choose.one_of((1, 4, 9))
     size = [users * pages, heads, 32 * choose.integer(1, 2), width] if is_paged else [users, heads, 256, width]
-    cache = {**_tiles(choose, *size), "memory": "DRAM"}
+    cache = {**draws.tiles(choose, *size), "memory": "DRAM"}
     source = {
-        **_tiles(choose, 1, users, heads, width),
+        **draws.tiles(choose, 1, users, heads, width),
         **draws.height_shards(users, 32, width),
         "dtype": choose.one_of(("bfloat16", "bfloat16", "float32")),
     }
@@ -277,7 +268,7 @@ def _draw_paged_update(record: OperationRecord, choose: Choose) -> list[Step]:
 def _draw_paged_fill(record: OperationRecord, choose: Choose) -> list[Step]:
     users, heads, width = choose.one_of((1, 4, 32)), choose.one_of((1, 2, 8)), choose.one_of((32, 64, 128))
     block, pages = choose.one_of((32, 64, 128)), choose.one_of((1, 4, 9, 100))
-    cache = {**_tiles(choose, users * pages, heads, block, width), "memory": "DRAM"}
+    cache = {**draws.tiles(choose, users * pages, heads, block, width), "memory": "DRAM"}
     filled = cache | draws.any_place(choose, cache["shape"], "tile", sharded=not choose.integer(0, 3))
     rows = choose.integer(1, block * pages)
     source = {**cache, "shape": [1, heads, rows, width], "memory": choose.one_of(draws.MEMORIES)}

@@ -174,13 +174,17 @@ def _convolve(plan: PlanWriter, scheme: Scheme, halo: TensorSpec) -> tuple[int, 
     made_slot = plan.allocate(result)
     if scheme.block_tiles_high > scheme.out_tiles_high:
         plan.refuse(_BLOCK_TOO_HIGH.format(scheme.out_tiles_high, scheme.block_tiles_high))
-    if scheme.out_tiles_high % scheme.block_tiles_high:
-        plan.refuse(_BLOCKS_LEAVE_A_REST.format(scheme.out_tiles_high, scheme.block_tiles_high))
+    has_rest = scheme.out_tiles_high % scheme.block_tiles_high > 0
+    rest = _BLOCKS_LEAVE_A_REST.format(scheme.out_tiles_high, scheme.block_tiles_high)
+    if has_rest and scheme.kind != WIDTH:
+        plan.refuse(rest)
     readers = scheme.readers()
     width = reader_table_width(made.window, scheme.cores_high, scheme.outputs_per_core, readers)
     width += width % 2
     program = replace(made, choices=made.choices.of_program(sums_in_float32=made.sums_in_float32))
     keep_tables(plan, scheme.dealing, ("convolution", program, halo), (width,))
+    if has_rest:  # by channels the tables are made first
+        plan.refuse(rest)
     if width > scheme.outputs_per_core:
         plan.refuse(_TABLE_TOO_WIDE.format(2 * width, 2 * scheme.outputs_per_core))
     plan.launch(scheme.static_bytes(), CIRCULAR)

@@ -28,6 +28,16 @@ def shape(choose: Choose, *, most: int = 5, odd: bool = False) -> Shape:
     return [choose.one_of(_OUTER_SIZES) for _ in range(rank - 2)] + [choose.one_of(SIZES) for _ in range(2)]
 
 
+def tiles(choose: Choose, *shape: int) -> Step:
+    """Floats of a given shape."""
+    return {
+        "shape": list(shape),
+        "dtype": choose.one_of(("bfloat16", "bfloat16", "bfloat8_b", "float32")),
+        "layout": "tile",
+        "memory": choose.one_of(MEMORIES),
+    }
+
+
 def tensor(
     choose: Choose,
     sizes: Shape | None = None,

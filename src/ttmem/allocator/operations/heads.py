@@ -275,19 +275,10 @@ def _faults_of_blocks(
         yield f"number of groups {key_heads} must be a multiple of the number of width cores {across}"
 
 
-def _tiles(choose: Choose, *shape: int) -> Step:
-    return {
-        "shape": list(shape),
-        "dtype": choose.one_of(("bfloat16", "bfloat16", "bfloat8_b", "float32")),
-        "layout": "tile",
-        "memory": choose.one_of(draws.MEMORIES),
-    }
-
-
 def _draw_concat_heads(record: OperationRecord, choose: Choose) -> list[Step]:
     rows = choose.one_of((32, 64, 100, 128))
     batch, heads = choose.integer(1, 2), choose.one_of((1, 4, 8, 12))
-    source = _tiles(choose, batch, heads, rows, choose.one_of((32, 64, 64, 80, 128)))
+    source = draws.tiles(choose, batch, heads, rows, choose.one_of((32, 64, 64, 80, 128)))
     if choose.integer(0, 2):
         return write_call(record.name, [source], memory=draws.wish(choose))
     if not choose.integer(0, 2):
@@ -311,19 +302,19 @@ def _draw_split_heads(record: OperationRecord, choose: Choose) -> list[Step]:
     flips = bool(choose.integer(0, 1))
     batch, rows = choose.integer(1, 2), choose.one_of((32, 64, 96))
     if record.name.startswith("transformer"):
-        source = _tiles(choose, batch, rows, 3 * heads * width)
+        source = draws.tiles(choose, batch, rows, 3 * heads * width)
         steps = write_call(record.name, [source], memory=draws.wish(choose), num_heads=heads)
         steps[-1]["kwargs"]["transpose_key"] = flips
         steps[-1]["out"] = ["queries", "keys", "values"]
         return steps
     key_heads = choose.one_of((1, heads))
-    source = _tiles(choose, batch, 1, rows, (heads + 2 * key_heads) * choose.one_of((width, width, 16, 40)))
+    source = draws.tiles(choose, batch, 1, rows, (heads + 2 * key_heads) * choose.one_of((width, width, 16, 40)))
     options = {"num_heads": heads, "num_kv_heads": key_heads, "transpose_k_heads": flips}
     where: Step = {"memory": draws.wish(choose)}
     if not choose.integer(0, 2):
         cores = choose.one_of([n for n in (1, 2, 4, 8) if key_heads % n == 0])
         own = (heads // key_heads + 2) * width
-        source = _tiles(choose, 1, 1, 32, own * cores)
+        source = draws.tiles(choose, 1, 1, 32, own * cores)
         shard: Step = {"kind": "width", "shape": [32, own], "ranges": [[0, 0, cores - 1, 0]]}
         source |= {"memory": "L1", "shard": shard}
         where = {"memory": "L1", "shard": {**shard, "kind": choose.one_of(("height", "height", "block"))}}

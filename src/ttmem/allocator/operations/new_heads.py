@@ -138,20 +138,11 @@ def _faults_of_users(source: TensorSpec, heads: int) -> Iterator[str]:
         yield "Input core grid num_cores must be equal to num users"
 
 
-def _tiles(choose: Choose, *shape: int) -> Step:
-    return {
-        "shape": list(shape),
-        "dtype": choose.one_of(("bfloat16", "bfloat16", "bfloat8_b", "float32")),
-        "layout": "tile",
-        "memory": choose.one_of(draws.MEMORIES),
-    }
-
-
 def _draw_new_heads(record: OperationRecord, choose: Choose) -> list[Step]:
     heads, depth, users = choose.one_of((1, 4, 8, 32)), choose.one_of((32, 64, 128)), choose.one_of((1, 5, 8, 32))
     key_heads = choose.one_of((1, heads))
     width = (heads + 2 * key_heads) * depth
-    source = _tiles(choose, 1, 1, users, width)
+    source = draws.tiles(choose, 1, 1, users, width)
     tiles = width // 32
     if choose.integer(0, 1) and tiles <= _SHARDED_MOST:
         shard = {"kind": "width", "shape": [32, 32], "ranges": draws.height_shards(tiles, 32, 32)["shard"]["ranges"]}
@@ -168,7 +159,7 @@ def _draw_new_heads(record: OperationRecord, choose: Choose) -> list[Step]:
 
 def _draw_concat_new_heads(record: OperationRecord, choose: Choose) -> list[Step]:
     users, depth, heads = choose.one_of((1, 4, 8, 16, 32)), choose.one_of((32, 64, 128)), choose.one_of((1, 7, 8, 32))
-    source = {**_tiles(choose, 1, users, choose.one_of((heads, 32)), depth), **draws.height_shards(users, 32, depth)}
+    source = draws.tiles(choose, 1, users, choose.one_of((heads, 32)), depth) | draws.height_shards(users, 32, depth)
     if not choose.integer(0, 7):
         source |= draws.any_place(choose, source["shape"], "tile", sharded=True)
     return write_call(record.name, [source], num_heads=heads)
