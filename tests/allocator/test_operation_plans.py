@@ -190,7 +190,7 @@ def test_out_of_memory_inside_an_operation_gives_everything_back():
 @pytest.mark.parametrize(
     ("name", "inputs", "arguments", "message"),
     [
-        ("add", (SQUARE, tensor(1, 1, 3, 64)), {}, "cannot be broadcast"),
+        ("add", (SQUARE, tensor(1, 1, 3, 64)), {}, "Invalid subtile broadcast"),
         ("reshape", (SQUARE,), {"shape": [5, -1]}, "Invalid arguments to reshape"),
         ("permute", (SQUARE,), {"dims": [0, 0, 1, 2]}, "does not fit a tensor of rank 4"),
         ("slice", (SQUARE,), {"begins": [0], "ends": [1]}, "need 4 numbers each"),

@@ -145,6 +145,8 @@ def scattered(
         return scatter_in_parts(plan, source, result, line, axis)
     if not is_tiled:
         raise NotKnownError("sums of rows along a dimension that does not come out even")
+    if by is scatter:
+        paging_of(result)  # a result that cannot be is refused before anything else
     if is_within_tiles and -(-size // 32) % line.chips:
         raise InvalidSpecError(f"Number of tiles at dimension {axis} must be divisible by ring_size")
     if not is_within_tiles and size % line.chips:

@@ -263,12 +263,19 @@ def check_target(shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
 
 
 def broadcast_shape(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
+    """Refused in the library's words: by its kernels where nothing is repeated within tiles, else by dimension."""
     rank = max(len(first), len(second))
     one = (1,) * (rank - len(first)) + first
     two = (1,) * (rank - len(second)) + second
-    for a, b in zip(one, two, strict=True):
+    for place in reversed(range(rank)):
+        a, b = one[place], two[place]
         if a != b and 1 not in (a, b):
-            raise BadInputError(f"shapes {list(first)} and {list(second)} cannot be broadcast")
+            if one[-2:] != two[-2:] and 1 not in (*one[-2:], *two[-2:]):
+                raise BadInputError("Invalid subtile broadcast type")
+            raise BadInputError(
+                f"Broadcasting rule violation at dimension index {place - rank} (output rank {rank}), "
+                f"dim a: {a}, dim b: {b}"
+            )
     return tuple(max(a, b) if 0 not in (a, b) else 0 for a, b in zip(one, two, strict=True))
 
 

@@ -29,6 +29,8 @@ def where(call: Call, plan: PlanWriter) -> Plan:
     becomes_float = dtype.is_float and not mask.dtype.is_float
     if by_pages is None or (by_pages is not call and becomes_float) or any(one.dtype is not dtype for one in values):
         return plan.give_up("where of shards into shards, or of values of two types")
+    if mask.layout is ROW_MAJOR and dtype.is_block_float:
+        return plan.give_up("rows that choose between block floats")
     mask, *values = by_pages.inputs
     temporaries: list[int] = []
     if becomes_float:
