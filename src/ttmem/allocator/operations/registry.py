@@ -59,12 +59,13 @@ from ttmem.allocator.operations.plan import (
     KeptSizes,
     Plan,
     PlanWriter,
+    Refuse,
     Step,
     no_plan,
 )
 from ttmem.allocator.operations.record import OperationRecord
 from ttmem.hardware import DEFAULT_RELEASE, DRAM, HOST, L1, TILE_32X32, MemoryMap, Registry, Release
-from ttmem.tensors import ROW_MAJOR, NdShard
+from ttmem.tensors import ROW_MAJOR, InvalidSpecError, NdShard
 
 _FAMILIES = (
     elementwise,
@@ -155,6 +156,7 @@ def plan_call(
     arguments = {**record.defaults, **call.arguments} if record.arguments else call.arguments
     known_call = replace(call, name=record.name, arguments=arguments)
     writer = PlanWriter(memory_map, lowest_l1_address, l1_bytes_taken, kept_programs)
+    doubt = _outside_the_tests(call, memory_map, record)
     try:
         plan = writer.written_by(lambda: record.plan(known_call, writer))
     except KeyError as missing:
@@ -162,11 +164,15 @@ def plan_call(
     except (TypeError, ValueError, IndexError, AttributeError, ArithmeticError) as error:
         # Tensors or arguments of a form that nobody thought of: the library may take them.
         return no_plan(f"the rule of ttnn.{record.name} does not know these arguments ({error})")
-    doubt = _outside_the_tests(call, memory_map, record)
+    except (BadInputError, InvalidSpecError):
+        if call.unknown_options:  # which may be what makes the library take it
+            return no_plan(doubt)
+        raise
     if not doubt:
         return plan
-    if SHARDED_RESULT in call.unknown_options or doubt == _MANY_DIMENSIONS:  # not even the result is certain
-        return no_plan(doubt)
+    is_refused = bool(plan.steps) and isinstance(plan.steps[-1], Refuse)
+    if SHARDED_RESULT in call.unknown_options or doubt == _MANY_DIMENSIONS or (is_refused and call.unknown_options):
+        return no_plan(doubt)  # not even the result is certain
     level, notes = BOUNDED if plan.confidence == EXACT else plan.confidence, dict.fromkeys((plan.note, doubt))
     return replace(plan, confidence=level, note="; ".join(filter(None, notes)), is_bounded_above=False)
 

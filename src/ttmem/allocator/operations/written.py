@@ -18,6 +18,10 @@ from ttmem.hardware import MEMORIES, Memory
 from ttmem.tensors import TensorSpec
 
 
+_RESULT = ("memory_config", "output_tensor", "optional_output_tensor")
+"""Names of arguments that say where the one result goes; None says nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class WrittenCall:
     """A call step taken apart: tensors by name, everything else as plain values."""
@@ -62,9 +66,11 @@ def read_call(step: Mapping[str, Any]) -> WrittenCall:
         else:
             values.append(_plain(value))
     for name, value in step.get("kwargs", {}).items():
+        if value is None and name in _RESULT:
+            continue
         if name == "memory_config":
             memory, shard = MEMORIES.find(value["memory"]), value.get("shard")
-        elif name == "output_tensor":
+        elif name in _RESULT:
             target = value["tensor"]
         elif found := _tensor_names(value):
             if "output" in name:  # under another name, or several: no rule knows of them
