@@ -25,7 +25,7 @@ from ttmem.tensors import TILE
 
 
 def addmm(call: Call, plan: PlanWriter) -> Plan:
-    """A product, and a third tensor of its shape that is added in place; factors of both are operations of their own."""
+    """A product, and a third tensor of its shape that is added in place; factors are programs of their own."""
     added, first, second = call.inputs[:3]
     alpha, beta = call.arguments["alpha"], call.arguments["beta"]
     if alpha == 0.0:

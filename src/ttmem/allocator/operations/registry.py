@@ -5,6 +5,7 @@ To add an operation, write its record at the end of the file of its family (``el
 else has to be kept in step: the twin, the oracle, ``ttmem ops map`` and the documentation ask ``RECORDS``.
 """
 
+import re
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -55,6 +56,7 @@ from ttmem.allocator.operations.plan import (
     BOUNDED,
     EXACT,
     SHARDED_RESULT,
+    Allocate,
     Call,
     KeptSizes,
     Plan,
@@ -117,7 +119,19 @@ NO_RECORD = "none"
 _LEVELS = (EXACT, BOUNDED, NO_RECORD)
 _COMPARED_TYPES = ("bfloat16", "float32", "bfloat8_b", "uint32", "int32", "uint16")
 _MANY_DIMENSIONS = "shards of many dimensions were not compared"
+_RESULT_WORDS = re.compile(r"dtype|layout|by position|_output|^output|^persistent")
 _ODD_TYPES = ("bfloat4_b", "uint8")
+
+
+def _only_results(plan: Plan) -> Plan:
+    """What is certain of a call that may be done in another way."""
+    slots = {slot for slot, _ in plan.results}
+    return replace(plan, steps=tuple(step for step in plan.steps if isinstance(step, Allocate) and step.slot in slots))
+
+
+def _says_result(option: str) -> bool:
+    """Whether an argument that nobody compared may change what the result is, or where it lies."""
+    return option == SHARDED_RESULT or _RESULT_WORDS.search(option) is not None
 
 
 @cache
@@ -160,6 +174,8 @@ def plan_call(
     try:
         plan = writer.written_by(lambda: record.plan(known_call, writer))
     except KeyError as missing:
+        if call.unknown_options:  # under another name perhaps
+            return no_plan(doubt)
         raise BadInputError(f"{call.name} needs the argument {missing}") from None
     except (TypeError, ValueError, IndexError, AttributeError, ArithmeticError) as error:
         # Tensors or arguments of a form that nobody thought of: the library may take them.
@@ -171,8 +187,14 @@ def plan_call(
     if not doubt:
         return plan
     is_refused = bool(plan.steps) and isinstance(plan.steps[-1], Refuse)
-    if SHARDED_RESULT in call.unknown_options or doubt == _MANY_DIMENSIONS or (is_refused and call.unknown_options):
+    if (
+        doubt == _MANY_DIMENSIONS
+        or (is_refused and call.unknown_options)
+        or any(map(_says_result, call.unknown_options))
+    ):
         return no_plan(doubt)  # not even the result is certain
+    if call.unknown_options:
+        plan = _only_results(plan)
     level, notes = BOUNDED if plan.confidence == EXACT else plan.confidence, dict.fromkeys((plan.note, doubt))
     return replace(plan, confidence=level, note="; ".join(filter(None, notes)), is_bounded_above=False)
 

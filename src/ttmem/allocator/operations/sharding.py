@@ -245,12 +245,15 @@ def _draw_sharding(record: OperationRecord, choose: Choose, before: bool, after:
     wanted: dict[str, Any] = {}
     if record.arguments and layout == "tile" and not choose.integer(0, 3):
         wanted = {"output_dtype": {"dtype": choose.one_of(types)}}
-    return write_call(record.name, [source], draws.any_place(choose, sizes, layout, sharded=after), **wanted)
+    place = draws.any_place(choose, sizes, layout, sharded=after)
+    if choose.integer(0, 2):
+        return write_call(record.name, [source], place, **wanted)
+    return write_call(record.name, [source], place, *wanted.values())
 
 
 _PLACE = draws.height_shards(2, 32, 64)
 _SHARDED: Step = {**EXAMPLE_TENSOR, **_PLACE}
-_TYPE = Argument("output_dtype", default=None)
+_TYPE = Argument("output_dtype", 0, None)
 RECORDS = (
     record_of(
         write_call("to_memory_config", [EXAMPLE_TENSOR], {"memory": "L1"}),

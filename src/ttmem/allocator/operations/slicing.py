@@ -42,6 +42,8 @@ def slice_(call: Call, plan: PlanWriter) -> Plan:
     begins = [b + size if b < 0 else b for b, size in zip(begins, source.shape, strict=True)]
     ends = [e + size if e < 0 else e for e, size in zip(ends, source.shape, strict=True)]
     for size, begin, end, step in zip(source.shape, begins, ends, steps, strict=True):
+        if 0 <= begin == end <= size and step > 0:
+            return plan.give_up("slices of nothing")
         if not (0 <= begin < end <= size and step > 0):
             raise BadInputError(f"slice {begin}:{end}:{step} of a dimension of {size}")
     if set(steps) == {1} and not any(begins) and tuple(ends) == source.shape:

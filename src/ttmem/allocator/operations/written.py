@@ -12,11 +12,10 @@ from typing import Any
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations.plan import SHARDED_RESULT, Call
 from ttmem.allocator.operations.record import REQUIRED, Argument, Draw, OperationRecord, PlanFunction, Step
-from ttmem.allocator.operations.signatures import Form, form_of, misfit
+from ttmem.allocator.operations.signatures import QUEUE, Form, form_of, misfit
 from ttmem.allocator.replay import read_shard
 from ttmem.hardware import MEMORIES, Memory
 from ttmem.tensors import TensorSpec
-
 
 _RESULT = ("memory_config", "output_tensor", "optional_output_tensor")
 """Names of arguments that say where the one result goes; None says nothing."""
@@ -66,7 +65,7 @@ def read_call(step: Mapping[str, Any]) -> WrittenCall:
         else:
             values.append(_plain(value))
     for name, value in step.get("kwargs", {}).items():
-        if value is None and name in _RESULT:
+        if name == QUEUE or (value is None and name in _RESULT):
             continue
         if name == "memory_config":
             memory, shard = MEMORIES.find(value["memory"]), value.get("shard")
@@ -118,7 +117,7 @@ def call_of(
 ) -> Call:
     """What the twin is asked; BadInputError when an argument is missing. ``target``: where the result is written."""
     arguments: dict[str, Any] = {}
-    known = set()
+    known, missing = set(), list[str]()
     refused = misfit(written.function, written.form)
     for argument in record.arguments:
         known.add(argument.name)
@@ -127,8 +126,10 @@ def call_of(
         elif argument.name in written.options:
             arguments[argument.name] = written.options[argument.name]
         elif argument.default is REQUIRED and not refused:
-            raise BadInputError(f"ttnn.{written.function} needs '{argument.name}'")
+            missing.append(argument.name)
     unknown = tuple(name for name in written.options if name not in known)
+    if missing and not unknown:
+        raise BadInputError(f"ttnn.{written.function} needs '{missing[0]}'")
     if written.target is not None and not written.function.endswith("_"):
         first = inputs[0] if inputs else None
         is_like = target is not None and first is not None and replace(target, memory=first.memory) == first
