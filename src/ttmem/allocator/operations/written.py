@@ -69,10 +69,10 @@ def read_call(step: Mapping[str, Any]) -> WrittenCall:
             continue
         if name == "memory_config":
             memory, shard = MEMORIES.find(value["memory"]), value.get("shard")
-        elif name in _RESULT:
+        elif name in _RESULT and "tensor" in value:
             target = value["tensor"]
         elif found := _tensor_names(value):
-            if "output" in name:  # under another name, or several: no rule knows of them
+            if "output" in name or name == "out":  # under another name, or several: no rule knows of them
                 options[name] = found
                 continue
             tensors += found
@@ -96,6 +96,8 @@ def read_call(step: Mapping[str, Any]) -> WrittenCall:
 
 
 def _tensor_names(value: Any) -> list[str]:
+    if isinstance(value, Mapping) and "tuple" in value:
+        value = value["tuple"]
     if isinstance(value, Mapping) and "tensor" in value:
         return [value["tensor"]]
     if isinstance(value, list) and value and all(isinstance(item, Mapping) and "tensor" in item for item in value):
