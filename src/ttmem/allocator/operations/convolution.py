@@ -103,10 +103,10 @@ def _chosen(
         return plan.give_up("convolutions of tiles in DRAM")
     if not all(spec is None or spec.memory is HOST or _is_prepared(spec, made) for spec in (weight, bias)):
         return plan.give_up("weights on the device that were not prepared are brought back first")
-    patches = 0
-    if is_patchwise(window) and isinstance(source.shard, Shard) and source.shard.kind == HEIGHT:
+    patches, are_patches = 0, choices.may_fold and is_patchwise(window)
+    if are_patches and isinstance(source.shard, Shard) and source.shard.kind == HEIGHT:
         raise UnknownChoiceError("shards whose windows do not overlap")
-    if source.memory is DRAM and is_patchwise(window):
+    if source.memory is DRAM and are_patches:
         if choices.kind:
             raise UnknownChoiceError("patches in shards")
         if made.is_row_depthwise:
@@ -201,6 +201,8 @@ def _draw_choices(choose: Choose) -> dict[str, Any]:
         config["act_block_h_override"] = rows
     if dtype := choose.one_of(("", "bfloat16", "bfloat8_b")):
         config["weights_dtype"] = {"dtype": dtype}
+    if not choose.integer(0, 4):
+        config["enable_kernel_stride_folding"] = False
     if not choose.integer(0, 3):
         relu = {"attribute": "ttnn.UnaryOpType.RELU"}
         config["activation"] = {"new": "ttnn.UnaryWithParam", "args": [relu], "kwargs": {}}

@@ -129,7 +129,8 @@ def call_of(
             arguments[argument.name] = written.options[argument.name]
         elif argument.default is REQUIRED and not refused:
             missing.append(argument.name)
-    unknown = tuple(name for name in written.options if name not in known)
+    # None is as good as nothing: it is what the library gives an argument that was left out.
+    unknown = tuple(name for name, value in written.options.items() if name not in known and value is not None)
     if missing and not unknown:
         raise BadInputError(f"ttnn.{written.function} needs '{missing[0]}'")
     if written.target is not None and not written.function.endswith("_"):
