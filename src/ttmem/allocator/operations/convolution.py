@@ -19,6 +19,7 @@ from ttmem.allocator.operations.image_slices import TOO_THIN, ThinSliceError
 from ttmem.allocator.operations.pixel_products import multiply
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.reshaping import is_view
 from ttmem.allocator.operations.sliding_window import Window, four_sides, pair
 from ttmem.allocator.operations.written import record_of
 from ttmem.hardware import DATA_TYPES, DRAM, HOST, L1
@@ -103,6 +104,10 @@ def _chosen(
         return plan.give_up("convolutions of tiles in DRAM")
     if not all(spec is None or spec.memory is HOST or _is_prepared(spec, made) for spec in (weight, bias)):
         return plan.give_up("weights on the device that were not prepared are brought back first")
+    if not is_sharded and not is_view(source, as_sticks(source)):
+        return plan.give_up("tiles of images, which are laid out anew as one list of sticks")
+    if not is_sharded:
+        source = replace(source, shape=as_sticks(source))
     patches, are_patches = 0, choices.may_fold and is_patchwise(window)
     if are_patches and isinstance(source.shard, Shard) and source.shard.kind == HEIGHT:
         raise UnknownChoiceError("shards whose windows do not overlap")
@@ -125,6 +130,11 @@ def _chosen(
         return through_l1(plan, made, source, parameters)
     plan.free(patches)
     return parameters.finish(plan, slot, spec)
+
+
+def as_sticks(image: TensorSpec) -> tuple[int, ...]:
+    """The shape of all pixels one after the other."""
+    return (1, 1, image.elements // image.shape[-1], image.shape[-1])
 
 
 def _is_prepared(spec: TensorSpec, made: Convolution) -> bool:
@@ -173,9 +183,12 @@ def _draw_conv2d(record: OperationRecord, choose: Choose) -> list[Step]:
         more["output_padding"] = [choose.integer(0, stride - 1)] * 2
     if record.name == "conv2d" and choose.integer(0, 1):
         more |= _draw_choices(choose)
+    batch = choose.one_of((1, 1, 1, 2, 3))
+    if not choose.integer(0, 5):
+        more["given"] = {"shape": [batch, height, width, channels], "layout": choose.one_of(("tile", "row_major"))}
     return convolution_steps(
         record.name,
-        {"batch_size": choose.one_of((1, 1, 1, 2, 3)), "input_height": height, "input_width": width},
+        {"batch_size": batch, "input_height": height, "input_width": width},
         channels,
         out if groups == 1 else channels,
         kernel_size=[size] * 2,
@@ -247,9 +260,12 @@ def convolution_steps(
     has_bias: bool = False,
     memory: str = "DRAM",
     dtype: str = "bfloat16",
+    given: Step | None = None,
     **options: Any,
 ) -> list[Step]:
-    """A call as the catalogue writes it: rows of channels, weights and bias on the host."""
+    """A call as the catalogue writes it: rows of channels, weights and bias on the host. ``given``: what the input is
+    otherwise.
+    """
     pixels = 1
     for size in image.values():
         pixels *= size
@@ -257,7 +273,7 @@ def convolution_steps(
     matrix = [channels, out // groups] if name == "conv_transpose2d" else [out, channels // groups]
     host = {"dtype": dtype, "layout": "row_major"}
     steps: list[Step] = [
-        {"alloc": "t0", "shape": [1, 1, pixels, channels], **host, "memory": memory},
+        {"alloc": "t0", "shape": [1, 1, pixels, channels], **host, "memory": memory, **(given or {})},
         {"host": "weight", "shape": [*matrix, *(kernel if isinstance(kernel, list) else [1, kernel])], **host},
     ]
     tensors: Step = {"input_tensor": {"tensor": "t0"}, "weight_tensor": {"tensor": "weight"}}
