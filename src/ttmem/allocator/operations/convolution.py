@@ -97,6 +97,8 @@ def _chosen(
     parameters = Parameters(weight, bias, is_returned=bool(call.arguments.get("return_weights_and_bias")))
     if parameters.is_returned and not all(spec is None or spec.memory is HOST for spec in (weight, bias)):
         raise UnknownChoiceError("prepared weights that are returned")
+    if source.memory is HOST:
+        raise UnknownChoiceError("images on the host")
     is_sharded = source.shard is not None
     if is_sharded and (source.memory is DRAM or not isinstance(source.shard, Shard) or window.spread is not None):
         return plan.give_up("convolutions of shards of DRAM or of many dimensions, and transposed ones of shards")
@@ -104,6 +106,9 @@ def _chosen(
         return plan.give_up("convolutions of tiles in DRAM")
     if not all(spec is None or spec.memory is HOST or _is_prepared(spec, made) for spec in (weight, bias)):
         return plan.give_up("weights on the device that were not prepared are brought back first")
+    is_special = choices.frees_input or not choices.moves_halo or choices.takes_whole_kernel
+    if window.spread is not None and (is_special or (source.memory is DRAM and choices.block_rows)):
+        raise UnknownChoiceError("transposed ones whose input goes, whose halo stays, or with blocks of their own")
     if not is_sharded and not is_view(source, as_sticks(source)):
         return plan.give_up("tiles of images, which are laid out anew as one list of sticks")
     if not is_sharded:
@@ -181,12 +186,14 @@ def _draw_conv2d(record: OperationRecord, choose: Choose) -> list[Step]:
     more = {"padding": [padding] * 2, "dilation": [dilation] * 2, "groups": groups}
     if record.name == "conv_transpose2d":
         more["output_padding"] = [choose.integer(0, stride - 1)] * 2
-    if record.name == "conv2d" and choose.integer(0, 1):
+    if choose.integer(0, 1):
         more |= _draw_choices(choose)
+    if record.name != "conv2d":
+        more.pop("slice_config", None)
     batch = choose.one_of((1, 1, 1, 2, 3))
     if not choose.integer(0, 5):
         more["given"] = {"shape": [batch, height, width, channels], "layout": choose.one_of(("tile", "row_major"))}
-    return convolution_steps(
+    first, *rest = convolution_steps(
         record.name,
         {"batch_size": batch, "input_height": height, "input_width": width},
         channels,
@@ -198,6 +205,9 @@ def _draw_conv2d(record: OperationRecord, choose: Choose) -> list[Step]:
         memory=choose.one_of(("L1", "DRAM")),
         **more,
     )
+    if choose.integer(0, 19):
+        return [first, *rest]
+    return [{"host": first["alloc"], **{name: first[name] for name in ("shape", "dtype", "layout")}}, *rest]
 
 
 def _draw_choices(choose: Choose) -> dict[str, Any]:
@@ -309,7 +319,8 @@ RECORDS = (
         convolution_steps("conv_transpose2d", _EXAMPLE_IMAGE, 32, 32, kernel_size=[2, 2], stride=[2, 2]),
         conv_transpose2d,
         _draw_conv2d,
-        *(*_SIZES, *_IMAGE, *_WINDOW, Argument("output_padding", default=[0, 0]), *_REST),
+        *(*_SIZES, *_IMAGE, *_WINDOW, Argument("output_padding", default=[0, 0]), *_REST, *_CHOICES),
+        Argument("mirror_kernel", default=True),
         takes_host_tensors=True,
     ),
     record_of(
