@@ -120,6 +120,7 @@ _LEVELS = (EXACT, BOUNDED, NO_RECORD)
 _COMPARED_TYPES = ("bfloat16", "float32", "bfloat8_b", "uint32", "int32", "uint16")
 _MANY_DIMENSIONS = "shards of many dimensions were not compared"
 _RESULT_WORDS = re.compile(r"dtype|layout|by position|_output|^out|^persistent")
+_OTHER_TILES = "other tiles were not compared"
 _ODD_TYPES = ("bfloat4_b", "uint8")
 
 
@@ -186,14 +187,11 @@ def plan_call(
         raise
     if not doubt:
         return plan
-    is_refused = bool(plan.steps) and isinstance(plan.steps[-1], Refuse)
-    if (
-        doubt == _MANY_DIMENSIONS
-        or (is_refused and call.unknown_options)
-        or any(map(_says_result, call.unknown_options))
-    ):
+    if doubt in (_MANY_DIMENSIONS, _OTHER_TILES) or any(map(_says_result, call.unknown_options)):
         return no_plan(doubt)  # not even the result is certain
-    if call.unknown_options:
+    if call.unknown_options and plan.steps and isinstance(plan.steps[-1], Refuse):
+        return no_plan(doubt)
+    if memory_map.release is DEFAULT_RELEASE:
         plan = _only_results(plan)
     level, notes = BOUNDED if plan.confidence == EXACT else plan.confidence, dict.fromkeys((plan.note, doubt))
     return replace(plan, confidence=level, note="; ".join(filter(None, notes)), is_bounded_above=False)
@@ -218,8 +216,10 @@ def _outside_the_tests(call: Call, memory_map: MemoryMap, record: OperationRecor
         types = (*_COMPARED_TYPES, *_ODD_TYPES) if record.is_drawn_odd else _COMPARED_TYPES
         if spec.layout is ROW_MAJOR and spec.alignment[1] > 1:
             return "rows that are longer than their tensor says, out of shards, were not compared"
-        if spec.tile != TILE_32X32 or spec.memory not in (DRAM, L1) or spec.dtype.name not in types:
-            return "other tiles, memories and data types were not compared"
+        if spec.tile != TILE_32X32:
+            return _OTHER_TILES
+        if spec.memory not in (DRAM, L1) or spec.dtype.name not in types:
+            return "other memories and data types were not compared"
     if call.unknown_options:
         return f"calls with {', '.join(call.unknown_options)} were not compared"
     return ""
