@@ -183,7 +183,7 @@ def _draw_conv2d(record: OperationRecord, choose: Choose) -> list[Step]:
     height, width = (choose.one_of((7, 14, 28, 33, 56)) for _ in range(2))
     channels, out = choose.one_of((3, 16, 32, 64, 100, 256)), choose.one_of((8, 32, 64, 72, 256, 512))
     groups = choose.one_of((1, 1, 1, channels))
-    more = {"padding": [padding] * 2, "dilation": [dilation] * 2, "groups": groups}
+    more: dict[str, Any] = {"padding": [padding] * 2, "dilation": [dilation] * 2, "groups": groups}
     if record.name == "conv_transpose2d":
         more["output_padding"] = [choose.integer(0, stride - 1)] * 2
     if choose.integer(0, 1):
