@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls that code which nobody here wrote makes: tt-metal's own tests on a mock board, asked of twin and mock.
 
-    python bench/twin_real_calls.py calls.jsonl --record CHECKOUT --python PATH tests/ttnn/unit_tests/operations/fused
+    python bench/twin_real_calls.py calls.jsonl --record CHECKOUT --python PATH [--tests tests/ttnn/unit_tests ...]
     python bench/twin_real_calls.py calls.jsonl --board n150 [--only slice,matmul] [--calls 500]
 
 CHECKOUT is a checkout of tt-metal (never committed), PATH an interpreter that has ttnn, torch and what its tests
@@ -111,8 +111,10 @@ def compare(options: argparse.Namespace) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("calls_file", type=Path, help="lines of recorded calls")
-    parser.add_argument("tests", nargs="*", help="with --record: files or folders of the checkout")
     parser.add_argument("--record", type=Path, metavar="CHECKOUT", help="run its tests and add their calls to the file")
+    parser.add_argument(
+        "--tests", nargs="+", default=["tests/ttnn/unit_tests/operations"], help="files or folders of it"
+    )
     parser.add_argument("--python", default="", help="with --record: the interpreter of the tests")
     parser.add_argument("--sample", type=int, default=25, help="with --record: tests of each file")
     parser.add_argument("--seed", default="1")
