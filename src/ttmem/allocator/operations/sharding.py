@@ -220,7 +220,7 @@ def _by_way_of_pages(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -
 def _draw_to_memory_config(record: OperationRecord, choose: Choose) -> list[Step]:
     if not choose.integer(0, 1):
         source = draws.tensor(choose, integers=True, odd=True)
-        dtype = {} if choose.integer(0, 3) else {"dtype": {"dtype": source["dtype"]}}
+        dtype: Step = {} if choose.integer(0, 3) else {"dtype": {"dtype": source["dtype"]}}
         return write_call(record.name, [source], {"memory": choose.one_of(draws.MEMORIES)}, **dtype)
     return _draw_sharding(record, choose, bool(choose.integer(0, 2)), bool(choose.integer(0, 2)))
 

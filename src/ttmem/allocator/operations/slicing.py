@@ -23,13 +23,9 @@ _MOST_READ_BYTES = 4096
 """Short rows are read together up to so many bytes."""
 _CHUNK_BYTES = 8192
 """Rows that do not fit L1 twice are read in parts of so many bytes."""
-
-
 _FEW_PARTS = 2
 _MOST_PARTS = 64
 """More equal parts than this are cut from parts of so many."""
-
-
 _BOUNDS = (("begins", "starts", "slice_start"), ("ends", "slice_end"), ("steps", "slice_step"))
 """By the names that the overloads have for them; the first is that of a call without names."""
 
@@ -329,7 +325,7 @@ def _draw_slice(record: OperationRecord, choose: Choose) -> list[Step]:
         source, memory = draws.now_and_then_in_shards(choose, source), None
     if choose.integer(0, 4):
         return write_call(record.name, [source], begins, ends, *steps, memory=memory)
-    named = dict(zip(("slice_start", "slice_end", "slice_step"), (begins, ends, *steps), strict=False))
+    named: dict[str, Any] = dict(zip(("slice_start", "slice_end", "slice_step"), (begins, ends, *steps), strict=False))
     return write_call(record.name, [source], memory=memory, **named)
 
 
