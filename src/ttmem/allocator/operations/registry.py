@@ -119,7 +119,7 @@ NO_RECORD = "none"
 _LEVELS = (EXACT, BOUNDED, NO_RECORD)
 _COMPARED_TYPES = ("bfloat16", "float32", "bfloat8_b", "uint32", "int32", "uint16")
 _MANY_DIMENSIONS = "shards of many dimensions were not compared"
-_RESULT_WORDS = re.compile(r"dtype|layout|by position|_output|^out|^persistent")
+_RESULT_WORDS = re.compile(r"dtype|layout|dim|shape|by position|_output|^out|^persistent")
 _OTHER_TILES = "other tiles were not compared"
 _ODD_TYPES = ("bfloat4_b", "uint8")
 
