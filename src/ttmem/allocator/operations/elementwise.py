@@ -166,6 +166,8 @@ def typecast(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     if _names_cores_of_shards(call):
         return plan.give_up(_CORES_OF_SHARDS)
+    if source.layout is not TILE and call.arguments.get("sub_core_grids") is not None:
+        return plan.give_up("rows of another type on cores that the caller names")
     result = replace(wanted_like(call, source), dtype=DATA_TYPES.find(str(call.arguments["dtype"])))
     return plan.finish(cast(plan, source, result), result)
 
