@@ -105,7 +105,7 @@ def test_in_place_forms_are_the_same_operation(call: dict[str, object]) -> None:
 
 
 def test_an_option_that_nobody_compared_is_a_doubt() -> None:
-    steps = write_call("relu", [TENSOR], sub_core_grids={"new": "ttnn.CoreRangeSet", "args": [[]]})
+    steps = write_call("where", [TENSOR] * 3, sub_core_grids={"new": "ttnn.CoreRangeSet", "args": [[]]})
     outcome = TwinEngine(board="n150").ask(steps)
     assert (outcome.confidence, outcome.doubt) == (BOUNDED, "calls with sub_core_grids were not compared")
 

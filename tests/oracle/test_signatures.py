@@ -61,6 +61,6 @@ def test_names_and_kinds_decide(operation: str, args: list[object], kwargs: dict
 def test_older_releases_may_take_other_arguments() -> None:
     settings = EngineSettings(board="n150", release=RELEASES.find("0.80.0"))
     outcome = TwinEngine(settings).ask(
-        [_TENSOR, {"call": "ttnn.add", "args": [_X, _X], "kwargs": {"queue_id": 0}, "out": "y"}]
+        [_TENSOR, {"call": "ttnn.add", "args": [_X, _X], "kwargs": {"lanes": 1}, "out": "y"}]
     )
     assert (outcome.status, outcome.confidence) == ("unsupported", "unknown")

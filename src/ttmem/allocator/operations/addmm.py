@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
+from ttmem.allocator.operations.binary_programs import BinaryKind, streams
 from ttmem.allocator.operations.elementwise import double_buffered_tiles, typecast
 from ttmem.allocator.operations.matmul_draws import draw_addmm
 from ttmem.allocator.operations.matrix import (
@@ -24,10 +25,11 @@ from ttmem.tensors import TILE
 
 
 def addmm(call: Call, plan: PlanWriter) -> Plan:
-    """A product, and a third tensor of its shape that is added in place."""
+    """A product, and a third tensor of its shape that is added in place; factors are programs of their own."""
     added, first, second = call.inputs[:3]
-    if call.arguments["alpha"] != 1.0 or call.arguments["beta"] != 1.0:
-        return plan.give_up("addmm with factors")
+    alpha, beta = call.arguments["alpha"], call.arguments["beta"]
+    if alpha == 0.0:
+        raise BadInputError("alpha parameter cannot be 0")
     wanted = call.arguments["dtype"]
     dtype = first.dtype if wanted is None else DATA_TYPES.find(str(wanted))
     if len(first.shape) < 2 or len(second.shape) < 2:
@@ -44,14 +46,24 @@ def addmm(call: Call, plan: PlanWriter) -> Plan:
         if not made.results:
             return made
         ((slot, result),) = made.results
+    if (alpha, beta) != (1.0, 1.0) and (result.shard or added.shard or added.dtype is not result.dtype):
+        return plan.give_up("addmm with factors, in shards or of several types")
+    if alpha != 1.0:
+        plan.launch(streams(_TIMES_NUMBER, [result], result), CIRCULAR)
+    if beta == 0.0:
+        return plan.finish(slot, result)
     cast = 0
-    if added.dtype is not result.dtype:
+    if beta != 1.0:
+        cast = plan.allocate(added)
+        plan.launch(streams(_TIMES_NUMBER, [added], added), CIRCULAR)
+    elif added.dtype is not result.dtype:
         ((cast, added),) = typecast(Call("typecast", (added,), {"dtype": result.dtype.name}), plan).results
     plan.launch(double_buffered_tiles(result, added, result), CIRCULAR)
     plan.free(cast)
     return plan.finish(slot, result)
 
 
+_TIMES_NUMBER = BinaryKind("MUL")
 _ONLY_OF_PRODUCTS = ("program_config", "transpose_a", "transpose_b", "activation", "core_grid")
 
 

@@ -16,7 +16,7 @@ from ttmem.allocator.operations.kernel_config import (
     draw_kernel_config,
     type_between,
 )
-from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
+from ttmem.allocator.operations.plan import Call, NoRuleError, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.refusals import allocated
 from ttmem.allocator.operations.written import record_of, write_call
@@ -169,6 +169,8 @@ def _buffers(plan: PlanWriter, call: Call, mask: TensorSpec | None) -> list[int]
 def cores_of(plan: PlanWriter, config: Mapping[str, Any]) -> int:
     grid = plan.memory_map.grid
     columns, rows = config.get("compute_with_storage_grid_size", (grid.columns, grid.rows))
+    if columns > grid.columns or rows > grid.rows:
+        raise NoRuleError("attention on more cores than the chip has for it")
     return int(columns * rows)
 
 

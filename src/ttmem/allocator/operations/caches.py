@@ -23,6 +23,8 @@ _MOST_DIMENSIONS = 4
 def _check(call: Call, cache: TensorSpec, source: TensorSpec) -> None:
     """What the library looks at first. ValueError: forms that some of its programs take, and nobody compared."""
     is_paged, fills_pages = "paged" in call.name, call.name.endswith("paged_fill_cache")
+    if call.tensor("batch_idx_tensor") is not None:
+        raise ValueError("batches that a tensor names")
     if cache.shard is not None and not fills_pages:
         raise BadInputError("Only interleaved cache is supported")
     if (source.layout is not TILE and "fused" in call.name) or (

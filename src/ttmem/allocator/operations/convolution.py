@@ -19,6 +19,7 @@ from ttmem.allocator.operations.image_slices import TOO_THIN, ThinSliceError
 from ttmem.allocator.operations.pixel_products import multiply
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.reshaping import is_view
 from ttmem.allocator.operations.sliding_window import Window, four_sides, pair
 from ttmem.allocator.operations.written import record_of
 from ttmem.hardware import DATA_TYPES, DRAM, HOST, L1
@@ -96,6 +97,8 @@ def _chosen(
     parameters = Parameters(weight, bias, is_returned=bool(call.arguments.get("return_weights_and_bias")))
     if parameters.is_returned and not all(spec is None or spec.memory is HOST for spec in (weight, bias)):
         raise UnknownChoiceError("prepared weights that are returned")
+    if source.memory is HOST:
+        raise UnknownChoiceError("images on the host")
     is_sharded = source.shard is not None
     if is_sharded and (source.memory is DRAM or not isinstance(source.shard, Shard) or window.spread is not None):
         return plan.give_up("convolutions of shards of DRAM or of many dimensions, and transposed ones of shards")
@@ -103,10 +106,17 @@ def _chosen(
         return plan.give_up("convolutions of tiles in DRAM")
     if not all(spec is None or spec.memory is HOST or _is_prepared(spec, made) for spec in (weight, bias)):
         return plan.give_up("weights on the device that were not prepared are brought back first")
-    patches = 0
-    if is_patchwise(window) and isinstance(source.shard, Shard) and source.shard.kind == HEIGHT:
+    is_special = choices.frees_input or not choices.moves_halo or choices.takes_whole_kernel
+    if window.spread is not None and (is_special or (source.memory is DRAM and choices.block_rows)):
+        raise UnknownChoiceError("transposed ones whose input goes, whose halo stays, or with blocks of their own")
+    if not is_sharded and not is_view(source, as_sticks(source)):
+        return plan.give_up("tiles of images, which are laid out anew as one list of sticks")
+    if not is_sharded:
+        source = replace(source, shape=as_sticks(source))
+    patches, are_patches = 0, choices.may_fold and is_patchwise(window)
+    if are_patches and isinstance(source.shard, Shard) and source.shard.kind == HEIGHT:
         raise UnknownChoiceError("shards whose windows do not overlap")
-    if source.memory is DRAM and is_patchwise(window):
+    if source.memory is DRAM and are_patches:
         if choices.kind:
             raise UnknownChoiceError("patches in shards")
         if made.is_row_depthwise:
@@ -125,6 +135,11 @@ def _chosen(
         return through_l1(plan, made, source, parameters)
     plan.free(patches)
     return parameters.finish(plan, slot, spec)
+
+
+def as_sticks(image: TensorSpec) -> tuple[int, ...]:
+    """The shape of all pixels one after the other."""
+    return (1, 1, image.elements // image.shape[-1], image.shape[-1])
 
 
 def _is_prepared(spec: TensorSpec, made: Convolution) -> bool:
@@ -168,14 +183,19 @@ def _draw_conv2d(record: OperationRecord, choose: Choose) -> list[Step]:
     height, width = (choose.one_of((7, 14, 28, 33, 56)) for _ in range(2))
     channels, out = choose.one_of((3, 16, 32, 64, 100, 256)), choose.one_of((8, 32, 64, 72, 256, 512))
     groups = choose.one_of((1, 1, 1, channels))
-    more = {"padding": [padding] * 2, "dilation": [dilation] * 2, "groups": groups}
+    more: dict[str, Any] = {"padding": [padding] * 2, "dilation": [dilation] * 2, "groups": groups}
     if record.name == "conv_transpose2d":
         more["output_padding"] = [choose.integer(0, stride - 1)] * 2
-    if record.name == "conv2d" and choose.integer(0, 1):
+    if choose.integer(0, 1):
         more |= _draw_choices(choose)
-    return convolution_steps(
+    if record.name != "conv2d":
+        more.pop("slice_config", None)
+    batch = choose.one_of((1, 1, 1, 2, 3))
+    if not choose.integer(0, 5):
+        more["given"] = {"shape": [batch, height, width, channels], "layout": choose.one_of(("tile", "row_major"))}
+    first, *rest = convolution_steps(
         record.name,
-        {"batch_size": choose.one_of((1, 1, 1, 2, 3)), "input_height": height, "input_width": width},
+        {"batch_size": batch, "input_height": height, "input_width": width},
         channels,
         out if groups == 1 else channels,
         kernel_size=[size] * 2,
@@ -185,6 +205,9 @@ def _draw_conv2d(record: OperationRecord, choose: Choose) -> list[Step]:
         memory=choose.one_of(("L1", "DRAM")),
         **more,
     )
+    if choose.integer(0, 19):
+        return [first, *rest]
+    return [{"host": first["alloc"], **{name: first[name] for name in ("shape", "dtype", "layout")}}, *rest]
 
 
 def _draw_choices(choose: Choose) -> dict[str, Any]:
@@ -201,6 +224,8 @@ def _draw_choices(choose: Choose) -> dict[str, Any]:
         config["act_block_h_override"] = rows
     if dtype := choose.one_of(("", "bfloat16", "bfloat8_b")):
         config["weights_dtype"] = {"dtype": dtype}
+    if not choose.integer(0, 4):
+        config["enable_kernel_stride_folding"] = False
     if not choose.integer(0, 3):
         relu = {"attribute": "ttnn.UnaryOpType.RELU"}
         config["activation"] = {"new": "ttnn.UnaryWithParam", "args": [relu], "kwargs": {}}
@@ -245,9 +270,12 @@ def convolution_steps(
     has_bias: bool = False,
     memory: str = "DRAM",
     dtype: str = "bfloat16",
+    given: Step | None = None,
     **options: Any,
 ) -> list[Step]:
-    """A call as the catalogue writes it: rows of channels, weights and bias on the host."""
+    """A call as the catalogue writes it: rows of channels, weights and bias on the host. ``given``: what the input is
+    otherwise.
+    """
     pixels = 1
     for size in image.values():
         pixels *= size
@@ -255,7 +283,7 @@ def convolution_steps(
     matrix = [channels, out // groups] if name == "conv_transpose2d" else [out, channels // groups]
     host = {"dtype": dtype, "layout": "row_major"}
     steps: list[Step] = [
-        {"alloc": "t0", "shape": [1, 1, pixels, channels], **host, "memory": memory},
+        {"alloc": "t0", "shape": [1, 1, pixels, channels], **host, "memory": memory, **(given or {})},
         {"host": "weight", "shape": [*matrix, *(kernel if isinstance(kernel, list) else [1, kernel])], **host},
     ]
     tensors: Step = {"input_tensor": {"tensor": "t0"}, "weight_tensor": {"tensor": "weight"}}
@@ -291,7 +319,8 @@ RECORDS = (
         convolution_steps("conv_transpose2d", _EXAMPLE_IMAGE, 32, 32, kernel_size=[2, 2], stride=[2, 2]),
         conv_transpose2d,
         _draw_conv2d,
-        *(*_SIZES, *_IMAGE, *_WINDOW, Argument("output_padding", default=[0, 0]), *_REST),
+        *(*_SIZES, *_IMAGE, *_WINDOW, Argument("output_padding", default=[0, 0]), *_REST, *_CHOICES),
+        Argument("mirror_kernel", default=True),
         takes_host_tensors=True,
     ),
     record_of(

@@ -16,7 +16,6 @@ _WITHOUT_MEANING = {
     "override_output_sharding_config": False,
     "core_grid": None,
     "transpose_shards": False,
-    "enable_kernel_stride_folding": None,
     "enable_activation_reuse": False,
     "force_split_reader": None,
 }
@@ -52,6 +51,8 @@ class Choices:
     sums_in_l1: bool = False
     kernel: tuple[tuple[str, str], ...] = ()
     """The whole ``compute_config`` as it was given: programs of another one are other programs."""
+    may_fold: bool = True
+    """Patches that do not overlap become channels of one pixel."""
     stays_in_l1: bool = False
     """Also an image in DRAM goes through L1 at once, whether it fits or not."""
 
@@ -82,6 +83,9 @@ def choices_of(arguments: Mapping[str, Any]) -> Choices:
     sums = dict(arguments.get("compute_config") or {})
     activates = given.pop("activation", None) is not None
     dtype, layout, kind = (given.pop(name, None) for name in ("weights_dtype", "output_layout", "shard_layout"))
+    folds = given.pop("enable_kernel_stride_folding", None)
+    if folds:
+        raise UnknownChoiceError("enable_kernel_stride_folding")
     slices = arguments.get("slice_config")
     if slices is not None and "L1Full" not in str(slices):
         raise UnknownChoiceError("slice_config")
@@ -101,6 +105,7 @@ def choices_of(arguments: Mapping[str, Any]) -> Choices:
         sums_in_float32=bool(sums.get("fp32_dest_acc_en", False)) if sums else None,
         sums_in_l1=bool(sums.get("packer_l1_acc", False)),
         kernel=tuple(sorted((name, str(value)) for name, value in sums.items())),
+        may_fold=folds is None,
         stays_in_l1=slices is not None,
     )
     for name, value in given.items():

@@ -70,11 +70,16 @@ def wanted_like(call: Call, spec: TensorSpec) -> TensorSpec:
     return replace(result, shard=call.shard) if call.shard is not None else result
 
 
+_CORES_OF_SHARDS = "sub_core_grids of shards, which lie on cores already"
+
+
 def unary(call: Call, plan: PlanWriter) -> Plan:
     """One input, one result of the same shape: two tiles in, two tiles out."""
     source = call.inputs[0]
     if call.name == "clamp" and call.arguments["min"] is None and call.arguments["max"] is None:
         raise InvalidSpecError("Only one of 'min' or 'max' can be None. Please provide one value")
+    if _names_cores_of_shards(call):
+        return plan.give_up(_CORES_OF_SHARDS)
     result = wanted_like(call, source)
     if call.name == "clamp" and source.dtype is INT32 and isinstance(_bound(call), float):
         return _clamped_as_floats(call, plan, source, replace(result, dtype=FLOAT32))
@@ -87,6 +92,11 @@ def unary(call: Call, plan: PlanWriter) -> Plan:
             f"Unary: LGAMMA requires BFLOAT16 or FLOAT32 input, got dtype {_BLOCK_FLOATS.index(source.dtype) + 3}"
         )
     return one_to_one(plan, source, result)
+
+
+def _names_cores_of_shards(call: Call) -> bool:
+    is_cut = call.shard is not None or call.inputs[0].shard is not None
+    return is_cut and call.arguments.get("sub_core_grids") is not None
 
 
 def _bound(call: Call) -> Any:
@@ -172,6 +182,10 @@ def has_whole_shards(spec: TensorSpec) -> bool:
 
 def typecast(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
+    if _names_cores_of_shards(call):
+        return plan.give_up(_CORES_OF_SHARDS)
+    if source.layout is not TILE and call.arguments.get("sub_core_grids") is not None:
+        return plan.give_up("rows of another type on cores that the caller names")
     result = replace(wanted_like(call, source), dtype=DATA_TYPES.find(str(call.arguments["dtype"])))
     return plan.finish(cast(plan, source, result), result)
 
@@ -309,7 +323,8 @@ def _draw_typecast(record: OperationRecord, choose: Choose) -> list[Step]:
     source = draws.tensor(choose, integers=True, odd=True)
     blocks = ["bfloat8_b", "bfloat4_b"] if source["layout"] == "tile" else []
     target = choose.one_of(("bfloat16", "float32", "uint32", "int32", "uint16", "uint8", *blocks))
-    return write_call(record.name, [source], {"dtype": target}, memory=draws.wish(choose))
+    _, named = draws.options(record, choose)
+    return write_call(record.name, [source], {"dtype": target}, memory=draws.wish(choose), **named)
 
 
 def _draw_clone(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -327,6 +342,7 @@ def _unary_record(name: str, *arguments: Argument) -> OperationRecord:
         unary,
         _draw_unary,
         *arguments,
+        _CORES,
         family="unary",
         takes_output=True,
         is_sized_by_elements=lambda spec: True,
@@ -338,8 +354,8 @@ def _unary_record(name: str, *arguments: Argument) -> OperationRecord:
 _PLAIN_UNARY = (
     "abs acos acosh asin asinh atan atanh bitwise_not cbrt ceil cos cosh eqz erf erfc erfinv exp exp2 expm1 floor frac "
     "digamma gez gtz hardmish hardsigmoid hardswish identity isfinite isinf isnan lez lgamma log log10 log1p log2 "
-    "log_sigmoid logical_not ltz mish neg nez reciprocal relu relu6 round rsqrt selu sigmoid sign silu sin sinh "
-    "softsign sqrt square tan tanh tanhshrink trunc"
+    "log_sigmoid logical_not ltz mish neg nez reciprocal relu relu6 rsqrt selu sign silu sin sinh softsign sqrt "
+    "square tan tanh tanhshrink trunc"
 )
 _CALLED = {
     "clamp": "CLAMP_TSS",
@@ -358,9 +374,21 @@ _TAKES_INTEGERS: dict[str, tuple[DataType, ...]] = {
     "bitwise_not": (INT32, UINT32),
     "leaky_relu": (UINT32, UINT16, UINT8),
 }
+_GELU_KINDS = (
+    Argument("fast_and_approximate_mode", default=False, samples=(False, True)),
+    Argument("variant", default=None),
+)
+_SOME_CORES: Step = {
+    "new": "ttnn.CoreRangeSet",
+    "args": [[{"new": "ttnn.CoreRange", "args": [{"tuple": [0, 0]}, {"tuple": [3, 2]}]}]],
+}
+_CORES = Argument("sub_core_grids", default=None, samples=(None, None, None, _SOME_CORES))
+"""How many cores share the work changes nothing in what each of them needs."""
 RECORDS = (
     *map(_unary_record, _PLAIN_UNARY.split()),
-    _unary_record("gelu", Argument("fast_and_approximate_mode", default=False, samples=(False, True))),
+    _unary_record("gelu", *_GELU_KINDS),
+    _unary_record("round", Argument("decimals", default=None, samples=(2, -1))),
+    _unary_record("sigmoid", Argument("vector_mode", default=None, samples=(2, 4)), Argument("mode", default=None)),
     _unary_record("hardtanh", *(Argument(name, default=None, samples=(0.5,)) for name in ("min_val", "max_val"))),
     _unary_record("leaky_relu", Argument("negative_slope", 0, samples=(0.1,))),
     _unary_record("elu", Argument("alpha", default=1.0, samples=(0.5,))),
@@ -371,6 +399,7 @@ RECORDS = (
         typecast,
         _draw_typecast,
         Argument("dtype", 0),
+        _CORES,
         is_drawn_odd=True,
         takes_shards=True,
     ),

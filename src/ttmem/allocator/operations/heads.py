@@ -122,6 +122,8 @@ def split_heads(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     heads = int(call.arguments["num_heads"])
     key_heads = int(call.arguments["num_kv_heads"] or heads)
+    if call.arguments["num_kv_heads"] == 0:
+        return plan.give_up("queries alone")
     is_nlp = call.name.endswith("nlp_create_qkv_heads")
     flips = bool(call.arguments["transpose_k_heads" if is_nlp else "transpose_key"])
     if len(call.inputs) > 1 or len(source.shape) < 2:

@@ -15,7 +15,7 @@ from ttmem.allocator.operations.elementwise import (
 )
 from ttmem.allocator.operations.movement import copy_between
 from ttmem.allocator.operations.permutation import swap_last_two
-from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
+from ttmem.allocator.operations.plan import Call, NoRuleError, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.reshaping import reshaped
 from ttmem.allocator.operations.sharding import to_memory_config
@@ -27,6 +27,8 @@ from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, L1, UINT8
 from ttmem.tensors import TILE, InvalidSpecError, TensorSpec, paging_of, place
 
 _UNSIGNED = 1 << 32
+_MOST_AT_ONCE = 47
+"""More are joined in parts, and the parts with each other."""
 
 
 def concat(call: Call, plan: PlanWriter) -> Plan:
@@ -68,6 +70,8 @@ def join(plan: PlanWriter, specs: Sequence[TensorSpec], axis: int, result: Tenso
         plan.free(*left_over)
         return slot, result
     if axis == len(result.shape) - 1 and len(result.shape) > 1 and result.dtype in (BFLOAT16, FLOAT32):
+        if len(specs) > _MOST_AT_ONCE:
+            raise NoRuleError("many tiles with padding side by side")
         tile = result.dtype.tile_bytes()
         before, after = (tile * sum(_stored(spec)[-1] // 32 for spec in group) for group in (specs, [result]))
         taken = place(result, plan.memory_map).taken_bytes_per_bank if result.memory is L1 else 0
@@ -135,9 +139,7 @@ def _join(
     is_last = axis == len(result.shape) - 1
     unaligned = transposes or (is_last and _have_unaligned_rows(plan, specs, _row_elements))
     if not unaligned:
-        slot = plan.allocate(result)
-        plan.launch(_join_buffers(plan, specs[0], result))
-        return slot, result
+        return _joined_at_once(plan, specs, axis, result), result
     pairs = [(replace(spec, shape=(1, *spec.shape)) if len(spec.shape) == 1 else spec) for spec in specs]
     swapped = [swap_last_two(plan, spec, spec) for spec in pairs]
     if sources is not None:
@@ -145,11 +147,27 @@ def _join(
         sources[:] = [source for source, (slot, _) in zip(sources, swapped, strict=True) if slot <= 0]
     upright = [spec for _, spec in swapped]
     long = replace(upright[0], memory=result.memory, shape=_joined_shape(upright, len(upright[0].shape) - 2))
-    joined = plan.allocate(long)
-    plan.launch(_join_buffers(plan, upright[0], long))
+    joined = _joined_at_once(plan, upright, len(upright[0].shape) - 2, long)
     slot, turned = swap_last_two(plan, long, long)
     left_over += [joined] * (slot > 0) + [made for made, _ in swapped]
     return slot if slot > 0 else joined, replace(turned, shape=result.shape)
+
+
+def _joined_at_once(plan: PlanWriter, specs: Sequence[TensorSpec], axis: int, result: TensorSpec) -> int:
+    """One program; of many tensors one for each part, and one for the parts."""
+    parts = [specs[begin : begin + _MOST_AT_ONCE] for begin in range(0, len(specs), _MOST_AT_ONCE)]
+    made: list[int] = []
+    if len(parts) > 1:
+        wholes = [replace(result, shape=_joined_shape(part, axis)) for part in parts]
+        if len(parts[-1]) == 1 and parts[-1][0].memory is not result.memory:
+            raise NoRuleError("a last tensor of many that is copied before it is joined")
+        joined = zip(parts, wholes, strict=True)
+        made = [_joined_at_once(plan, part, axis, whole) for part, whole in joined if len(part) > 1]
+        specs = wholes
+    slot = plan.allocate(result)
+    plan.launch(_join_buffers(plan, specs[0], result))
+    plan.free(*made)
+    return slot
 
 
 def _join_buffers(plan: PlanWriter, first: TensorSpec, result: TensorSpec) -> list[int]:
@@ -246,6 +264,8 @@ def _draw_concat(record: OperationRecord, choose: Choose) -> list[Step]:
         {**_resized(first, axis, choose.one_of(sizes)), "memory": choose.one_of(draws.MEMORIES)}
         for _ in range(choose.integer(1, 3))
     ]
+    if not choose.integer(0, 9):
+        others = (others * 100)[: choose.one_of((46, 47, 50, 93, 95, 100))]
     return write_call(record.name, [first, *others], axis, memory=draws.wish(choose), as_list=True)
 
 

@@ -12,7 +12,7 @@ from ttmem.allocator.operations.elementwise import (
     has_whole_shards,
     wanted_like,
 )
-from ttmem.allocator.operations.movement import has_tile_padding
+from ttmem.allocator.operations.movement import fill_padding, has_tile_padding
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.tilizing import fits_whole_rows, in_layout, tilize, untilize, untilize_plainly
@@ -139,6 +139,21 @@ def _untilize_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -
     return plan.finish(slot, result)
 
 
+def _fill_padding(call: Call, plan: PlanWriter) -> Plan:
+    """In place; what has no padding stays as it is."""
+    source = call.inputs[0]
+    if source.layout is not TILE or source.shard is not None or not source.shape:
+        return plan.give_up("padding of rows, of shards or of a single number")
+    if call.memory not in (None, source.memory):
+        return plan.give_up("padding that is filled on the way to another memory")
+    return plan.finish(fill_padding(plan, source), source)
+
+
+def _draw_padded(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, most=4, tile_only=True, integers=True)
+    return write_call(record.name, [source], choose.one_of((0, 1.5)))
+
+
 def _draw(record: OperationRecord, choose: Choose) -> list[Step]:
     source = draws.tensor(choose, integers=True)
     source["layout"] = "row_major" if record.name.startswith("tilize") else "tile"
@@ -155,5 +170,11 @@ _ROWS: Step = EXAMPLE_TENSOR | {"layout": "row_major"}
 RECORDS = (
     record_of(write_call("tilize", [_ROWS]), _tilize, _draw, Argument("dtype", default=None), takes_shards=True),
     record_of(write_call("tilize_with_zero_padding", [_ROWS]), _tilize, _draw, takes_shards=True),
+    record_of(
+        write_call("fill_implicit_tile_padding", [{**EXAMPLE_TENSOR, "shape": [1, 1, 60, 60]}], 0.0),
+        _fill_padding,
+        _draw_padded,
+        Argument("fill_value", 0),
+    ),
     record_of(write_call("untilize", [EXAMPLE_TENSOR]), _untilize, _draw, takes_shards=True),
 )

@@ -79,7 +79,10 @@ def draw_addmm(record: OperationRecord, choose: Choose) -> list[Step]:
         if made[0]["shape"][1] == made[1]["shape"][1] == 1:
             added = {**tensors[0], "shape": [first["shape"][0], second["shape"][1]], "shard": None}
             tensors = [{k: v for k, v in spec.items() if k != "alloc"} for spec in (added, first, second)]
-    return write_call(record.name, tensors, memory=draws.wish(choose), **draw_kernel_config(choose))
+    factors: dict[str, Any] = {
+        name: choose.one_of((0.5, 0.0, 1.0)) for name in ("alpha", "beta") if not choose.integer(0, 2)
+    }
+    return write_call(record.name, tensors, memory=draws.wish(choose), **factors, **draw_kernel_config(choose))
 
 
 def draw_configured(record: OperationRecord, choose: Choose) -> list[Step]:

@@ -5,6 +5,7 @@ To add an operation, write its record at the end of the file of its family (``el
 else has to be kept in step: the twin, the oracle, ``ttmem ops map`` and the documentation ask ``RECORDS``.
 """
 
+import re
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -55,16 +56,18 @@ from ttmem.allocator.operations.plan import (
     BOUNDED,
     EXACT,
     SHARDED_RESULT,
+    Allocate,
     Call,
     KeptSizes,
     Plan,
     PlanWriter,
+    Refuse,
     Step,
     no_plan,
 )
 from ttmem.allocator.operations.record import OperationRecord
 from ttmem.hardware import DEFAULT_RELEASE, DRAM, HOST, L1, TILE_32X32, MemoryMap, Registry, Release
-from ttmem.tensors import ROW_MAJOR, NdShard
+from ttmem.tensors import ROW_MAJOR, InvalidSpecError, NdShard
 
 _FAMILIES = (
     elementwise,
@@ -116,7 +119,20 @@ NO_RECORD = "none"
 _LEVELS = (EXACT, BOUNDED, NO_RECORD)
 _COMPARED_TYPES = ("bfloat16", "float32", "bfloat8_b", "uint32", "int32", "uint16")
 _MANY_DIMENSIONS = "shards of many dimensions were not compared"
+_RESULT_WORDS = re.compile(r"dtype|layout|dim|shape|by position|_output|^out|^persistent")
+_OTHER_TILES = "other tiles were not compared"
 _ODD_TYPES = ("bfloat4_b", "uint8")
+
+
+def _only_results(plan: Plan) -> Plan:
+    """What is certain of a call that may be done in another way."""
+    slots = {slot for slot, _ in plan.results}
+    return replace(plan, steps=tuple(step for step in plan.steps if isinstance(step, Allocate) and step.slot in slots))
+
+
+def _says_result(option: str) -> bool:
+    """Whether an argument that nobody compared may change what the result is, or where it lies."""
+    return option == SHARDED_RESULT or _RESULT_WORDS.search(option) is not None
 
 
 @cache
@@ -155,18 +171,28 @@ def plan_call(
     arguments = {**record.defaults, **call.arguments} if record.arguments else call.arguments
     known_call = replace(call, name=record.name, arguments=arguments)
     writer = PlanWriter(memory_map, lowest_l1_address, l1_bytes_taken, kept_programs)
+    doubt = _outside_the_tests(call, memory_map, record)
     try:
         plan = writer.written_by(lambda: record.plan(known_call, writer))
     except KeyError as missing:
+        if call.unknown_options:  # under another name perhaps
+            return no_plan(doubt)
         raise BadInputError(f"{call.name} needs the argument {missing}") from None
     except (TypeError, ValueError, IndexError, AttributeError, ArithmeticError) as error:
         # Tensors or arguments of a form that nobody thought of: the library may take them.
         return no_plan(f"the rule of ttnn.{record.name} does not know these arguments ({error})")
-    doubt = _outside_the_tests(call, memory_map, record)
+    except (BadInputError, InvalidSpecError):
+        if call.unknown_options:  # which may be what makes the library take it
+            return no_plan(doubt)
+        raise
     if not doubt:
         return plan
-    if SHARDED_RESULT in call.unknown_options or doubt == _MANY_DIMENSIONS:  # not even the result is certain
+    if doubt in (_MANY_DIMENSIONS, _OTHER_TILES) or any(map(_says_result, call.unknown_options)):
+        return no_plan(doubt)  # not even the result is certain
+    if call.unknown_options and plan.steps and isinstance(plan.steps[-1], Refuse):
         return no_plan(doubt)
+    if memory_map.release is DEFAULT_RELEASE:
+        plan = _only_results(plan)
     level, notes = BOUNDED if plan.confidence == EXACT else plan.confidence, dict.fromkeys((plan.note, doubt))
     return replace(plan, confidence=level, note="; ".join(filter(None, notes)), is_bounded_above=False)
 
@@ -190,8 +216,10 @@ def _outside_the_tests(call: Call, memory_map: MemoryMap, record: OperationRecor
         types = (*_COMPARED_TYPES, *_ODD_TYPES) if record.is_drawn_odd else _COMPARED_TYPES
         if spec.layout is ROW_MAJOR and spec.alignment[1] > 1:
             return "rows that are longer than their tensor says, out of shards, were not compared"
-        if spec.tile != TILE_32X32 or spec.memory not in (DRAM, L1) or spec.dtype.name not in types:
-            return "other tiles, memories and data types were not compared"
+        if spec.tile != TILE_32X32:
+            return _OTHER_TILES
+        if spec.memory not in (DRAM, L1) or spec.dtype.name not in types:
+            return "other memories and data types were not compared"
     if call.unknown_options:
         return f"calls with {', '.join(call.unknown_options)} were not compared"
     return ""

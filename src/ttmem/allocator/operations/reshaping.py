@@ -20,7 +20,7 @@ from ttmem.allocator.operations.record import Argument, Choose, OperationRecord,
 from ttmem.allocator.operations.sharding import to_memory_config
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, INT32, UINT32, Memory
-from ttmem.tensors import ROW_MAJOR, InvalidSpecError, NdShard, Shard, TensorSpec, paging_of
+from ttmem.tensors import ROW_MAJOR, TILE, InvalidSpecError, NdShard, Shard, TensorSpec, paging_of
 
 _MOVABLE = (BFLOAT16, FLOAT32, INT32, UINT32)
 _BYTES_PER_SEGMENT = 16
@@ -30,6 +30,24 @@ _READ_BYTES, _WRITE_BYTES, _MOST_SLOTS = 64, 16, 8
 
 def reshape(call: Call, plan: PlanWriter) -> Plan:
     return _reshaped(call, plan, infer_shape(call.inputs[0], call.arguments["shape"]))
+
+
+def view(call: Call, plan: PlanWriter) -> Plan:
+    """A reshape that moves nothing, or is refused."""
+    source, shape = call.inputs[0], infer_shape(call.inputs[0], call.arguments["shape"])
+    if not (source.shape and shape):
+        return plan.give_up("views of single numbers")
+    (*_, height, width), (*_, new_height, new_width) = (1, *source.shape), (1, *shape)
+    if width != new_width:
+        raise InvalidSpecError(
+            f"The last dimension can not change in view, attempting to change last dimension from {width} to "
+            f"{new_width}, use reshape instead"
+        )
+    if source.layout is TILE and height != new_height and (height % 32 or new_height % 32):
+        raise InvalidSpecError(
+            f"Invalid second last dims for TILED reshape, from {height} to {new_height}, use reshape instead"
+        )
+    return _reshaped(call, plan, shape)
 
 
 def unsqueeze(call: Call, plan: PlanWriter) -> Plan:
@@ -211,7 +229,10 @@ def _draw_reshape(record: OperationRecord, choose: Choose) -> list[Step]:
 
 
 def _draw_view(record: OperationRecord, choose: Choose) -> list[Step]:
-    """Only what stays where it is: outer dimensions in one."""
+    """Mostly what stays where it is: outer dimensions in one."""
+    if not choose.integer(0, 3):
+        *made, call = _draw_reshape(record, choose)
+        return [*made, {**call, "kwargs": {}}]
     source = draws.tensor(choose, most=4, integers=True)
     *outer, height, width = source["shape"]
     return write_call(record.name, [source], [prod(outer), height, width])
@@ -239,7 +260,7 @@ RECORDS = tuple(
     )
     for name, plan, argument, value, draw in (
         ("reshape", reshape, Argument("shape", 0), [1, 64, 2, 32], _draw_reshape),
-        ("view", reshape, Argument("shape", 0), [64, 64], _draw_view),
+        ("view", view, Argument("shape", 0), [64, 64], _draw_view),
         ("squeeze", squeeze, Argument("dim", 0, None), 0, _draw_squeeze),
         ("unsqueeze", unsqueeze, Argument("dim", 0), 0, _draw_squeeze),
     )

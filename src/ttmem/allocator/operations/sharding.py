@@ -28,7 +28,9 @@ _NO_BLOCKS_IN_DRAM = "We don't support DRAM block sharding"
 
 def to_memory_config(call: Call, plan: PlanWriter) -> Plan:
     """A copy between memories, or between shards and pages; nothing when the tensor is there already."""
-    source = call.inputs[0]
+    source, dtype = call.inputs[0], call.arguments.get("dtype")
+    if dtype is not None and DATA_TYPES.find(str(dtype)) is not source.dtype:
+        return plan.give_up("another type on the way to another memory")
     result = wanted_like(call, source)
     if (result.memory, result.shard) == (source.memory, source.shard):
         return plan.finish(-1, source)
@@ -218,7 +220,8 @@ def _by_way_of_pages(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -
 def _draw_to_memory_config(record: OperationRecord, choose: Choose) -> list[Step]:
     if not choose.integer(0, 1):
         source = draws.tensor(choose, integers=True, odd=True)
-        return write_call(record.name, [source], {"memory": choose.one_of(draws.MEMORIES)})
+        dtype: Step = {} if choose.integer(0, 3) else {"dtype": {"dtype": source["dtype"]}}
+        return write_call(record.name, [source], {"memory": choose.one_of(draws.MEMORIES)}, **dtype)
     return _draw_sharding(record, choose, bool(choose.integer(0, 2)), bool(choose.integer(0, 2)))
 
 
@@ -243,19 +246,23 @@ def _draw_sharding(record: OperationRecord, choose: Choose, before: bool, after:
     source: Step = {"shape": sizes, "dtype": choose.one_of(types), "layout": layout}
     source |= draws.any_place(choose, sizes, layout, sharded=before)
     wanted: dict[str, Any] = {}
-    if record.arguments and layout == "tile" and not choose.integer(0, 3):
+    if record.name != "to_memory_config" and record.arguments and layout == "tile" and not choose.integer(0, 3):
         wanted = {"output_dtype": {"dtype": choose.one_of(types)}}
-    return write_call(record.name, [source], draws.any_place(choose, sizes, layout, sharded=after), **wanted)
+    place = draws.any_place(choose, sizes, layout, sharded=after)
+    if choose.integer(0, 2):
+        return write_call(record.name, [source], place, **wanted)
+    return write_call(record.name, [source], place, *wanted.values())
 
 
 _PLACE = draws.height_shards(2, 32, 64)
 _SHARDED: Step = {**EXAMPLE_TENSOR, **_PLACE}
-_TYPE = Argument("output_dtype", default=None)
+_TYPE = Argument("output_dtype", 0, None)
 RECORDS = (
     record_of(
         write_call("to_memory_config", [EXAMPLE_TENSOR], {"memory": "L1"}),
         to_memory_config,
         _draw_to_memory_config,
+        Argument("dtype", 0, None),
         is_drawn_odd=True,
         takes_shards=True,
         takes_nd_shards=True,

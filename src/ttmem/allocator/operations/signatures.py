@@ -11,6 +11,8 @@ from typing import Any
 
 from ttmem import _toml
 
+QUEUE = "queue_id"
+"""All operations take it; on which queue one waits says nothing of memory."""
 Kind = str | tuple["Kind", ...]
 """Of a value: the name of its type, or, of a list, the kinds of what is in it."""
 Form = tuple[tuple[Kind, ...], tuple[tuple[str, Kind], ...]]
@@ -36,7 +38,7 @@ class _Parameter:
 
 def form_of(step: Mapping[str, Any]) -> Form:
     """Of a call step."""
-    named = tuple((name, _kind(value)) for name, value in step.get("kwargs", {}).items())
+    named = tuple((name, _kind(value)) for name, value in step.get("kwargs", {}).items() if name != QUEUE)
     return tuple(map(_kind, step.get("args", ()))), named
 
 

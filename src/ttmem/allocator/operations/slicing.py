@@ -4,6 +4,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import chosen_shards, draws
@@ -22,11 +23,15 @@ _MOST_READ_BYTES = 4096
 """Short rows are read together up to so many bytes."""
 _CHUNK_BYTES = 8192
 """Rows that do not fit L1 twice are read in parts of so many bytes."""
-
-
 _FEW_PARTS = 2
 _MOST_PARTS = 64
 """More equal parts than this are cut from parts of so many."""
+_BOUNDS = (("begins", "starts", "slice_start"), ("ends", "slice_end"), ("steps", "slice_step"))
+"""By the names that the overloads have for them; the first is that of a call without names."""
+
+
+def _given(call: Call, names: tuple[str, ...]) -> Any:
+    return next((call.arguments[name] for name in names if call.arguments.get(name) is not None), None)
 
 
 def slice_(call: Call, plan: PlanWriter) -> Plan:
@@ -34,14 +39,14 @@ def slice_(call: Call, plan: PlanWriter) -> Plan:
     source, rank = call.inputs[0], len(call.inputs[0].shape)
     if not rank:
         return plan.finish(-1, source)
-    begins = [int(b) for b in call.arguments["begins"]]
-    ends = [int(e) for e in call.arguments["ends"]]
-    steps = [int(s) for s in call.arguments["steps"] or [1] * rank]
+    begins, ends, steps = ([int(number) for number in _given(call, names) or [1] * rank] for names in _BOUNDS)
     if not len(begins) == len(ends) == len(steps) == rank:
         raise BadInputError(f"begins, ends and steps of a slice need {rank} numbers each")
     begins = [b + size if b < 0 else b for b, size in zip(begins, source.shape, strict=True)]
     ends = [e + size if e < 0 else e for e, size in zip(ends, source.shape, strict=True)]
     for size, begin, end, step in zip(source.shape, begins, ends, steps, strict=True):
+        if 0 <= begin == end <= size and step > 0:
+            return plan.give_up("slices of nothing")
         if not (0 <= begin < end <= size and step > 0):
             raise BadInputError(f"slice {begin}:{end}:{step} of a dimension of {size}")
     if set(steps) == {1} and not any(begins) and tuple(ends) == source.shape:
@@ -318,7 +323,10 @@ def _draw_slice(record: OperationRecord, choose: Choose) -> list[Step]:
         source, memory = draws.out_of_shards(choose, source)
     else:
         source, memory = draws.now_and_then_in_shards(choose, source), None
-    return write_call(record.name, [source], begins, ends, *steps, memory=memory)
+    if choose.integer(0, 4):
+        return write_call(record.name, [source], begins, ends, *steps, memory=memory)
+    named: dict[str, Any] = dict(zip(("slice_start", "slice_end", "slice_step"), (begins, ends, *steps), strict=False))
+    return write_call(record.name, [source], memory=memory, **named)
 
 
 RECORDS = (
@@ -326,7 +334,8 @@ RECORDS = (
         write_call("slice", [EXAMPLE_TENSOR], [0, 0, 32, 0], [1, 1, 64, 64]),
         slice_,
         _draw_slice,
-        *(Argument("begins", 0), Argument("ends", 1), Argument("steps", 2, None)),
+        *(Argument(names[0], place, None) for place, names in enumerate(_BOUNDS)),
+        *(Argument(name, default=None) for names in _BOUNDS for name in names[1:]),
         is_drawn_odd=True,
         takes_shards=True,
     ),

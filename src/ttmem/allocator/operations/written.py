@@ -12,10 +12,13 @@ from typing import Any
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations.plan import SHARDED_RESULT, Call
 from ttmem.allocator.operations.record import REQUIRED, Argument, Draw, OperationRecord, PlanFunction, Step
-from ttmem.allocator.operations.signatures import Form, form_of, misfit
+from ttmem.allocator.operations.signatures import QUEUE, Form, form_of, misfit
 from ttmem.allocator.replay import read_shard
 from ttmem.hardware import MEMORIES, Memory
 from ttmem.tensors import TensorSpec
+
+_RESULT = ("memory_config", "output_tensor", "optional_output_tensor")
+"""Names of arguments that say where the one result goes; None says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +65,14 @@ def read_call(step: Mapping[str, Any]) -> WrittenCall:
         else:
             values.append(_plain(value))
     for name, value in step.get("kwargs", {}).items():
+        if name == QUEUE or (value is None and name in _RESULT):
+            continue
         if name == "memory_config":
             memory, shard = MEMORIES.find(value["memory"]), value.get("shard")
-        elif name == "output_tensor":
+        elif name in _RESULT and "tensor" in value:
             target = value["tensor"]
         elif found := _tensor_names(value):
-            if "output" in name:  # under another name, or several: no rule knows of them
+            if "output" in name or name == "out":  # under another name, or several: no rule knows of them
                 options[name] = found
                 continue
             tensors += found
@@ -91,6 +96,8 @@ def read_call(step: Mapping[str, Any]) -> WrittenCall:
 
 
 def _tensor_names(value: Any) -> list[str]:
+    if isinstance(value, Mapping) and "tuple" in value:
+        value = value["tuple"]
     if isinstance(value, Mapping) and "tensor" in value:
         return [value["tensor"]]
     if isinstance(value, list) and value and all(isinstance(item, Mapping) and "tensor" in item for item in value):
@@ -112,7 +119,7 @@ def call_of(
 ) -> Call:
     """What the twin is asked; BadInputError when an argument is missing. ``target``: where the result is written."""
     arguments: dict[str, Any] = {}
-    known = set()
+    known, missing = set(), list[str]()
     refused = misfit(written.function, written.form)
     for argument in record.arguments:
         known.add(argument.name)
@@ -121,8 +128,11 @@ def call_of(
         elif argument.name in written.options:
             arguments[argument.name] = written.options[argument.name]
         elif argument.default is REQUIRED and not refused:
-            raise BadInputError(f"ttnn.{written.function} needs '{argument.name}'")
-    unknown = tuple(name for name in written.options if name not in known)
+            missing.append(argument.name)
+    # None is as good as nothing: it is what the library gives an argument that was left out.
+    unknown = tuple(name for name, value in written.options.items() if name not in known and value is not None)
+    if missing and not unknown:
+        raise BadInputError(f"ttnn.{written.function} needs '{missing[0]}'")
     if written.target is not None and not written.function.endswith("_"):
         first = inputs[0] if inputs else None
         is_like = target is not None and first is not None and replace(target, memory=first.memory) == first
