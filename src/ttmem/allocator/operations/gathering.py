@@ -9,7 +9,7 @@ from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.chaining import Held, applied, replaced
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import aligned_page, cast, result_like
+from ttmem.allocator.operations.elementwise import aligned_page, cast, l1_space_with_its_top, result_like
 from ttmem.allocator.operations.joining import concat
 from ttmem.allocator.operations.movement import fill_padding
 from ttmem.allocator.operations.permutation import transpose
@@ -70,7 +70,8 @@ def gather(call: Call, plan: PlanWriter) -> Plan:
     elements = _filled(plan, part)
     replaced(plan, whole, elements, keep=part.slot)
     result = replace(places.spec, dtype=source.dtype, memory=call.memory or source.memory)
-    space = _space(plan) - (place(result, plan.memory_map).taken_bytes_per_bank if result.memory is L1 else 0)
+    taken = place(result, plan.memory_map).taken_bytes_per_bank if result.memory is L1 else 0
+    space = l1_space_with_its_top(plan) - taken
     made = Held(plan.allocate(result), result)
     plan.launch(_gather_buffers(elements.spec, places.spec, space), CIRCULAR)
     lead = 4 - rank
@@ -81,13 +82,6 @@ def gather(call: Call, plan: PlanWriter) -> Plan:
         made = replaced(plan, made, turned)
     plan.free(elements.slot, places.slot)
     return plan.finish(made.slot, made.spec)
-
-
-def _space(plan: PlanWriter) -> int:
-    """Where L1 is empty the library forgets what is set aside at its top."""
-    known, whole = plan.memory_map, plan.l1_space()
-    is_empty = whole == known.l1.bytes_per_bank
-    return known.architecture.l1_bytes_per_core - known.l1_base_address if is_empty else whole
 
 
 def _gather_buffers(elements: TensorSpec, places: TensorSpec, space: int) -> list[int]:
