@@ -9,7 +9,7 @@ from ttmem.allocator.operations.chaining import Held, replaced
 from ttmem.allocator.operations.collective_programs import Line, NotKnownError, broadcast, scatter
 from ttmem.allocator.operations.elementwise import typecast
 from ttmem.allocator.operations.joining import concat
-from ttmem.allocator.operations.movement import pad
+from ttmem.allocator.operations.padding import pad
 from ttmem.allocator.operations.permutation import transpose
 from ttmem.allocator.operations.plan import Call, PlanWriter
 from ttmem.allocator.operations.record import PlanFunction
