@@ -18,16 +18,13 @@ from ttmem.allocator.operations.elementwise import (
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.reduced_shards import filled
+from ttmem.allocator.operations.refusals import not_in_l1
 from ttmem.allocator.operations.sharding import interleaved_to_sharded, to_memory_config
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT16, DRAM, L1
 from ttmem.tensors import TILE, InvalidSpecError, NdShard, Shard, TensorSpec, paging_of, round_up
 
 _ROWS_AHEAD, _READ_BYTES = 16, 2048
-_NOT_IN_L1 = (
-    "DFB 'out_shard' borrows memory from TensorParameter 'output', but its TensorSpec is not L1-resident (L1 is "
-    "required). Both L1 and L1_SMALL are accepted."
-)
 
 
 def pad(call: Call, plan: PlanWriter) -> Plan:
@@ -130,8 +127,8 @@ def _at_once(plan: PlanWriter, held: Held, result: TensorSpec, *, is_shifted: bo
     if tile:
         plan.launch([*double_buffered_tiles(source), source.dtype.tile_bytes(source.tile)])
     elif _stays_in_shards(source, result):
-        if result.memory is not L1:
-            plan.refuse(_NOT_IN_L1)
+        if why := not_in_l1("out_shard", "output", result):
+            plan.refuse(why)
         plan.launch([result.shape[-1] * (source.dtype.element_bytes or 0)])
     else:
         plan.launch(_row_buffers(plan, replace(result, shard=None), is_shifted=is_shifted))
