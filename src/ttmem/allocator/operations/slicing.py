@@ -45,35 +45,36 @@ def slice_(call: Call, plan: PlanWriter) -> Plan:
     like = cut_like(call, begins, ends, steps)
     if like is None or isinstance(like.shard, NdShard):
         return plan.give_up(OWN_KERNELS)
-    made = sliced(plan, source, begins, ends, steps, like)
+    made = sliced(plan, Held(-1, source), begins, ends, steps, like)
     return plan.finish(made.slot, made.spec)
 
 
 def sliced(
     plan: PlanWriter,
-    source: TensorSpec,
+    held: Held,
     begins: Sequence[int],
     ends: Sequence[int],
     steps: Sequence[int],
     like: TensorSpec,
 ) -> Held:
     """Rows in shards that are not aligned, and other odd ones, are cut in pages of L1."""
+    source = held.spec
     if source.shard is None and like.shard is None:
         return Held(*cut(plan, source, begins, ends, steps, like))
     if source.layout is TILE:
         if not starts_in_tiles(source, begins, steps) and (like.shard is not None or len(begins) < 2):
             raise NoRuleError(OWN_KERNELS)
         return Held(*cut(plan, source, begins, ends, steps, like))
-    first, pages = Held(-1, source), replace(source, memory=L1, shard=None)
+    pages = replace(source, memory=L1, shard=None)
     leaves = _leaves_its_shards(plan, source, begins, steps, like)
     if not leaves and not _is_cut_across(plan, source, like):
         if has_longer_rows(replace(like, shape=sliced_shape(begins, ends, steps))):
             raise NoRuleError("rows of a part that are longer in their shards")
         return Held(*cut(plan, source, begins, ends, steps, like))
-    held = applied(plan, to_memory_config, first, L1) if leaves else first
-    part = Held(*cut(plan, held.spec, begins, ends, steps, pages))
+    rows = applied(plan, to_memory_config, held, L1) if leaves else held
+    part = Held(*cut(plan, rows.spec, begins, ends, steps, pages))
     last = applied(plan, to_memory_config, part, like.memory, like.shard)
-    plan.free(*{part.slot, held.slot} - {last.slot})
+    plan.free(*{part.slot, rows.slot} - {last.slot, held.slot})
     return last
 
 

@@ -6,6 +6,7 @@ from math import prod
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
+from ttmem.allocator.operations.chaining import Held
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import OWN_KERNELS, double_buffered_tiles, result_like
 from ttmem.allocator.operations.movement import copy_between
@@ -139,7 +140,7 @@ def _chunks_of_shards(call: Call, plan: PlanWriter, axis: int, sizes: list[int])
         elif like is None:
             return plan.give_up(OWN_KERNELS)
         else:
-            part = sliced(plan, source, begins, ends, steps, like)
+            part = sliced(plan, Held(-1, source), begins, ends, steps, like)
             made.append((part.slot, part.spec))
         begin += size
     return plan.finish_all(made)
