@@ -10,6 +10,9 @@ from ttmem.allocator.programs import CIRCULAR, DATAFLOW
 from ttmem.hardware import BFLOAT16
 from ttmem.tensors import TILE, TensorSpec, paging_of
 
+_LONGEST_ROW_BYTES = 1 << 18
+"""Longer ones are copied to another place in parts of so many bytes."""
+
 
 def has_tile_padding(spec: TensorSpec) -> bool:
     height, width = (1, 1, *spec.shape)[-2:]
@@ -57,7 +60,8 @@ def launch_copy(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Non
     elif part := _part_of_few_rows(plan, source, result):
         buffers = [2 * part]
     else:
-        buffers = [*double_buffered_rows(plan, result, result), paging_of(source).page_bytes]
+        rows = double_buffered_rows(plan, result, result)
+        buffers = [min(2 * _LONGEST_ROW_BYTES, *rows), min(_LONGEST_ROW_BYTES, paging_of(source).page_bytes)]
     plan.launch(buffers, CIRCULAR if stays and source.dtype is result.dtype else DATAFLOW)
 
 
