@@ -12,7 +12,7 @@ from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import aligned_page, cast, l1_space_with_its_top, result_like, wanted_like
 from ttmem.allocator.operations.joining import concat
 from ttmem.allocator.operations.permutation import transpose
-from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
+from ttmem.allocator.operations.plan import Call, NoRuleError, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.reduced_shards import filled
 from ttmem.allocator.operations.sharding import to_memory_config
@@ -20,7 +20,7 @@ from ttmem.allocator.operations.slicing import cut, sliced
 from ttmem.allocator.operations.tilizing import to_layout
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
-from ttmem.hardware import BFLOAT16, DATA_TYPES, DRAM, FLOAT32, INT32, L1, UINT8, UINT32
+from ttmem.hardware import BFLOAT16, DATA_TYPES, DRAM, FLOAT32, INT32, L1, UINT8, UINT32, Memory
 from ttmem.tensors import ROW_MAJOR, TILE, Shard, TensorSpec, paging_of, place, round_up
 
 _UINT16 = DATA_TYPES.find("uint16")
@@ -221,36 +221,39 @@ def repeat_interleave(call: Call, plan: PlanWriter) -> Plan:
     axis = dimension(call.arguments["dim"], rank)
     if rank < 2 or not 1 <= times <= _MOST_TOGETHER:
         return plan.give_up("repeat_interleave of a single row, or of many times")
-    if source.shard is not None or call.shard is not None:
-        return _repeated_in_pages(call, plan)
-    memory = call.memory or source.memory
     if times == 1:
-        return to_memory_config(replace(call, memory=memory), plan)
-    held = Held(-1, source)
-    if axis == rank - 1:
-        if source.dtype is UINT8:
-            return plan.give_up("repeat_interleave of bytes in rows")
-        held = applied(plan, transpose, held, memory, dim1=-1, dim2=-2)
-        turned = held
-        held = _repeated(plan, held, times, rank - 2, result_like(source, memory))
-        last = applied(plan, transpose, held, memory, dim1=-1, dim2=-2)
-        plan.free(held.slot if held.slot != turned.slot else 0, turned.slot)
-        return plan.finish(last.slot, last.spec)
-    made = _repeated(plan, held, times, axis, result_like(source, memory))
+        return to_memory_config(call, plan)
+    if source.shard is not None:
+        return _repeated_in_pages(call, plan, times, axis)
+    if call.shard is not None:
+        return plan.give_up("repeat_interleave out of pages into shards")
+    made = _repeated_along(plan, Held(-1, source), times, axis, call.memory or source.memory)
     return plan.finish(made.slot, made.spec)
 
 
-def _repeated_in_pages(call: Call, plan: PlanWriter) -> Plan:
+def _repeated_in_pages(call: Call, plan: PlanWriter, times: int, axis: int) -> Plan:
     """Shards are pages of DRAM for the time being, and the result stays there unless the caller says otherwise."""
-    source, arguments = call.inputs[0], call.arguments
-    is_within_tiles = source.layout is TILE and dimension(arguments["dim"], rank := len(source.shape)) >= rank - 2
-    if arguments["repeats"] == 1 or source.shard is None or not is_within_tiles:
-        return plan.give_up("repeat_interleave of shards of rows, along outer dimensions, or out of pages into shards")
+    source = call.inputs[0]
+    if source.layout is ROW_MAJOR and len(source.shape) == 4 and source.memory is L1:
+        return plan.give_up("repeat_interleave of rows in shards that are enlarged like images")
     pages = applied(plan, to_memory_config, Held(-1, source), DRAM)
-    made = applied(plan, repeat_interleave, pages, DRAM, repeats=arguments["repeats"], dim=arguments["dim"])
+    made = _repeated_along(plan, pages, times, axis, DRAM)
     end = applied(plan, to_memory_config, made, call.memory or DRAM, call.shard)
-    plan.free(made.slot if made.slot != end.slot else 0, pages.slot)
+    plan.free(*{made.slot, pages.slot} - {end.slot})
     return plan.finish(end.slot, end.spec)
+
+
+def _repeated_along(plan: PlanWriter, held: Held, times: int, axis: int, memory: Memory) -> Held:
+    rank = len(held.spec.shape)
+    if axis < rank - 1:
+        return _repeated(plan, held, times, axis, result_like(held.spec, memory))
+    if held.spec.dtype is UINT8:
+        raise NoRuleError("repeat_interleave of bytes in rows")
+    turned = applied(plan, transpose, held, memory, dim1=-1, dim2=-2)
+    longer = _repeated(plan, turned, times, rank - 2, result_like(held.spec, memory))
+    last = applied(plan, transpose, longer, memory, dim1=-1, dim2=-2)
+    plan.free(*{longer.slot, turned.slot} - {last.slot, held.slot})
+    return last
 
 
 def _repeated(plan: PlanWriter, held: Held, times: int, axis: int, like: TensorSpec) -> Held:
