@@ -63,7 +63,7 @@ def sliced(
         return Held(*cut(plan, source, begins, ends, steps, like))
     if source.layout is TILE:
         if not starts_in_tiles(source, begins, steps) and (like.shard is not None or len(begins) < 2):
-            raise NoRuleError(OWN_KERNELS)
+            raise NoRuleError("parts of tiles in shards that do not begin at a tile")
         return Held(*cut(plan, source, begins, ends, steps, like))
     pages = replace(source, memory=L1, shard=None)
     leaves = _leaves_its_shards(plan, source, begins, steps, like)
