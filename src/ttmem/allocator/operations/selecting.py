@@ -21,7 +21,7 @@ from ttmem.allocator.operations.record import Argument, Choose, OperationRecord,
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import INT32, L1, UINT32
-from ttmem.tensors import ROW_MAJOR, InvalidSpecError, NdShard, Shard, TensorSpec
+from ttmem.tensors import ROW_MAJOR, TILE, InvalidSpecError, NdShard, Shard, TensorSpec
 
 _WHERE = BinaryKind("WHERE_TST", (INT32, UINT32), mixes_floats=False)
 
@@ -49,7 +49,7 @@ def where(call: Call, plan: PlanWriter) -> Plan:
     shape = mask.shape
     for value in values:
         shape = broadcast_shape(shape, value.shape)
-    result = replace(_wanted(call, _lender(mask, values), shape), dtype=dtype)
+    result = replace(_wanted(call, _lender(mask, values), shape), dtype=dtype, layout=TILE)
     slot = plan.allocate(result)
     if mask.layout is ROW_MAJOR:
         raise InvalidSpecError(
