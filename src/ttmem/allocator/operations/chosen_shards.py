@@ -7,23 +7,23 @@ from math import prod
 from ttmem.tensors import CoreRange, Shard, TensorSpec, paging_of, round_up
 
 
-def of_slice(source: TensorSpec, shape: tuple[int, ...]) -> Shard | None:
-    """Of a part of tiles: as many shards as before, on the same cores, each as small as the part allows. None: the
-    cores of block shards are no rectangle.
+def of_slice(source: TensorSpec, shape: tuple[int, ...], *, in_tiles: bool) -> Shard | None:
+    """Of a part: as many shards as before, on the same cores, each as small as the part allows. None: the cores of
+    block shards are no rectangle.
     """
     shard = source.shard
     assert isinstance(shard, Shard)
-    *outer, width = paging_of(replace(source, shape=shape, shard=None)).padded_shape
-    height = prod(outer)
+    *outer, width = paging_of(replace(source, shape=shape, shard=None)).padded_shape if in_tiles else shape
+    height, unit = prod(outer), 32 if in_tiles else 1
     if shard.kind == "height":
-        return replace(shard, height=_share(height, shard.cores), width=width)
+        return replace(shard, height=_share(height, shard.cores, unit), width=width)
     if shard.kind == "width":
-        return replace(shard, height=height, width=_share(width, shard.cores))
+        return replace(shard, height=height, width=_share(width, shard.cores, unit))
     box = rectangle(shard)
     # Rows of cores share the height, whichever way the shards are dealt.
     if box is None:
         return None
-    return replace(shard, height=_share(height, box.rows), width=_share(width, box.columns))
+    return replace(shard, height=_share(height, box.rows, unit), width=_share(width, box.columns, unit))
 
 
 def of_reshape(source: TensorSpec, wanted: Shard, shape: tuple[int, ...], *, is_explicit: bool) -> Shard | None:
@@ -61,8 +61,8 @@ def rectangle(shard: Shard) -> CoreRange | None:
     return box if box.cores == shard.cores else None
 
 
-def _share(size: int, parts: int) -> int:
-    return round_up(-(-size // parts), 32)
+def _share(size: int, parts: int, unit: int = 32) -> int:
+    return round_up(-(-size // parts), unit)
 
 
 def _even_parts(tiles: int, most: int) -> int:

@@ -9,14 +9,15 @@ from ttmem.allocator.operations.chaining import Held, replaced
 from ttmem.allocator.operations.collective_programs import Line, NotKnownError, broadcast, scatter
 from ttmem.allocator.operations.elementwise import typecast
 from ttmem.allocator.operations.joining import concat
-from ttmem.allocator.operations.movement import pad
+from ttmem.allocator.operations.padding import pad
 from ttmem.allocator.operations.permutation import transpose
 from ttmem.allocator.operations.plan import Call, PlanWriter
 from ttmem.allocator.operations.record import PlanFunction
 from ttmem.allocator.operations.reductions import reduce
 from ttmem.allocator.operations.reshaping import reshape
 from ttmem.allocator.operations.sharding import to_memory_config
-from ttmem.allocator.operations.slicing import slice_, split
+from ttmem.allocator.operations.slicing import slice_
+from ttmem.allocator.operations.splitting import split
 from ttmem.allocator.operations.tilizing import in_layout, tilize, to_layout, untilize_by_rows
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32
 from ttmem.tensors import TILE, InvalidSpecError, TensorSpec, paging_of

@@ -17,7 +17,7 @@ from ttmem.allocator.operations.convolution_schemes import (
 from ttmem.allocator.operations.elementwise import double_buffered_tiles
 from ttmem.allocator.operations.halos import cut_out, deal, gather, keep_tables
 from ttmem.allocator.operations.image_slices import Cut, cut_window, sliced
-from ttmem.allocator.operations.movement import pad
+from ttmem.allocator.operations.padding import pad
 from ttmem.allocator.operations.plan import EXACT, Call, Plan, PlanWriter
 from ttmem.allocator.operations.reshaping import reshape
 from ttmem.allocator.operations.sharding import to_memory_config

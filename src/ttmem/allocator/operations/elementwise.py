@@ -42,6 +42,13 @@ def aligned_page(plan: PlanWriter, spec: TensorSpec) -> int:
     return round_up(paging_of(spec).page_bytes, plan.memory_map.page_alignment_bytes(spec.memory))
 
 
+def l1_space_with_its_top(plan: PlanWriter) -> int:
+    """Where L1 is empty some of the library forgets what is set aside at its top."""
+    known, whole = plan.memory_map, plan.l1_space()
+    is_empty = whole == known.l1.bytes_per_bank
+    return known.architecture.l1_bytes_per_core - known.l1_base_address if is_empty else whole
+
+
 def double_buffered_rows(plan: PlanWriter, paged: TensorSpec, *specs: TensorSpec) -> list[int]:
     """Two pages of a row-major tensor, aligned for the memories of all that take part."""
     alignment = max(plan.memory_map.page_alignment_bytes(spec.memory) for spec in specs)

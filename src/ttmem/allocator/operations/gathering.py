@@ -9,19 +9,19 @@ from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.chaining import Held, applied, replaced
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import aligned_page, cast, result_like
+from ttmem.allocator.operations.elementwise import aligned_page, cast, l1_space_with_its_top, result_like, wanted_like
 from ttmem.allocator.operations.joining import concat
-from ttmem.allocator.operations.movement import fill_padding
 from ttmem.allocator.operations.permutation import transpose
-from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
+from ttmem.allocator.operations.plan import Call, NoRuleError, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.reduced_shards import filled
 from ttmem.allocator.operations.sharding import to_memory_config
-from ttmem.allocator.operations.slicing import cut
+from ttmem.allocator.operations.slicing import cut, sliced
 from ttmem.allocator.operations.tilizing import to_layout
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
-from ttmem.hardware import BFLOAT16, DATA_TYPES, DRAM, FLOAT32, INT32, L1, UINT8, UINT32
-from ttmem.tensors import ROW_MAJOR, TILE, TensorSpec, paging_of, place, round_up
+from ttmem.hardware import BFLOAT16, DATA_TYPES, DRAM, FLOAT32, INT32, L1, UINT8, UINT32, Memory
+from ttmem.tensors import ROW_MAJOR, TILE, Shard, TensorSpec, paging_of, place, round_up
 
 _UINT16 = DATA_TYPES.find("uint16")
 _WIDEST_ROW_TILES = 60
@@ -52,53 +52,77 @@ def _checked(call: Call, *others: TensorSpec) -> int:
 
 
 def gather(call: Call, plan: PlanWriter) -> Plan:
-    """With the dimension last: rows of tiles of the elements, of which a tile is filled at a time."""
+    """With the dimension last: rows of tiles of the elements, of which a tile is filled at a time. Rows in shards that
+    lie across are gathered as tiles in pages of L1.
+    """
     source, numbers = call.inputs
     axis, rank = _checked(call), len(source.shape)
-    is_last = axis == rank - 1
-    if any(spec.shard is not None for spec in call.inputs) or rank < 2 or (rank > 4 and not is_last):
-        return plan.give_up("gather of shards, of a single row, or of an outer dimension of many")
+    if rank < 2 or (rank > 4 and axis != rank - 1):
+        return plan.give_up("gather of a single row, or of an outer dimension of many")
     if source.layout is not numbers.layout or numbers.dtype not in (_UINT16, UINT32):
         raise BadInputError("gather takes numbers in the layout of the elements, of uint16 or uint32")
-    places = _filled(plan, _four(_turned(plan, Held(-2, numbers), axis)))
-    elements = _four(_turned(plan, Held(-1, source), axis))
+    like = wanted_like(call, source)
+    if source.layout is not TILE and any(_is_cut_across_odd_rows(spec) for spec in call.inputs):
+        return _gathered_as_tiles(plan, call, axis, like)
+    in_pages = all(spec.shard is None for spec in (source, numbers, like))
+    made = _gathered(plan, Held(-1, source), Held(-2, numbers), axis, like, by_rows=in_pages)
+    return plan.finish(made.slot, made.spec)
+
+
+def _gathered_as_tiles(plan: PlanWriter, call: Call, axis: int, like: TensorSpec) -> Plan:
+    tiles = list[Held]()
+    for number, spec in enumerate(call.inputs):
+        pages = applied(plan, to_memory_config, Held(-1 - number, spec), L1)
+        tiles.append(applied(plan, to_layout, pages, None, layout="tile"))
+        plan.free(pages.slot)
+    made = _gathered(plan, tiles[0], tiles[1], axis, replace(like, memory=L1, shard=None), by_rows=False)
+    rows = applied(plan, to_layout, made, None, layout="row_major")
+    last = applied(plan, to_memory_config, rows, like.memory, like.shard)
+    plan.free(*{rows.slot, made.slot, *(held.slot for held in tiles)} - {last.slot})
+    return plan.finish(last.slot, last.spec)
+
+
+def _gathered(plan: PlanWriter, source: Held, numbers: Held, axis: int, like: TensorSpec, *, by_rows: bool) -> Held:
+    """``by_rows``: by the kernel that reads whole rows of bfloat16, where these are in pages from the first."""
+    rank = len(source.spec.shape)
+    places = _filled(plan, _four(_turned(plan, numbers, axis)), keep=numbers.slot)
+    elements = _four(_turned(plan, source, axis))
     whole = part = elements
     wanted = (*paging_of(places.spec).padded_shape[:3], elements.spec.shape[-1])
     if wanted != elements.spec.shape:
         padded = replace(elements.spec, shape=paging_of(elements.spec).padded_shape)
-        part = Held(*cut(plan, padded, [0] * 4, wanted, [1] * 4, elements.spec))
-    elements = _filled(plan, part)
-    replaced(plan, whole, elements, keep=part.slot)
-    result = replace(places.spec, dtype=source.dtype, memory=call.memory or source.memory)
-    space = _space(plan) - (place(result, plan.memory_map).taken_bytes_per_bank if result.memory is L1 else 0)
+        stored = padded if elements.spec.layout is TILE else elements.spec
+        part = sliced(plan, Held(elements.slot, stored), [0] * 4, wanted, [1] * 4, elements.spec)
+    elements = _filled(plan, part, keep=source.slot)
+    plan.free(*{whole.slot} - {elements.slot, part.slot, source.slot})
+    result = replace(places.spec, dtype=source.spec.dtype, memory=like.memory, shard=like.shard)
+    taken = place(result, plan.memory_map).taken_bytes_per_bank if result.memory is L1 else 0
+    space = l1_space_with_its_top(plan) - taken
     made = Held(plan.allocate(result), result)
-    plan.launch(_gather_buffers(elements.spec, places.spec, space), CIRCULAR)
+    plan.launch(_gather_buffers(elements.spec, places.spec, space, by_rows=by_rows), CIRCULAR)
     lead = 4 - rank
-    shape = _swapped(numbers.shape, axis)
+    shape = _swapped(numbers.spec.shape, axis)
     made = Held(made.slot, replace(result, shape=shape if lead < 0 else result.shape[lead:]))
-    if not is_last:
-        turned = applied(plan, transpose, made, numbers.memory, dim1=axis, dim2=-1)
+    if axis != rank - 1:
+        turned = applied(plan, transpose, made, numbers.spec.memory, numbers.spec.shard, dim1=axis, dim2=-1)
         made = replaced(plan, made, turned)
-    plan.free(elements.slot, places.slot)
-    return plan.finish(made.slot, made.spec)
+    plan.free(*{elements.slot, places.slot} - {source.slot, numbers.slot})
+    return made
 
 
-def _space(plan: PlanWriter) -> int:
-    """Where L1 is empty the library forgets what is set aside at its top."""
-    known, whole = plan.memory_map, plan.l1_space()
-    is_empty = whole == known.l1.bytes_per_bank
-    return known.architecture.l1_bytes_per_core - known.l1_base_address if is_empty else whole
+def _is_cut_across_odd_rows(spec: TensorSpec) -> bool:
+    return isinstance(spec.shard, Shard) and spec.shard.kind != "height" and spec.shape[-1] % 32 != 0
 
 
-def _gather_buffers(elements: TensorSpec, places: TensorSpec, space: int) -> list[int]:
+def _gather_buffers(elements: TensorSpec, places: TensorSpec, space: int, *, by_rows: bool) -> list[int]:
     if elements.layout is ROW_MAJOR:
-        bytes_each = elements.dtype.element_bytes or 0
-        rows = [paging_of(spec).page_bytes for spec in (elements, places)]
-        return [*rows, places.shape[-1] * bytes_each]
+        across, found = (paging_of(spec).padded_shape[-1] for spec in (elements, places))
+        element, number = (spec.dtype.element_bytes or 0 for spec in (elements, places))
+        return [across * element, found * number, found * element]
     tile, number = elements.dtype.tile_bytes(), places.dtype.tile_bytes()
     across, found = (-(-spec.shape[-1] // 32) for spec in (elements, places))
     can_be_told = places.dtype is UINT32 or elements.shape[-1] <= _MOST_SHORT_NUMBERS
-    if elements.dtype is BFLOAT16 and can_be_told:
+    if by_rows and elements.dtype is BFLOAT16 and can_be_told:
         rows = [across * tile, number, max(found, _FEW_TILES) * tile]
         if sum(rows) <= space:
             return rows
@@ -114,7 +138,7 @@ def _turned(plan: PlanWriter, held: Held, axis: int) -> Held:
     """With this dimension last."""
     if axis == len(held.spec.shape) - 1:
         return held
-    return applied(plan, transpose, held, held.spec.memory, dim1=axis, dim2=-1)
+    return applied(plan, transpose, held, held.spec.memory, held.spec.shard, dim1=axis, dim2=-1)
 
 
 def _swapped(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
@@ -132,12 +156,12 @@ def _four(held: Held) -> Held:
     return Held(held.slot, replace(held.spec, shape=(outer, *(1, 1, 1, *shape)[-3:])))
 
 
-def _filled(plan: PlanWriter, held: Held) -> Held:
+def _filled(plan: PlanWriter, held: Held, *, keep: int) -> Held:
     """The padding of tiles holds a value that is never meant."""
     if held.spec.layout is not TILE:
         return held
-    slot = fill_padding(plan, held.spec)
-    return held if slot < 0 else replaced(plan, held, Held(slot, held.spec))
+    slot = filled(plan, held.spec).slot
+    return held if slot < 0 else replaced(plan, held, Held(slot, held.spec), keep=keep)
 
 
 def scatter(call: Call, plan: PlanWriter) -> Plan:
@@ -197,36 +221,39 @@ def repeat_interleave(call: Call, plan: PlanWriter) -> Plan:
     axis = dimension(call.arguments["dim"], rank)
     if rank < 2 or not 1 <= times <= _MOST_TOGETHER:
         return plan.give_up("repeat_interleave of a single row, or of many times")
-    if source.shard is not None or call.shard is not None:
-        return _repeated_in_pages(call, plan)
-    memory = call.memory or source.memory
     if times == 1:
-        return to_memory_config(replace(call, memory=memory), plan)
-    held = Held(-1, source)
-    if axis == rank - 1:
-        if source.dtype is UINT8:
-            return plan.give_up("repeat_interleave of bytes in rows")
-        held = applied(plan, transpose, held, memory, dim1=-1, dim2=-2)
-        turned = held
-        held = _repeated(plan, held, times, rank - 2, result_like(source, memory))
-        last = applied(plan, transpose, held, memory, dim1=-1, dim2=-2)
-        plan.free(held.slot if held.slot != turned.slot else 0, turned.slot)
-        return plan.finish(last.slot, last.spec)
-    made = _repeated(plan, held, times, axis, result_like(source, memory))
+        return to_memory_config(call, plan)
+    if source.shard is not None:
+        return _repeated_in_pages(call, plan, times, axis)
+    if call.shard is not None:
+        return plan.give_up("repeat_interleave out of pages into shards")
+    made = _repeated_along(plan, Held(-1, source), times, axis, call.memory or source.memory)
     return plan.finish(made.slot, made.spec)
 
 
-def _repeated_in_pages(call: Call, plan: PlanWriter) -> Plan:
+def _repeated_in_pages(call: Call, plan: PlanWriter, times: int, axis: int) -> Plan:
     """Shards are pages of DRAM for the time being, and the result stays there unless the caller says otherwise."""
-    source, arguments = call.inputs[0], call.arguments
-    is_within_tiles = source.layout is TILE and dimension(arguments["dim"], rank := len(source.shape)) >= rank - 2
-    if arguments["repeats"] == 1 or source.shard is None or not is_within_tiles:
-        return plan.give_up("repeat_interleave of shards of rows, along outer dimensions, or out of pages into shards")
+    source = call.inputs[0]
+    if source.layout is ROW_MAJOR and len(source.shape) == 4 and source.memory is L1:
+        return plan.give_up("repeat_interleave of rows in shards that are enlarged like images")
     pages = applied(plan, to_memory_config, Held(-1, source), DRAM)
-    made = applied(plan, repeat_interleave, pages, DRAM, repeats=arguments["repeats"], dim=arguments["dim"])
+    made = _repeated_along(plan, pages, times, axis, DRAM)
     end = applied(plan, to_memory_config, made, call.memory or DRAM, call.shard)
-    plan.free(made.slot if made.slot != end.slot else 0, pages.slot)
+    plan.free(*{made.slot, pages.slot} - {end.slot})
     return plan.finish(end.slot, end.spec)
+
+
+def _repeated_along(plan: PlanWriter, held: Held, times: int, axis: int, memory: Memory) -> Held:
+    rank = len(held.spec.shape)
+    if axis < rank - 1:
+        return _repeated(plan, held, times, axis, result_like(held.spec, memory))
+    if held.spec.dtype is UINT8:
+        raise NoRuleError("repeat_interleave of bytes in rows")
+    turned = applied(plan, transpose, held, memory, dim1=-1, dim2=-2)
+    longer = _repeated(plan, turned, times, rank - 2, result_like(held.spec, memory))
+    last = applied(plan, transpose, longer, memory, dim1=-1, dim2=-2)
+    plan.free(*{longer.slot, turned.slot} - {last.slot, held.slot})
+    return last
 
 
 def _repeated(plan: PlanWriter, held: Held, times: int, axis: int, like: TensorSpec) -> Held:
@@ -282,13 +309,18 @@ def _draw_gather(record: OperationRecord, choose: Choose) -> list[Step]:
     axis = choose.one_of((-1, -1, choose.integer(-rank, -1)))
     size = [length if choose.integer(0, 1) else choose.integer(1, length) for length in source["shape"]]
     size[axis] = choose.one_of((1, 32, 40, 100, 160, 300))
-    numbers = {
+    numbers: Step = {
         **source,
         "shape": size,
         "dtype": choose.one_of(("uint32", "uint16")),
         "memory": choose.one_of(draws.MEMORIES),
     }
-    *made, call = write_call(record.name, [source, numbers], memory=draws.wish(choose))
+    source, wanted = draws.among_shards(choose, source)
+    if not choose.integer(0, 5):
+        numbers |= draws.any_place(choose, size, numbers["layout"], sharded=True)
+    if wanted.get("shard"):
+        wanted = draws.any_place(choose, size, numbers["layout"], sharded=True)
+    *made, call = write_call(record.name, [source, numbers], **wanted)
     return [*made, {**call, "args": [{"tensor": "t0"}, axis], "kwargs": {**call["kwargs"], "index": {"tensor": "t1"}}}]
 
 
@@ -328,6 +360,7 @@ RECORDS = (
         gather,
         _draw_gather,
         Argument("dim", 0),
+        takes_shards=True,
     ),
     record_of(
         _example("scatter", [EXAMPLE_TENSOR, _NUMBERS, EXAMPLE_TENSOR], {"tensor": "t1"}, {"tensor": "t2"}),

@@ -32,9 +32,9 @@ from ttmem.allocator.operations import (
     layouts,
     matrix,
     mesh_transfers,
-    movement,
     new_heads,
     normalisation,
+    padding,
     permutation,
     pooling,
     reductions,
@@ -48,6 +48,7 @@ from ttmem.allocator.operations import (
     sharding,
     slicing,
     softmaxes,
+    splitting,
     tilizing,
     topk,
     upsampling,
@@ -72,7 +73,7 @@ from ttmem.tensors import ROW_MAJOR, InvalidSpecError, NdShard
 _FAMILIES = (
     elementwise,
     binary,
-    movement,
+    padding,
     permutation,
     reshaping,
     reductions,
@@ -93,6 +94,7 @@ _FAMILIES = (
     softmaxes,
     topk,
     slicing,
+    splitting,
     tilizing,
     layouts,
     upsampling,
@@ -214,7 +216,7 @@ def _outside_the_tests(call: Call, memory_map: MemoryMap, record: OperationRecor
         if not record.is_drawn_odd and len(spec.shape) < 2:
             return "tensors of rank 0 and 1 were not compared"
         types = (*_COMPARED_TYPES, *_ODD_TYPES) if record.is_drawn_odd else _COMPARED_TYPES
-        if spec.layout is ROW_MAJOR and spec.alignment[1] > 1:
+        if spec.layout is ROW_MAJOR and spec.alignment != (1, 1):
             return "rows that are longer than their tensor says, out of shards, were not compared"
         if spec.tile != TILE_32X32:
             return _OTHER_TILES

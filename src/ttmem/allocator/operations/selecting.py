@@ -1,20 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """`where`: one of two values, element by element; `addcmul`; triangles of matrices."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.binary import binary, combined, draw_partner, in_type
-from ttmem.allocator.operations.binary_programs import BinaryKind
+from ttmem.allocator.operations.binary_programs import BinaryKind, grown, on_shards
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import broadcast_shape, double_buffered_tiles, read_by_pages, result_like
+from ttmem.allocator.operations.elementwise import (
+    broadcast_shape,
+    double_buffered_tiles,
+    has_whole_shards,
+    result_like,
+    wanted_like,
+)
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, UINT32
-from ttmem.tensors import ROW_MAJOR, TILE, InvalidSpecError
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, L1, UINT32
+from ttmem.tensors import ROW_MAJOR, TILE, InvalidSpecError, NdShard, Shard, TensorSpec
 
 _WHERE = BinaryKind("WHERE_TST", (INT32, UINT32), mixes_floats=False)
 
@@ -25,36 +32,71 @@ def where(call: Call, plan: PlanWriter) -> Plan:
     if not values:
         return plan.one_program(result_like(mask, call.memory), double_buffered_tiles(mask, mask))
     dtype = values[0].dtype
-    by_pages = read_by_pages(call)
-    becomes_float = dtype.is_float and not mask.dtype.is_float
-    if by_pages is None or (by_pages is not call and becomes_float) or any(one.dtype is not dtype for one in values):
-        return plan.give_up("where of shards into shards, or of values of two types")
-    if mask.layout is ROW_MAJOR and dtype.is_block_float:
-        return plan.give_up("rows that choose between block floats")
-    mask, *values = by_pages.inputs
+    if any(one.dtype is not dtype for one in values):
+        return plan.give_up("where of values of two types")
+    in_shards = call.shard is not None or any(spec.shard is not None for spec in call.inputs)
+    if in_shards and any(spec.layout is ROW_MAJOR or isinstance(spec.shard, NdShard) for spec in call.inputs):
+        return plan.give_up("where of rows in shards")
     temporaries: list[int] = []
-    if becomes_float:
+    if dtype.is_float and not mask.dtype.is_float:
         mask = in_type(plan, mask, dtype, temporaries)
     if len(values) == 1:
         kind = replace(_WHERE, called="WHERE_TTS") if call.tensor_places[1:] == (1,) else _WHERE
-        return combined(plan, kind, [mask, *values], result_like(values[0], call.memory), temporaries, checks=True)
+        if not in_shards:
+            return combined(plan, kind, [mask, *values], result_like(values[0], call.memory), temporaries, checks=True)
+        result = _wanted(call, values[0], broadcast_shape(mask.shape, values[0].shape))
+        return on_shards(plan, kind, [mask, *values], result, temporaries)
     shape = mask.shape
     for value in values:
         shape = broadcast_shape(shape, value.shape)
-    result = replace(result_like(mask, call.memory), shape=shape, dtype=dtype)
+    result = replace(_wanted(call, _lender(mask, values), shape), dtype=dtype, layout=TILE)
     slot = plan.allocate(result)
     if mask.layout is ROW_MAJOR:
         raise InvalidSpecError(
             "Ternary operation requires tensor to be in Tile layout when working with non-sharded input tensor. "
             "Input tensor layout: 0"
         )
+    if _borrows([mask, *values], result):
+        plan.launch([])
+    else:
+        plan.launch(_streams(mask, values, result), CIRCULAR)
+    plan.free(*temporaries)
+    return plan.finish(slot, result)
+
+
+def _wanted(call: Call, like: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
+    """As the caller wants it, or as one of the tensors is: its shards grow with the result."""
+    result = replace(wanted_like(call, like), shape=shape)
+    if call.memory is not None or not isinstance(like.shard, Shard):
+        return result
+    return replace(result, shard=grown(like.shard, like, replace(result, shard=None)))
+
+
+def _lender(mask: TensorSpec, values: Sequence[TensorSpec]) -> TensorSpec:
+    """The tensor that the result is placed like: the first of those in shards on most cores."""
+    return max((mask, *values), key=_cores)
+
+
+def _cores(spec: TensorSpec) -> int:
+    return spec.shard.cores if isinstance(spec.shard, Shard) else 0
+
+
+def _borrows(operands: Sequence[TensorSpec], result: TensorSpec) -> bool:
+    """Whether the kernels work on the shards in place: all cut alike, in L1."""
+    first, two = operands[0], result.shard
+    alike = all((one.shape, one.memory, one.shard) == (first.shape, first.memory, first.shard) for one in operands)
+    if not alike or not isinstance(first.shard, Shard) or not isinstance(two, Shard):
+        return False
+    in_l1 = first.memory is L1 and result.memory is L1
+    return in_l1 and first.shard.ranges == two.ranges and has_whole_shards(first) and has_whole_shards(result)
+
+
+def _streams(mask: TensorSpec, values: Sequence[TensorSpec], result: TensorSpec) -> list[int]:
     buffers = double_buffered_tiles(mask, *values)
     tails = {(1, 1, *spec.shape)[-2:] for spec in (mask, *values)}
     if len({height for height, _ in tails}) > 1 and len({width for _, width in tails}) == 1:
         buffers += buffers
-    plan.launch([*buffers, *double_buffered_tiles(result)], CIRCULAR)
-    plan.free(*temporaries)
-    return plan.finish(slot, result)
+    return [*buffers, *double_buffered_tiles(result)]
 
 
 def addcmul(call: Call, plan: PlanWriter) -> Plan:
@@ -97,8 +139,14 @@ def _draw_triangle(record: OperationRecord, choose: Choose) -> list[Step]:
 def _draw_where(record: OperationRecord, choose: Choose) -> list[Step]:
     if not choose.integer(0, 5):
         tensor = draws.tensor(choose, draws.shape(choose), tile_only=True)
-        some = [tensor | draws.any_place(choose, tensor["shape"], "tile", sharded=True) for _ in range(3)]
-        return write_call(record.name, some, memory=choose.one_of(draws.MEMORIES))
+        placed = draws.any_place(choose, tensor["shape"], "tile", sharded=True)
+        alike = choose.integer(0, 1)
+        some = [
+            tensor | (placed if alike else draws.any_place(choose, tensor["shape"], "tile", sharded=True))
+            for _ in range(3)
+        ]
+        wanted = choose.one_of(({}, {"memory": "L1"}, {"memory": "DRAM"}, placed))
+        return write_call(record.name, some, **wanted)
     value = draws.tensor(choose, integers=True, odd=True)
     mask = draw_partner(choose, value)
     if choose.integer(0, 3):
@@ -120,6 +168,7 @@ RECORDS = (
         _draw_where,
         *(Argument(name, place, None) for place, name in enumerate(("value", "other"))),
         is_drawn_odd=True,
+        takes_shards=True,
     ),
     *(
         record_of(

@@ -9,7 +9,6 @@ from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import (
-    LONGER_ROWS,
     aligned_page,
     has_longer_rows,
     wanted_like,
@@ -156,8 +155,6 @@ def _to_pages(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, copie
             alignment = plan.memory_map.architecture.l1_alignment_bytes
             plan.refuse(f"Shard page size must be aligned to {alignment}B for L1 Tensor")
         return _copied(plan, source, result)
-    if has_longer_rows(source):
-        return plan.give_up(LONGER_ROWS)
     return plan.one_program(result, [])
 
 
@@ -199,8 +196,6 @@ def _by_way_of_pages(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -
     one, two = (spec.shard.width * (spec.dtype.element_bytes or 0) for spec in (source, result) if spec.shard)
     alignment = plan.memory_map.architecture.l1_alignment_bytes
     if source.memory is L1 and one % alignment == 0:
-        if has_longer_rows(source):
-            return plan.give_up(LONGER_ROWS)
         pages = replace(source, memory=DRAM, shard=None)
         if isinstance(result.shard, Shard) and _is_short(plan, pages, result, result.shard):
             return plan.give_up("rows that change their length in shards where L1 is short: by way of DRAM or not")

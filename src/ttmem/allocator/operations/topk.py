@@ -10,7 +10,8 @@ from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.chaining import Held, applied, replaced
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import spell_type
-from ttmem.allocator.operations.movement import copy_between, pad
+from ttmem.allocator.operations.movement import copy_between
+from ttmem.allocator.operations.padding import pad
 from ttmem.allocator.operations.permutation import transpose
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
