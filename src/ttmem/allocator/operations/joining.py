@@ -13,13 +13,11 @@ from ttmem.allocator.operations.elementwise import (
     double_buffered_tiles,
     result_like,
 )
-from ttmem.allocator.operations.movement import copy_between
 from ttmem.allocator.operations.permutation import swap_last_two
 from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.reshaping import reshaped
 from ttmem.allocator.operations.sharding import to_memory_config
-from ttmem.allocator.operations.slicing import cut
 from ttmem.allocator.operations.tilizing import in_layout, tilize, untilize_by_rows
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
@@ -188,52 +186,6 @@ def stack(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish(slot, result)
 
 
-def roll(call: Call, plan: PlanWriter) -> Plan:
-    """For each dimension the tail is put before the head, in DRAM; a tensor of L1 is copied back there at the end."""
-    source = call.inputs[0]
-    shifts, dims = call.arguments["shifts"], call.arguments["dims"]
-    if dims is None or source.shard is not None:
-        return plan.give_up("a roll over all elements, or of shards")
-    shifts, dims = ([one] if isinstance(one, int) else list(one) for one in (shifts, dims))
-    if len(shifts) != len(dims):
-        raise BadInputError(f"Roll expects shifts {len(shifts)} and dims {len(dims)} to have the same length")
-    spec, slot = source, 0
-    for shift, dim in zip(shifts, dims, strict=True):
-        axis = dimension(dim, len(source.shape))
-        size = source.shape[axis]
-        if int(shift) % size:
-            old = slot
-            slot, spec = _rolled(plan, spec, axis, size - int(shift) % size)
-            plan.free(old)
-    if slot and spec.memory is not source.memory:
-        back = replace(spec, memory=source.memory)
-        old, slot = slot, copy_between(plan, spec, back)
-        plan.free(old)
-        spec = back
-    return plan.finish(slot or -1, spec)
-
-
-def _rolled(plan: PlanWriter, spec: TensorSpec, axis: int, at: int) -> tuple[int, TensorSpec]:
-    steps = [1] * len(spec.shape)
-    start, middle, end = [0] * len(spec.shape), list(spec.shape), list(spec.shape)
-    middle[axis] = at
-    begin = list(start)
-    begin[axis] = at
-    tail_slot, tail = cut(plan, spec, begin, end, steps, spec)
-    head_slot, head = cut(plan, spec, start, middle, steps, spec)
-    slot, whole = join(plan, [tail, head], axis, replace(head, memory=DRAM, shape=spec.shape))
-    plan.free(tail_slot, head_slot)
-    return slot, whole
-
-
-def _draw_roll(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, integers=True)
-    if source["dtype"] == "bfloat8_b":
-        source["dtype"] = "bfloat16"
-    dims = draws.shuffled(choose, list(range(len(source["shape"]))))[: choose.integer(1, 2)]
-    return write_call(record.name, [source], [choose.integer(-3, 40) for _ in dims], dims)
-
-
 def _draw_concat(record: OperationRecord, choose: Choose) -> list[Step]:
     first = draws.tensor(choose, integers=True, odd=True)
     if not first["shape"]:
@@ -275,11 +227,5 @@ RECORDS = (
         _draw_stack,
         Argument("dim", 0),
         is_drawn_odd=True,
-    ),
-    record_of(
-        write_call("roll", [EXAMPLE_TENSOR], [1], [2]),
-        roll,
-        _draw_roll,
-        *(Argument("shifts", 0), Argument("dims", 1, None)),
     ),
 )
