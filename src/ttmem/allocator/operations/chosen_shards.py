@@ -31,6 +31,19 @@ def of_slice(source: TensorSpec, shape: tuple[int, ...]) -> Shard | None:
     return replace(shard, height=_share(height, box.rows), width=_share(width, box.columns))
 
 
+def of_equal_parts(source: TensorSpec, axis: int, parts: int) -> Shard | None:
+    """On the same cores, each so many times smaller. None: they, or the padded tensor, do not come out even."""
+    shard, padded = source.shard, paging_of(source).padded_shape
+    if not isinstance(shard, Shard) or padded[axis] % parts:
+        return None
+    is_width = axis == len(padded) - 1
+    if (shard.width if is_width else shard.height) % parts:
+        return None
+    made = replace(shard, width=shard.width // parts) if is_width else replace(shard, height=shard.height // parts)
+    is_cut = source.layout is TILE and (made.height % 32 or made.width % 32)
+    return None if is_cut else made
+
+
 def of_reshape(source: TensorSpec, wanted: Shard, shape: tuple[int, ...], *, is_explicit: bool) -> Shard | None:
     """Of tiles under another shape: on the cores that are ``wanted``, block shards on as many of them as share the
     tiles evenly. What the caller says himself of block shards stays where it holds the result. None: no shards at all.

@@ -16,7 +16,8 @@ from ttmem.allocator.operations.record import PlanFunction
 from ttmem.allocator.operations.reductions import reduce
 from ttmem.allocator.operations.reshaping import reshape
 from ttmem.allocator.operations.sharding import to_memory_config
-from ttmem.allocator.operations.slicing import slice_, split
+from ttmem.allocator.operations.slicing import slice_
+from ttmem.allocator.operations.splitting import split
 from ttmem.allocator.operations.tilizing import in_layout, tilize, to_layout, untilize_by_rows
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32
 from ttmem.tensors import TILE, InvalidSpecError, TensorSpec, paging_of
