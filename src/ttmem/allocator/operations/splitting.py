@@ -154,7 +154,11 @@ def chunk(call: Call, plan: PlanWriter) -> Plan:
     sizes = [min(part, size - start) for start in range(0, size, part)]
     if source.shard is None:
         return plan.finish_all(_parts(plan, source, axis, sizes, source))
-    return plan.finish_all(_parts_of_shards(plan, source, axis, sizes, lambda shape: cut_like(call, shape)))
+    
+    def like_of(shape: tuple[int, ...]) -> TensorSpec | None:
+        return source if shape == source.shape else cut_like(call, shape)
+
+    return plan.finish_all(_parts_of_shards(plan, source, axis, sizes, like_of))
 
 
 def _parts_of_shards(
