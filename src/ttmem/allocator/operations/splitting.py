@@ -154,7 +154,7 @@ def chunk(call: Call, plan: PlanWriter) -> Plan:
     sizes = [min(part, size - start) for start in range(0, size, part)]
     if source.shard is None:
         return plan.finish_all(_parts(plan, source, axis, sizes, source))
-    
+
     def like_of(shape: tuple[int, ...]) -> TensorSpec | None:
         return source if shape == source.shape else cut_like(call, shape)
 
