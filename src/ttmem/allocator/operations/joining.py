@@ -247,7 +247,10 @@ def _draw_concat(record: OperationRecord, choose: Choose) -> list[Step]:
         {**_resized(first, axis, choose.one_of(sizes)), "memory": choose.one_of(draws.MEMORIES)}
         for _ in range(choose.integer(1, 3))
     ]
-    return write_call(record.name, [first, *others], axis, memory=draws.wish(choose), as_list=True)
+    tensors = [first, *others]
+    if len(first["shape"]) > 1 and not choose.integer(0, 5):
+        tensors = [one | draws.any_place(choose, one["shape"], one["layout"], sharded=True) for one in tensors]
+    return write_call(record.name, tensors, axis, memory=draws.wish(choose), as_list=True)
 
 
 def _resized(tensor: Step, axis: int, size: int) -> Step:
@@ -259,6 +262,8 @@ def _resized(tensor: Step, axis: int, size: int) -> Step:
 def _draw_stack(record: OperationRecord, choose: Choose) -> list[Step]:
     first = draws.tensor(choose, most=3, integers=True, odd=True)
     rank = len(first["shape"])
+    if rank > 1 and not choose.integer(0, 5):
+        first |= draws.any_place(choose, first["shape"], first["layout"], sharded=True)
     return write_call(record.name, [first] * choose.integer(2, 3), choose.integer(-rank - 1, rank), as_list=True)
 
 

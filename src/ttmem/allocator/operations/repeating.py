@@ -39,7 +39,7 @@ def repeat(call: Call, plan: PlanWriter) -> Plan:
 
 def expand(call: Call, plan: PlanWriter) -> Plan:
     """A repeat of dimensions of size 1; -1 keeps a dimension."""
-    shape, wanted = call.inputs[0].shape, [int(size) for size in call.arguments["shape"]]
+    shape, wanted = call.inputs[0].shape, [int(size) for size in call.arguments["output_shape"]]
     if len(wanted) < len(shape):
         raise BadInputError(f"cannot expand {list(shape)} to {wanted}")
     padded = (1,) * (len(wanted) - len(shape)) + shape
@@ -252,7 +252,7 @@ RECORDS = (
         write_call("expand", [EXAMPLE_TENSOR], [1, 2, 64, 64]),
         expand,
         _draw_expand,
-        Argument("shape", 0),
+        Argument("output_shape", 0),
         family="repeat",
         is_drawn_odd=True,
         takes_shards=True,
