@@ -59,16 +59,18 @@ def _join_shards(plan: PlanWriter, held: Sequence[Held], axis: int, result: Tens
     if _is_padded(specs, axis, result) or not isinstance(first, Shard):
         raise NoRuleError("padded tiles in shards, or shards behind pages, that are joined")
     is_in_dram = any(spec.memory is DRAM for spec in specs)
-    is_turned = axis == len(result.shape) - 1 and _have_unaligned_rows(plan, specs, _row_elements)
-    if is_in_dram and (is_turned or result.memory is L1):
-        raise NoRuleError("shards that are joined with what lies in DRAM, into L1 or by way of transposes")
+    if is_in_dram and result.memory is L1:
+        raise NoRuleError("shards that are joined in L1 with what lies in DRAM")
     if not is_in_dram and axis in _dimensions_of_kernels(first, len(result.shape)):
         raise NoRuleError(OWN_KERNELS)
     if not is_in_dram or (result.layout is not TILE and first.kind != "height"):
         held = [applied(plan, to_memory_config, one, result.memory) for one in held]
     elif any(_kind_and_cores(spec) != _kind_and_cores(specs[0]) for spec in specs):
         raise NoRuleError("shards of several kinds that are joined in DRAM")
-    slot, whole = join(plan, [one.spec for one in held], axis, result)
+    pages = [one.spec for one in held]
+    if axis == len(result.shape) - 1 and _have_unaligned_rows(plan, [*specs, *pages], _row_elements):
+        raise NoRuleError("rows in shards that are joined by way of transposes")
+    slot, whole = join(plan, pages, axis, result)
     plan.free(*(one.slot for one in held))
     return Held(slot, whole)
 
