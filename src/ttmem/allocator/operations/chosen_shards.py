@@ -4,7 +4,12 @@
 from dataclasses import replace
 from math import prod
 
-from ttmem.tensors import CoreRange, Shard, TensorSpec, paging_of, round_up
+from ttmem.allocator.operations.convolution_schemes import row_by_row
+from ttmem.hardware import Grid
+from ttmem.tensors import TILE, CoreRange, Shard, TensorSpec, paging_of, round_up
+
+_ROW_QUANTUM_BYTES = 16
+"""What rows in shards of L1 are multiples of."""
 
 
 def of_slice(source: TensorSpec, shape: tuple[int, ...], *, in_tiles: bool) -> Shard | None:
@@ -24,6 +29,19 @@ def of_slice(source: TensorSpec, shape: tuple[int, ...], *, in_tiles: bool) -> S
     if box is None:
         return None
     return replace(shard, height=_share(height, box.rows, unit), width=_share(width, box.columns, unit))
+
+
+def of_equal_parts(source: TensorSpec, axis: int, parts: int) -> Shard | None:
+    """On the same cores, each so many times smaller. None: they, or the padded tensor, do not come out even."""
+    shard, padded = source.shard, paging_of(source).padded_shape
+    if not isinstance(shard, Shard) or padded[axis] % parts:
+        return None
+    is_width = axis == len(padded) - 1
+    if (shard.width if is_width else shard.height) % parts:
+        return None
+    made = replace(shard, width=shard.width // parts) if is_width else replace(shard, height=shard.height // parts)
+    is_cut = source.layout is TILE and (made.height % 32 or made.width % 32)
+    return None if is_cut else made
 
 
 def of_reshape(source: TensorSpec, wanted: Shard, shape: tuple[int, ...], *, is_explicit: bool) -> Shard | None:
@@ -47,6 +65,41 @@ def of_reshape(source: TensorSpec, wanted: Shard, shape: tuple[int, ...], *, is_
     columns, rows = (down, across) if wanted.by_column else (across, down)
     cores = CoreRange(box.start_x, box.start_y, box.start_x + columns - 1, box.start_y + rows - 1)
     return replace(wanted, height=height // down, width=width // across, ranges=(cores,))
+
+
+def of_whole_grid(result: TensorSpec, kind: str, grid: Grid, *, by_column: bool = False) -> Shard | None:
+    """Dealt over all cores, those that get none left out. None: rows cannot be cut so."""
+    *outer, width = paging_of(replace(result, shard=None)).padded_shape
+    height = prod(outer)
+    if by_column:
+        grid = Grid(columns=grid.rows, rows=grid.columns)
+    down = {"height": grid.cores, "width": 1, "block": grid.rows}[kind]
+    across = {"height": 1, "width": grid.cores, "block": grid.columns}[kind]
+    if result.layout is TILE:
+        part = height if down == 1 else _share(height, down), width if across == 1 else _share(width, across)
+    else:
+        element = result.dtype.element_bytes or 1
+        part = _part_of_rows(kind, height, width, down, across, max(_ROW_QUANTUM_BYTES // element, 1))
+        if not part[0] or width % part[1]:
+            return None
+    down, across = -(-height // part[0]), -(-width // part[1])
+    if kind == "block":
+        cores: tuple[CoreRange, ...] = (CoreRange(0, 0, across - 1, down - 1),)
+    else:
+        cores = row_by_row(down * across, grid)
+    if by_column:
+        cores = tuple(CoreRange(one.start_y, one.start_x, one.end_y, one.end_x) for one in cores)
+    return Shard(kind, *part, cores, by_column)
+
+
+def _part_of_rows(kind: str, height: int, width: int, down: int, across: int, unit: int) -> tuple[int, int]:
+    """Aligned parts of rows: as many as come out even; of blocks as many as there are cores, or else squares as of
+    tiles. (0, 0): there are none."""
+    if kind == "block" and width % (across * unit):
+        return _share(height, down), _share(width, across)
+    if width % unit:
+        return 0, 0
+    return -(-height // down), width // _even_parts(width // unit, across)
 
 
 def rectangle(shard: Shard) -> CoreRange | None:

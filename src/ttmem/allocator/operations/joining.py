@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ttmem._errors import BadInputError
 from ttmem.allocator.operations import draws
+from ttmem.allocator.operations.chaining import Held, applied
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
 from ttmem.allocator.operations.elementwise import (
     OWN_KERNELS,
@@ -13,18 +14,16 @@ from ttmem.allocator.operations.elementwise import (
     double_buffered_tiles,
     result_like,
 )
-from ttmem.allocator.operations.movement import copy_between
 from ttmem.allocator.operations.permutation import swap_last_two
 from ttmem.allocator.operations.plan import Call, NoRuleError, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.allocator.operations.reshaping import reshaped
+from ttmem.allocator.operations.reshaping import reshaped, unsqueeze
 from ttmem.allocator.operations.sharding import to_memory_config
-from ttmem.allocator.operations.slicing import cut
 from ttmem.allocator.operations.tilizing import in_layout, tilize, untilize_by_rows
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.allocator.programs import CIRCULAR
 from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, L1, UINT8
-from ttmem.tensors import TILE, InvalidSpecError, TensorSpec, paging_of, place
+from ttmem.tensors import TILE, CoreRange, InvalidSpecError, Shard, TensorSpec, paging_of, place
 
 _UNSIGNED = 1 << 32
 _MOST_AT_ONCE = 47
@@ -46,9 +45,45 @@ def concat(call: Call, plan: PlanWriter) -> Plan:
         return plan.give_up("concat of different layouts or data types")
     result = replace(result_like(first, call.memory or DRAM), shape=_joined_shape(call.inputs, axis))
     if any(spec.shard is not None for spec in call.inputs):
-        return plan.give_up(OWN_KERNELS)
+        joined = _join_shards(plan, [Held(-place - 1, spec) for place, spec in enumerate(call.inputs)], axis, result)
+        return plan.finish(joined.slot, joined.spec)
     slot, result = join(plan, call.inputs, axis, result)
     return plan.finish(slot, result)
+
+
+def _join_shards(plan: PlanWriter, held: Sequence[Held], axis: int, result: TensorSpec) -> Held:
+    """Shards of L1 that no kernel joins along this dimension are made pages first where the result goes, and whatever
+    comes with them; so are rows that are cut, next to anything in DRAM. Shards of one kind are read where they lie in
+    DRAM.
+    """
+    specs = [one.spec for one in held]
+    first = specs[0].shard
+    if _is_padded(specs, axis, result) or not isinstance(first, Shard):
+        raise NoRuleError("padded tiles in shards, or shards behind pages, that are joined")
+    is_in_dram = any(spec.memory is DRAM for spec in specs)
+    if is_in_dram and result.memory is L1:
+        raise NoRuleError("shards that are joined in L1 with what lies in DRAM")
+    if not is_in_dram and axis in _dimensions_of_kernels(first, len(result.shape)):
+        raise NoRuleError(OWN_KERNELS)
+    if not is_in_dram or (result.layout is not TILE and first.kind != "height"):
+        held = [applied(plan, to_memory_config, one, result.memory) for one in held]
+    elif any(_kind_and_cores(spec) != _kind_and_cores(specs[0]) for spec in specs):
+        raise NoRuleError("shards of several kinds that are joined in DRAM")
+    pages = [one.spec for one in held]
+    if axis == len(result.shape) - 1 and _have_unaligned_rows(plan, [*specs, *pages], _row_elements):
+        raise NoRuleError("rows in shards that are joined by way of transposes")
+    slot, whole = join(plan, pages, axis, result)
+    plan.free(*(one.slot for one in held))
+    return Held(slot, whole)
+
+
+def _kind_and_cores(spec: TensorSpec) -> tuple[str, tuple[CoreRange, ...]] | None:
+    return (spec.shard.kind, spec.shard.ranges) if isinstance(spec.shard, Shard) else None
+
+
+def _dimensions_of_kernels(shard: Shard, rank: int) -> tuple[int, ...]:
+    """Along which shards are joined where they lie."""
+    return {"height": (rank - 1,), "width": (rank - 2,), "block": (rank - 2, rank - 1)}[shard.kind]
 
 
 def _joined_shape(specs: Sequence[TensorSpec], axis: int) -> tuple[int, ...]:
@@ -61,10 +96,7 @@ def join(plan: PlanWriter, specs: Sequence[TensorSpec], axis: int, result: Tenso
     """Interleaved tensors of one kind. Tiles with padding in the middle cannot be joined: where no kernel shifts them
     they are rows for the time being, and block floats come back as bfloat16.
     """
-    is_padded = result.layout is TILE and (
-        len(result.shape) == 1 or any(spec.shape[axis] != _stored(spec)[axis] for spec in specs)
-    )
-    if not is_padded:
+    if not _is_padded(specs, axis, result):
         left_over: list[int] = []
         slot, result = _join(plan, specs, axis, result, left_over)
         plan.free(*left_over)
@@ -97,6 +129,12 @@ def join(plan: PlanWriter, specs: Sequence[TensorSpec], axis: int, result: Tenso
     slot = tilize(plan, whole, tiled)
     plan.free(joined, *left_over, *slots)
     return slot, tiled
+
+
+def _is_padded(specs: Sequence[TensorSpec], axis: int, result: TensorSpec) -> bool:
+    if result.layout is not TILE:
+        return False
+    return len(result.shape) == 1 or any(spec.shape[axis] != _stored(spec)[axis] for spec in specs)
 
 
 def _padded(spec: TensorSpec) -> tuple[int, ...]:
@@ -196,8 +234,10 @@ def stack(call: Call, plan: PlanWriter) -> Plan:
         raise BadInputError("All tensors must have the same shape to be stacked")
     axis = dimension(call.arguments["dim"], len(first.shape), new=1)
     shape = (*first.shape[:axis], 1, *first.shape[axis:])
-    if any(spec != replace(first, memory=spec.memory) or spec.shard is not None for spec in call.inputs):
-        return plan.give_up("stack of shards, or of tensors of different kinds")
+    if any(spec != replace(first, memory=spec.memory, shard=spec.shard) for spec in call.inputs):
+        return plan.give_up("stack of tensors of different kinds")
+    if any(spec.shard is not None for spec in call.inputs):
+        return _stack_shards(call, plan, axis)
     made = [reshaped(plan, spec, replace(spec, shape=shape)) for spec in call.inputs]
     specs = [replace(spec, shape=shape) for spec in call.inputs]
     result = replace(result_like(first, call.memory or DRAM), shape=_joined_shape(specs, axis))
@@ -206,50 +246,13 @@ def stack(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish(slot, result)
 
 
-def roll(call: Call, plan: PlanWriter) -> Plan:
-    """For each dimension the tail is put before the head, in DRAM; a tensor of L1 is copied back there at the end."""
-    source = call.inputs[0]
-    shifts, dims = call.arguments["shifts"], call.arguments["dims"]
-    if dims is None or source.shard is not None:
-        return plan.give_up("a roll over all elements, or of shards")
-    shifts, dims = ([one] if isinstance(one, int) else list(one) for one in (shifts, dims))
-    if len(shifts) != len(dims):
-        raise BadInputError(f"Roll expects shifts {len(shifts)} and dims {len(dims)} to have the same length")
-    spec, slot = source, 0
-    for shift, dim in zip(shifts, dims, strict=True):
-        axis = dimension(dim, len(source.shape))
-        size = source.shape[axis]
-        if int(shift) % size:
-            old = slot
-            slot, spec = _rolled(plan, spec, axis, size - int(shift) % size)
-            plan.free(old)
-    if slot and spec.memory is not source.memory:
-        back = replace(spec, memory=source.memory)
-        old, slot = slot, copy_between(plan, spec, back)
-        plan.free(old)
-        spec = back
-    return plan.finish(slot or -1, spec)
-
-
-def _rolled(plan: PlanWriter, spec: TensorSpec, axis: int, at: int) -> tuple[int, TensorSpec]:
-    steps = [1] * len(spec.shape)
-    start, middle, end = [0] * len(spec.shape), list(spec.shape), list(spec.shape)
-    middle[axis] = at
-    begin = list(start)
-    begin[axis] = at
-    tail_slot, tail = cut(plan, spec, begin, end, steps, spec)
-    head_slot, head = cut(plan, spec, start, middle, steps, spec)
-    slot, whole = join(plan, [tail, head], axis, replace(head, memory=DRAM, shape=spec.shape))
-    plan.free(tail_slot, head_slot)
-    return slot, whole
-
-
-def _draw_roll(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, integers=True)
-    if source["dtype"] == "bfloat8_b":
-        source["dtype"] = "bfloat16"
-    dims = draws.shuffled(choose, list(range(len(source["shape"]))))[: choose.integer(1, 2)]
-    return write_call(record.name, [source], [choose.integer(-3, 40) for _ in dims], dims)
+def _stack_shards(call: Call, plan: PlanWriter, axis: int) -> Plan:
+    made = [applied(plan, unsqueeze, Held(-place - 1, spec), dim=axis) for place, spec in enumerate(call.inputs)]
+    shape = _joined_shape([one.spec for one in made], axis)
+    result = replace(result_like(call.inputs[0], call.memory or DRAM), shape=shape)
+    joined = _join_shards(plan, made, axis, result)
+    plan.free(*(one.slot for one in made))
+    return plan.finish(joined.slot, joined.spec)
 
 
 def _draw_concat(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -266,7 +269,10 @@ def _draw_concat(record: OperationRecord, choose: Choose) -> list[Step]:
     ]
     if not choose.integer(0, 9):
         others = (others * 100)[: choose.one_of((46, 47, 50, 93, 95, 100))]
-    return write_call(record.name, [first, *others], axis, memory=draws.wish(choose), as_list=True)
+    tensors = [first, *others]
+    if len(first["shape"]) > 1 and not choose.integer(0, 5):
+        tensors = [one | draws.any_place(choose, one["shape"], one["layout"], sharded=True) for one in tensors]
+    return write_call(record.name, tensors, axis, memory=draws.wish(choose), as_list=True)
 
 
 def _resized(tensor: Step, axis: int, size: int) -> Step:
@@ -278,6 +284,8 @@ def _resized(tensor: Step, axis: int, size: int) -> Step:
 def _draw_stack(record: OperationRecord, choose: Choose) -> list[Step]:
     first = draws.tensor(choose, most=3, integers=True, odd=True)
     rank = len(first["shape"])
+    if rank > 1 and not choose.integer(0, 5):
+        first |= draws.any_place(choose, first["shape"], first["layout"], sharded=True)
     return write_call(record.name, [first] * choose.integer(2, 3), choose.integer(-rank - 1, rank), as_list=True)
 
 
@@ -295,11 +303,5 @@ RECORDS = (
         _draw_stack,
         Argument("dim", 0),
         is_drawn_odd=True,
-    ),
-    record_of(
-        write_call("roll", [EXAMPLE_TENSOR], [1], [2]),
-        roll,
-        _draw_roll,
-        *(Argument("shifts", 0), Argument("dims", 1, None)),
     ),
 )

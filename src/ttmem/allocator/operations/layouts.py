@@ -20,10 +20,11 @@ from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import BFLOAT4_B, BFLOAT16, DATA_TYPES, L1, UINT8
 from ttmem.tensors import TILE, NdShard, Shard, TensorSpec, paging_of
 
+_PADDED = "tilize_with_zero_padding"
 _ODD_SHARDS = "shards of many dimensions, of tensors of many, or of types that have no rows"
 
 
-def _tilize(call: Call, plan: PlanWriter) -> Plan:
+def tilize_by_name(call: Call, plan: PlanWriter) -> Plan:
     """Whole tiles alone; the type may change on the way."""
     source = call.inputs[0]
     dtype = call.arguments.get("dtype")
@@ -32,14 +33,14 @@ def _tilize(call: Call, plan: PlanWriter) -> Plan:
         result = replace(result, dtype=DATA_TYPES.find(str(dtype)))
     if source.shard is not None:
         return _tilize_shards(call, plan, result)
-    if call.name == "tilize":
+    if call.name != _PADDED:
         for word, size in zip(("width", "height"), (1, 1, *source.shape)[:-3:-1], strict=True):
             if size % 32:
                 plan.allocate(result)
                 plan.refuse(f"Input tensor {word} ({size}) must be divisible by tile {word} (32)")
     if result.shard is not None and not fits_whole_rows(plan, source, result):
         return plan.give_up("rows of pages that are made into tiles of shards in blocks")
-    return plan.finish(tilize(plan, source, result, may_pad=call.name != "tilize"), result)
+    return plan.finish(tilize(plan, source, result, may_pad=call.name == _PADDED), result)
 
 
 def _tilize_shards(call: Call, plan: PlanWriter, result: TensorSpec) -> Plan:
@@ -49,9 +50,9 @@ def _tilize_shards(call: Call, plan: PlanWriter, result: TensorSpec) -> Plan:
     is_odd = has_longer_rows(source) or len(source.shape) > 4 or source.dtype is UINT8
     if not isinstance(shard, Shard) or isinstance(after, NdShard) or is_odd:
         return plan.give_up(LONGER_ROWS if has_longer_rows(source) else _ODD_SHARDS)
-    if call.name != "tilize" and after is not None and shard.kind == after.kind == "width":
+    if call.name == _PADDED and after is not None and shard.kind == after.kind == "width":
         return plan.give_up("rows in width shards that are padded there")
-    stays = call.name == "tilize" and _tilizes_in_place(shard, source, result)
+    stays = call.name != _PADDED and _tilizes_in_place(shard, source, result)
     if stays and result.shard is not None:
         result = replace(result, shard=shard)
     tile_bytes = source.dtype.tile_bytes() + result.dtype.tile_bytes()
@@ -59,13 +60,13 @@ def _tilize_shards(call: Call, plan: PlanWriter, result: TensorSpec) -> Plan:
     if is_short or not fits_whole_rows(plan, source, result):
         return plan.give_up("rows in shards that are made into tiles in blocks, by way of pages")
     slot = plan.allocate(result)
-    if call.name == "tilize":
+    if call.name != _PADDED:
         for word, size in zip(("width", "height"), (1, 1, *source.shape)[:-3:-1], strict=True):
             if size % 32:
                 plan.refuse(f"Input tensor {word} ({size}) must be divisible by tile {word} (32)")
     page = paging_of(source).page_bytes
-    if page != aligned_page(plan, source) and (call.name == "tilize" or shard.kind != "height"):
-        unit = " bytes" if call.name == "tilize" else ""
+    if page != aligned_page(plan, source) and (call.name != _PADDED or shard.kind != "height"):
+        unit = " bytes" if call.name != _PADDED else ""
         plan.refuse(
             f"Input row-major shard width {shard.width}{unit} gives page size {page} bytes, which must be aligned to "
             f"{plan.memory_map.architecture.l1_alignment_bytes} bytes L1 SRAM buffer alignment requirement"
@@ -90,7 +91,7 @@ def _tilizes_in_place(shard: Shard, source: TensorSpec, result: TensorSpec) -> b
     return isinstance(after, Shard) and after.kind == shard.kind and not (after.height % 32 or after.width % 32)
 
 
-def _untilize(call: Call, plan: PlanWriter) -> Plan:
+def untilize_by_name(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     result = in_layout(wanted_like(call, source), tiled=False)
     if source.shard is not None or result.shard is not None:
@@ -168,13 +169,13 @@ def _draw(record: OperationRecord, choose: Choose) -> list[Step]:
 
 _ROWS: Step = EXAMPLE_TENSOR | {"layout": "row_major"}
 RECORDS = (
-    record_of(write_call("tilize", [_ROWS]), _tilize, _draw, Argument("dtype", default=None), takes_shards=True),
-    record_of(write_call("tilize_with_zero_padding", [_ROWS]), _tilize, _draw, takes_shards=True),
+    record_of(write_call("tilize", [_ROWS]), tilize_by_name, _draw, Argument("dtype", default=None), takes_shards=True),
+    record_of(write_call(_PADDED, [_ROWS]), tilize_by_name, _draw, takes_shards=True),
     record_of(
         write_call("fill_implicit_tile_padding", [{**EXAMPLE_TENSOR, "shape": [1, 1, 60, 60]}], 0.0),
         _fill_padding,
         _draw_padded,
         Argument("fill_value", 0),
     ),
-    record_of(write_call("untilize", [EXAMPLE_TENSOR]), _untilize, _draw, takes_shards=True),
+    record_of(write_call("untilize", [EXAMPLE_TENSOR]), untilize_by_name, _draw, takes_shards=True),
 )

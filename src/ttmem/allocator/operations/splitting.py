@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Split and chunk, which are slices one after another."""
+"""Split and chunk: slices one after another, or of equal parts all at once."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
 from ttmem._errors import BadInputError
-from ttmem.allocator.operations import draws
-from ttmem.allocator.operations.chaining import Held
+from ttmem.allocator.operations import chosen_shards, draws
+from ttmem.allocator.operations.chaining import Held, applied
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR
-from ttmem.allocator.operations.elementwise import OWN_KERNELS, double_buffered_tiles, result_like
+from ttmem.allocator.operations.elementwise import OWN_KERNELS, double_buffered_tiles, result_like, wanted_like
 from ttmem.allocator.operations.movement import copy_between
-from ttmem.allocator.operations.plan import Call, Plan, PlanWriter, dimension
+from ttmem.allocator.operations.plan import Call, NoRuleError, Plan, PlanWriter, dimension
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.allocator.operations.sharding import to_memory_config
 from ttmem.allocator.operations.slicing import cut, cut_like, sliced
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import DRAM, L1
@@ -35,21 +37,48 @@ def split(call: Call, plan: PlanWriter) -> Plan:
         raise BadInputError(f"parts of {wanted} of a dimension of {size}")
     else:
         sizes = [min(int(wanted), size - start) for start in range(0, size, int(wanted))]
-    if source.shard is not None:
-        return plan.give_up("shards are split by kernels of their own")
+    if source.shard is not None or call.shard is not None:
+        return _split_shards(call, plan, axis, sizes)
     fills = call.memory is None and _fills_l1(plan, source, len(sizes))
     like = result_like(source, DRAM if fills else call.memory)
     if _is_split_at_once(plan, source, axis, sizes):
-        result = replace(like, shape=(*source.shape[:-1], sizes[0]))
-        slots = [plan.allocate(result) for _ in sizes]
-        plan.launch(double_buffered_tiles(source))
-        return plan.finish_all([(slot, result) for slot in slots])
+        return _split_at_once(plan, source, sizes, like)
     if not (source.memory is L1 and like.memory is DRAM and len(sizes) > _FEW_PARTS):
         return plan.finish_all(_parts(plan, source, axis, sizes, like))
     copy = copy_between(plan, source, like)
     parts = _parts(plan, like, axis, sizes, like)
     plan.free(copy)
     return plan.finish_all(parts)
+
+
+def _split_shards(call: Call, plan: PlanWriter, axis: int, sizes: list[int]) -> Plan:
+    """Equal parts keep the shards, cut as the tensor is; others go to DRAM, as do those that fill L1."""
+    source = call.inputs[0]
+    like = wanted_like(call, source)
+    if call.memory is None:
+        shard = chosen_shards.of_equal_parts(source, axis, len(sizes)) if len(set(sizes)) == 1 else None
+        if shard is None or _fills_l1(plan, source, len(sizes)):
+            like = result_like(source, DRAM)
+        else:
+            like = replace(source, shard=shard)
+    if _is_split_at_once(plan, source, axis, sizes):
+        return _split_at_once(plan, source, sizes, like)
+    held = Held(-1, source)
+    if source.memory is L1 and like.memory is DRAM and len(sizes) > _FEW_PARTS:
+        held = applied(plan, to_memory_config, held, DRAM)
+    if held.spec.shard is None and like.shard is None:
+        parts = _parts(plan, held.spec, axis, sizes, like)
+    else:
+        parts = _parts_of_shards(plan, held.spec, axis, sizes, lambda *_: like)
+    plan.free(held.slot)
+    return plan.finish_all(parts)
+
+
+def _split_at_once(plan: PlanWriter, source: TensorSpec, sizes: list[int], like: TensorSpec) -> Plan:
+    result = replace(like, shape=(*source.shape[:-1], sizes[0]))
+    slots = [plan.allocate(result) for _ in sizes]
+    plan.launch(double_buffered_tiles(source))
+    return plan.finish_all([(slot, result) for slot in slots])
 
 
 def _is_split_at_once(plan: PlanWriter, source: TensorSpec, axis: int, sizes: list[int]) -> bool:
@@ -123,27 +152,40 @@ def chunk(call: Call, plan: PlanWriter) -> Plan:
         raise BadInputError(f"{number} chunks")
     part = -(-size // number)
     sizes = [min(part, size - start) for start in range(0, size, part)]
-    if source.shard is not None:
-        return _chunks_of_shards(call, plan, axis, sizes)
-    return plan.finish_all(_parts(plan, source, axis, sizes, source))
+    if source.shard is None:
+        return plan.finish_all(_parts(plan, source, axis, sizes, source))
+
+    def like_of(begins: list[int], ends: list[int]) -> TensorSpec | None:
+        return source if ends[axis] - begins[axis] == size else cut_like(call, begins, ends, [1] * len(begins))
+
+    return plan.finish_all(_parts_of_shards(plan, source, axis, sizes, like_of))
 
 
-def _chunks_of_shards(call: Call, plan: PlanWriter, axis: int, sizes: list[int]) -> Plan:
-    source, made, begin = call.inputs[0], list[tuple[int, TensorSpec]](), 0
+def _parts_of_shards(
+    plan: PlanWriter,
+    source: TensorSpec,
+    axis: int,
+    sizes: list[int],
+    like_of: Callable[[list[int], list[int]], TensorSpec | None],
+) -> list[tuple[int, TensorSpec]]:
+    """Slices one after another, each as the part between these bounds is to be."""
+    made, begin = list[tuple[int, TensorSpec]](), 0
     steps = [1] * len(source.shape)
+    if len(sizes) > _MOST_PARTS and len(set(sizes)) == 1:
+        raise NoRuleError("shards in so many parts that they are cut from parts")
     for size in sizes:
         begins = [begin if i == axis else 0 for i in range(len(steps))]
         ends = [begin + size if i == axis else full for i, full in enumerate(source.shape)]
-        like = cut_like(call, begins, ends, steps)
+        like = like_of(begins, ends)
+        if like is None:
+            raise NoRuleError(OWN_KERNELS)
         if size == source.shape[axis]:
-            made.append((-1, source))
-        elif like is None:
-            return plan.give_up(OWN_KERNELS)
+            part = applied(plan, to_memory_config, Held(-1, source), like.memory, like.shard)
         else:
             part = sliced(plan, Held(-1, source), begins, ends, steps, like)
-            made.append((part.slot, part.spec))
+        made.append((part.slot, part.spec))
         begin += size
-    return plan.finish_all(made)
+    return made
 
 
 def _draw_split(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -164,7 +206,8 @@ def _draw_split(record: OperationRecord, choose: Choose) -> list[Step]:
         count = 2
     else:
         wanted, count = part, -(-size // part)
-    steps = write_call(record.name, [source], wanted, axis, memory=draws.wish(choose))
+    source, place = draws.among_shards(choose, source)
+    steps = write_call(record.name, [source], wanted, axis, **place)
     steps[-1]["out"] = [f"result{number}" for number in range(count)]
     return steps
 
@@ -176,6 +219,7 @@ RECORDS = (
         _draw_split,
         *(Argument("split_size", 0), Argument("dim", 1, 0)),
         is_drawn_odd=True,
+        takes_shards=True,
     ),
     record_of(
         write_call("chunk", [EXAMPLE_TENSOR], 2, -1),
