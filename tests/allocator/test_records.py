@@ -21,7 +21,7 @@ from ttmem.allocator.operations import (
     read_call,
     write_call,
 )
-from ttmem.allocator.operations.elementwise import unary
+from ttmem.allocator.operations.unary import unary
 from ttmem.engines.twin import TwinEngine
 from ttmem.hardware import BFLOAT16, DRAM
 from ttmem.tensors import TILE, TensorSpec

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations that look at one element at a time: unary, binary, typecast, clone."""
+"""What operations that look at one element at a time share; typecast and clone."""
 
 from dataclasses import replace
 from typing import Any
@@ -11,15 +11,8 @@ from ttmem.allocator.operations.plan import Call, Plan, PlanWriter
 from ttmem.allocator.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.allocator.operations.written import record_of, write_call
 from ttmem.hardware import (
-    BFLOAT4_B,
-    BFLOAT8_B,
     DATA_TYPES,
-    FLOAT32,
-    INT32,
     L1,
-    UINT8,
-    UINT16,
-    UINT32,
     DataType,
     Memory,
 )
@@ -77,53 +70,12 @@ def wanted_like(call: Call, spec: TensorSpec) -> TensorSpec:
     return replace(result, shard=call.shard) if call.shard is not None else result
 
 
-_CORES_OF_SHARDS = "sub_core_grids of shards, which lie on cores already"
+CORES_OF_SHARDS = "sub_core_grids of shards, which lie on cores already"
 
 
-def unary(call: Call, plan: PlanWriter) -> Plan:
-    """One input, one result of the same shape: two tiles in, two tiles out."""
-    source = call.inputs[0]
-    if call.name == "clamp" and call.arguments["min"] is None and call.arguments["max"] is None:
-        raise InvalidSpecError("Only one of 'min' or 'max' can be None. Please provide one value")
-    if _names_cores_of_shards(call):
-        return plan.give_up(_CORES_OF_SHARDS)
-    result = wanted_like(call, source)
-    if call.name == "clamp" and source.dtype is INT32 and isinstance(_bound(call), float):
-        return _clamped_as_floats(call, plan, source, replace(result, dtype=FLOAT32))
-    called, allowed = _CALLED.get(call.name, call.name.upper()), _TAKES_INTEGERS.get(call.name, ())
-    check_integers(plan, source, None if call.in_place else result, called, allowed)
-    if call.name == "lgamma" and source.dtype.is_block_float:
-        if not call.in_place:
-            plan.allocate(padded_like(source, result))
-        plan.refuse(
-            f"Unary: LGAMMA requires BFLOAT16 or FLOAT32 input, got dtype {_BLOCK_FLOATS.index(source.dtype) + 3}"
-        )
-    return one_to_one(plan, source, result)
-
-
-def _names_cores_of_shards(call: Call) -> bool:
+def names_cores_of_shards(call: Call) -> bool:
     is_cut = call.shard is not None or call.inputs[0].shard is not None
     return is_cut and call.arguments.get("sub_core_grids") is not None
-
-
-def _bound(call: Call) -> Any:
-    """The first that is no integer, of those that are given."""
-    bounds = [call.arguments[name] for name in ("min", "max")]
-    return next((bound for bound in bounds if isinstance(bound, float)), None)
-
-
-def _clamped_as_floats(call: Call, plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Plan:
-    """Integers between bounds that are none become floats first, where the result is to be."""
-    before = cast(plan, source, result)
-    if call.in_place:
-        plan.refuse(
-            f"Preallocated output dtype {spell_type(source.dtype)} is not compatible with input dtype "
-            f"{spell_type(result.dtype)}. Integer and float dtypes cannot be mixed; mixed floating-point output is "
-            "limited to BFLOAT16, FLOAT32, and BFLOAT8_B."
-        )
-    made = one_to_one(plan, result, result)
-    plan.free(before)
-    return plan.finish_all(made.results)
 
 
 def one_to_one(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Plan:
@@ -189,8 +141,8 @@ def has_whole_shards(spec: TensorSpec) -> bool:
 
 def typecast(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
-    if _names_cores_of_shards(call):
-        return plan.give_up(_CORES_OF_SHARDS)
+    if names_cores_of_shards(call):
+        return plan.give_up(CORES_OF_SHARDS)
     if source.layout is not TILE and call.arguments.get("sub_core_grids") is not None:
         return plan.give_up("rows of another type on cores that the caller names")
     result = replace(wanted_like(call, source), dtype=DATA_TYPES.find(str(call.arguments["dtype"])))
@@ -300,16 +252,6 @@ def broadcast_shape(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[in
     return tuple(max(a, b) if 0 not in (a, b) else 0 for a, b in zip(one, two, strict=True))
 
 
-def _draw_unary(record: OperationRecord, choose: Choose) -> list[Step]:
-    placed, named = draws.options(record, choose)
-    if not choose.integer(0, 3):
-        return draw_sharded(record.name, choose, *placed, **named)
-    source = draws.tensor(choose, integers=not choose.integer(0, 2), odd=True)
-    if not choose.integer(0, 5):
-        return write_call(record.name, [source], *placed, in_place=True, **named)
-    return write_call(record.name, [source], *placed, memory=draws.wish(choose), **named)
-
-
 def draw_sharded(name: str, choose: Choose, *placed: Any, **named: Any) -> list[Step]:
     """A call of one tensor, with shards before, behind, or on both sides."""
     source = draws.sharded_tensor(choose)
@@ -340,73 +282,19 @@ def _draw_clone(record: OperationRecord, choose: Choose) -> list[Step]:
     return write_call(record.name, [draws.tensor(choose, integers=True, odd=True)], memory=draws.wish(choose))
 
 
-def _unary_record(name: str, *arguments: Argument) -> OperationRecord:
-    placed = [argument.samples[0] for argument in arguments if argument.position is not None]
-    named: dict[str, Any] = {"min": 0.0} if name == "clamp" else {}
-    example = write_call(name, [EXAMPLE_TENSOR], *placed, **named)
-    return record_of(
-        example,
-        unary,
-        _draw_unary,
-        *arguments,
-        _CORES,
-        family="unary",
-        takes_output=True,
-        is_sized_by_elements=lambda spec: True,
-        is_drawn_odd=True,
-        takes_shards=True,
-    )
-
-
-_PLAIN_UNARY = (
-    "abs acos acosh asin asinh atan atanh bitwise_not cbrt ceil cos cosh eqz erf erfc erfinv exp exp2 expm1 floor frac "
-    "digamma gez gtz hardmish hardsigmoid hardswish identity isfinite isinf isnan lez lgamma log log10 log1p log2 "
-    "log_sigmoid logical_not ltz mish neg nez reciprocal relu relu6 rsqrt selu sign silu sin sinh softsign sqrt "
-    "square tan tanh tanhshrink trunc"
-)
-_CALLED = {
-    "clamp": "CLAMP_TSS",
-    "log_sigmoid": "LOGSIGMOID",
-    "logical_not": "LOGICAL_NOT_UNARY",
-    "reciprocal": "RECIP",
-}
-"""The library's names where they are not those of the functions."""
-_BLOCK_FLOATS = (BFLOAT8_B, BFLOAT4_B)
-"""The third and fourth of the library's types."""
-_ALL_INTEGERS = (INT32, UINT32, UINT16, UINT8)
-_TAKES_INTEGERS: dict[str, tuple[DataType, ...]] = {
-    **dict.fromkeys(("abs", "identity", "relu", "relu6"), _ALL_INTEGERS),
-    **dict.fromkeys(("square", "logical_not", "eqz", "nez"), (INT32, UINT32, UINT16)),
-    **dict.fromkeys(("neg", "gtz", "ltz", "gez", "lez", "clamp"), (INT32,)),
-    "bitwise_not": (INT32, UINT32),
-    "leaky_relu": (UINT32, UINT16, UINT8),
-}
-_GELU_KINDS = (
-    Argument("fast_and_approximate_mode", default=False, samples=(False, True)),
-    Argument("variant", default=None),
-)
 _SOME_CORES: Step = {
     "new": "ttnn.CoreRangeSet",
     "args": [[{"new": "ttnn.CoreRange", "args": [{"tuple": [0, 0]}, {"tuple": [3, 2]}]}]],
 }
-_CORES = Argument("sub_core_grids", default=None, samples=(None, None, None, _SOME_CORES))
+CORES = Argument("sub_core_grids", default=None, samples=(None, None, None, _SOME_CORES))
 """How many cores share the work changes nothing in what each of them needs."""
 RECORDS = (
-    *map(_unary_record, _PLAIN_UNARY.split()),
-    _unary_record("gelu", *_GELU_KINDS),
-    _unary_record("round", Argument("decimals", default=None, samples=(2, -1))),
-    _unary_record("sigmoid", Argument("vector_mode", default=None, samples=(2, 4)), Argument("mode", default=None)),
-    _unary_record("hardtanh", *(Argument(name, default=None, samples=(0.5,)) for name in ("min_val", "max_val"))),
-    _unary_record("leaky_relu", Argument("negative_slope", 0, samples=(0.1,))),
-    _unary_record("elu", Argument("alpha", default=1.0, samples=(0.5,))),
-    _unary_record("clamp", *(Argument(name, default=None, samples=(0.0, 6.0)) for name in ("min", "max"))),
-    _unary_record("softplus", *(Argument(name, default=None, samples=(1.0, 20.0)) for name in ("beta", "threshold"))),
     record_of(
         write_call("typecast", [EXAMPLE_TENSOR], {"dtype": "bfloat8_b"}),
         typecast,
         _draw_typecast,
         Argument("dtype", 0),
-        _CORES,
+        CORES,
         is_drawn_odd=True,
         takes_shards=True,
     ),

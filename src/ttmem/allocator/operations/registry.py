@@ -52,6 +52,7 @@ from ttmem.allocator.operations import (
     splitting,
     tilizing,
     topk,
+    unary,
     upsampling,
 )
 from ttmem.allocator.operations.plan import (
@@ -72,6 +73,7 @@ from ttmem.hardware import DEFAULT_RELEASE, DRAM, HOST, L1, TILE_32X32, MemoryMa
 from ttmem.tensors import ROW_MAJOR, InvalidSpecError, NdShard
 
 _FAMILIES = (
+    unary,
     elementwise,
     binary,
     padding,
