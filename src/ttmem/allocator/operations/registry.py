@@ -184,9 +184,9 @@ def plan_call(
         if call.unknown_options:  # under another name perhaps
             return no_plan(doubt)
         raise BadInputError(f"{call.name} needs the argument {missing}") from None
-    except (TypeError, ValueError, IndexError, AttributeError, ArithmeticError) as error:
+    except (TypeError, ValueError, IndexError, AttributeError, ArithmeticError):
         # Tensors or arguments of a form that nobody thought of: the library may take them.
-        return no_plan(f"the rule of ttnn.{record.name} does not know these arguments ({error})")
+        return no_plan(f"the rule of ttnn.{record.name} does not know arguments of this form")
     except (BadInputError, InvalidSpecError):
         if call.unknown_options:  # which may be what makes the library take it
             return no_plan(doubt)
