@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from support.build_profile import ProfileBuilder
-from ttmem.analysis.failure import failure, failures
+from ttmem.analysis.failure import RunEnd, failure, failures, memory_failure, run_end
 
 OOM = (
     "TT_FATAL: Out of Memory: Not enough space to allocate 4096 B L1 buffer across 8 banks, where each bank needs to "
@@ -80,3 +84,37 @@ def test_ranks_keep_their_failures() -> None:
         build.rank(rank).operation("ttnn.a")
         build.fail(OOM)
     assert [(item.rank, item.operation_index) for item in failures(build.build())] == [(0, 0), (1, 0)]
+
+
+def test_a_run_that_memory_ended() -> None:
+    build = ProfileBuilder()
+    with build.program("main", finished=False):
+        build.operation("ttnn.matmul", location="dot.1")
+        build.fail(OVERFLOW)
+    profile = build.build()
+    ended = memory_failure(profile)
+    assert ended is not None
+    assert ended.failure_class == "buffers/overflow"
+    assert run_end(profile) == RunEnd("", ended.message, "dot.1", is_for_memory=True)
+
+
+@pytest.mark.parametrize("error", ["AssertionError", "KeyboardInterrupt", "ModuleNotFoundError", "SIGSEGV"])
+def test_a_run_that_something_else_ended_fits_as_far_as_it_ran(error: str) -> None:
+    build = ProfileBuilder()
+    with build.program("main"):
+        build.operation("ttnn.matmul")
+    told = {"error": error, "message": "no", "location": "model.py:286"}
+    profile = replace(build.build(), facts={"ended": told})
+    assert memory_failure(profile) is None
+    end = run_end(profile)
+    assert end is not None
+    assert end.sentence == f"the script ended with {error} at model.py:286 (not memory)"
+    assert profile.to_json()["ended"] == told
+
+
+def test_a_run_that_came_to_its_end() -> None:
+    build = ProfileBuilder()
+    with build.program("main"):
+        build.operation("ttnn.matmul")
+    assert run_end(build.build()) is None
+    assert build.build().to_json()["ended"] is None

@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the run failed: each failure once, tied to the operation that was running."""
+"""How the run failed and how it ended: each failure once, tied to the operation that was running."""
 
+import re
 from dataclasses import dataclass, fields
 
 from ttmem.analysis.peaks import operation_place
 from ttmem.analysis.states import known
 from ttmem.explain import Failure, deduplicate, find_failures, is_echo
+from ttmem.explain.knowledge.loading import failure_class_named
 from ttmem.profile import Profile
+
+_MEMORY_STATUSES = ("oom", "clash", "overflow")
+_MEMORY_CLASSES = ("compile/memory",)
+_EXCEPTION = re.compile(r"(?:\w+\.)*(?P<name>\w*(?:Error|Exception|Interrupt|Exit|Expired|Failed))\b:?\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +26,13 @@ class RunFailure(Failure):
     rank: int = -1
     survived: bool = False
     """Operations were started after it, or the program caught it at its end: the process went on."""
+
+    @property
+    def is_for_memory(self) -> bool:
+        """Whether the device's memory was too small for what was asked; a crash or a time-out does not say so."""
+        return (
+            self.failure_class in _MEMORY_CLASSES or failure_class_named(self.failure_class).status in _MEMORY_STATUSES
+        )
 
 
 def failures(profile: Profile) -> list[RunFailure]:
@@ -56,6 +69,28 @@ def failures(profile: Profile) -> list[RunFailure]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """The error, signal or time limit that ended a run."""
+
+    error: str
+    """The exception's type, ``SIGSEGV``, or ``TimeoutExpired``; empty where the source does not say."""
+    message: str
+    location: str
+    """The line of the program, ``model.py:286``; empty where the source does not say."""
+    is_for_memory: bool
+    """Whether the device's memory was too small."""
+    ended: str = "the run"
+    """``the script`` where a script was recorded."""
+
+    @property
+    def sentence(self) -> str:
+        """``the script ended with AssertionError at model.py:286 (not memory)``."""
+        place = f" at {self.location}" if self.location else ""
+        kind = "" if self.is_for_memory else " (not memory)"
+        return f"{self.ended} ended with {self.error or 'an error'}{place}{kind}"
+
+
 class _Places:
     """Where the prints of failures stand: the operation of each and how many had started."""
 
@@ -89,3 +124,24 @@ def failure(profile: Profile) -> RunFailure | None:
     memory_related = [item for item in found if item.failure_class != "none"]
     ending = [item for item in (*memory_related, *found) if not item.survived]
     return next(iter(ending or reversed(memory_related or found)), None)
+
+
+def memory_failure(profile: Profile) -> RunFailure | None:
+    """The failure that ended the run because something did not fit; None where the run fits as far as it went."""
+    found = failure(profile)
+    return found if found is not None and found.is_for_memory and not found.survived else None
+
+
+def run_end(profile: Profile) -> RunEnd | None:
+    """How the run ended if it did not come to its end; None also where the source does not say that it stopped."""
+    found = failure(profile)
+    is_for_memory = memory_failure(profile) is not None
+    told = profile.facts.get("ended")
+    if isinstance(told, dict):
+        error, message, location = (str(told.get(key) or "") for key in ("error", "message", "location"))
+        return RunEnd(error, message, location, is_for_memory, "the script")
+    if found is None or found.survived:
+        return None
+    named = _EXCEPTION.match(found.message)
+    error, message = (named["name"], found.message[named.end() :]) if named else ("", found.message)
+    return RunEnd(error, message, found.operation_location, is_for_memory)

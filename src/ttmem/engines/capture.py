@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ttmem.engines.track import Resident, Track
+from ttmem.engines.track import Resident, Track, shorten_path
 from ttmem.profile import Argument, Profile, Source
 from ttmem.profile.tables import ProfileTables
 
@@ -24,6 +24,8 @@ class Capture:
         """``tables`` are those of a profile with several processes."""
         self.hello: dict[str, Any] = {}
         self.exit_error = ""
+        self.ended: dict[str, str] | None = None
+        """The error, signal or time limit that ended the program; None when it came to its end."""
         self.has_ended = False
         """The program came to its own end; a process that died did not say so."""
         self._tables = tables or ProfileTables()
@@ -54,6 +56,8 @@ class Capture:
         elif "exit" in message:
             self.has_ended = True
             self.exit_error = message["error"]
+            if ended := message.get("ended"):
+                self.ended = {**ended, "location": shorten_path(ended["location"])}
             led_here = [] if message["exit"] == 0 else [" ".join(text.split()) for text in message.get("chain", [])]
             if led_here or message["exit"] == 0:
                 for track in self._tracks.values():
@@ -80,11 +84,19 @@ class Capture:
         """How the process ended, where its own messages do not say: a failure of the operation that was running."""
         track = self._begun[-1][0] if self._begun else self._track({})
         if timeout_seconds is not None:
-            track.fail_running(f"subprocess.TimeoutExpired: Command did not end within {timeout_seconds:g} s")
+            text = f"Command did not end within {timeout_seconds:g} s"
+            self._end("TimeoutExpired", text)
+            track.fail_running(f"subprocess.TimeoutExpired: {text}")
         elif signal_number is not None:
-            track.fail_running(_death(signal_number))
+            text = _death(signal_number)
+            self._end(_signal_name(signal_number), text)
+            track.fail_running(text)
         elif self.exit_error and not self._is_known(self.exit_error):
             track.fail(self.exit_error, 0, -1)
+
+    def _end(self, error: str, message: str) -> None:
+        running = self.running
+        self.ended = {"error": error, "message": message, "location": running["location"] if running else ""}
 
     def _is_known(self, error: str) -> bool:
         """An operation's own error that the program let pass is the same failure, not a second one."""
@@ -142,6 +154,8 @@ class Capture:
             facts |= {"system": first["arch"], **{name: first[name] for name in ("grid", "mesh", "chips")}}
         if ranks := self._ranks():
             facts["ranks"] = ranks
+        if self.ended:
+            facts["ended"] = self.ended
         return facts
 
 
@@ -168,6 +182,13 @@ def _death(number: int) -> str:
     except ValueError:
         return f"died with signal {number}"
     return _DEATHS.get(known, f"died with <Signals.{known.name}: {number}>")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _source_of(kind: str, script: str, warnings: tuple[str, ...]) -> Source:

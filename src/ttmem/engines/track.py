@@ -394,5 +394,10 @@ class Track:
 
 def _location(operation: _Operation) -> str:
     """As short as it stays clear: relative to where the user is, when the file is below it."""
-    file = operation.file.removeprefix(str(Path.cwd()) + os.sep)
+    file = shorten_path(operation.file)
     return f"{file}:{operation.line}" if operation.line else file  # a module of a model has no line
+
+
+def shorten_path(path: str) -> str:
+    """Relative to the current folder, for a file below it."""
+    return path.removeprefix(str(Path.cwd()) + os.sep)

@@ -39,10 +39,10 @@ def main(words: list[str]) -> int:
         library, send, options=options, measure_programs=settings["measure"], edits=settings.get("edits", ())
     )
     recorder.install()
-    status, error, chain = _run(file, arguments)
+    status, error, chain, ended = _run(file, arguments)
     with contextlib.suppress(BrokenPipeError):
         recorder.finish()
-        send({"exit": status, "error": error, "chain": chain})
+        send({"exit": status, "error": error, "chain": chain, "ended": ended})
     recorder.uninstall()
     return status
 
@@ -70,25 +70,33 @@ class _Events:
         return found.st_dev, found.st_ino
 
 
-def _run(file: str, arguments: list[str]) -> tuple[int, str, list[str]]:
-    """The status a plain interpreter would have ended with, the text of what was not caught, and those of all errors
-    that led to it."""
+def _run(file: str, arguments: list[str]) -> tuple[int, str, list[str], dict[str, str] | None]:
+    """The status a plain interpreter would have ended with, the text of what was not caught, those of all errors that
+    led to it, and how the script ended: None when it came to its end."""
     sys.argv = [file, *arguments]
     sys.path.insert(0, str(Path(file).resolve().parent))
     try:
         runpy.run_path(file, run_name="__main__")
     except SystemExit as leaving:
-        return _status_of(leaving), "", _chain(leaving)
-    except KeyboardInterrupt:
+        status = _status_of(leaving)
+        return status, "", _chain(leaving), _end_of(leaving, file) if status else None
+    except KeyboardInterrupt as interrupt:
         _print_error(file)
-        return 128 + signal.SIGINT, "KeyboardInterrupt", []
+        return 128 + signal.SIGINT, "KeyboardInterrupt", [], _end_of(interrupt, file)
     except BaseException as error:
         _print_error(file)
-        return 1, f"{type(error).__name__}: {protocol.error_text(error)}", _chain(error)
+        return 1, f"{type(error).__name__}: {protocol.error_text(error)}", _chain(error), _end_of(error, file)
     finally:
         with contextlib.suppress(Exception):
             sys.stdout.flush()
-    return 0, "", []
+    return 0, "", [], None
+
+
+def _end_of(error: BaseException, file: str) -> dict[str, str]:
+    """The error that ended the script, and the innermost line of the script that led to it."""
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+    location = f"{file}:{lines[-1]}" if lines else ""
+    return {"error": type(error).__name__, "message": protocol.error_text(error), "location": location}
 
 
 def _chain(error: BaseException | None) -> list[str]:

@@ -5,7 +5,7 @@ from functools import cached_property
 
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.distribution import distribution
-from ttmem.analysis.failure import failure, failures
+from ttmem.analysis.failure import failure, failures, run_end
 from ttmem.analysis.failure_diagnosis import diagnose_failure
 from ttmem.analysis.findings import findings
 from ttmem.analysis.fragmentation import fragmentation
@@ -51,6 +51,7 @@ class Analyses:
     is_suite = property(lambda self: self._profile.source.kind == SUITE_KIND)
     counted_runs = cached_property(lambda self: counted_runs(self._profile))
     failure = cached_property(lambda self: failure(self._profile))
+    end = cached_property(lambda self: run_end(self._profile))
     failures = cached_property(lambda self: failures(self._profile))
     diagnosis = cached_property(lambda self: diagnose_failure(self._profile, self.failure) if self.failure else None)
     """Why the run failed and what to change, with what was alive."""

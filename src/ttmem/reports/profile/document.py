@@ -57,6 +57,8 @@ class ProfileDocument(Document, frozen=True, tag_field="schema", tag="ttmem.prof
     load_phase: LoadPhase | None
     failure: parts.FailureEntry | None
     failures: list[parts.FailureEntry]
+    ended: parts.RunEndEntry | None
+    """Null when the run came to its end; an error that is not for memory leaves ``failure`` with class ``none``."""
     findings: list[Finding] | UnsetType = UNSET
     """Leaks and waste of a captured run, the costliest first; only where there are any."""
 
@@ -106,6 +108,7 @@ def document(profile: Profile) -> ProfileDocument:
         load_phase=asked.load_phase,
         failure=failed and _failure(failed, asked.diagnosis),
         failures=[_failure(item) for item in asked.failures],
+        ended=asked.end and parts.RunEndEntry.of(asked.end),
         findings=asked.findings or UNSET,
     )
 

@@ -153,3 +153,11 @@ class FailureEntry(FailureFacts, frozen=True):
     """What was in the memory concerned, largest first; goes with the one that ended the run."""
     diagnosis: str | UnsetType = UNSET
     remedies: list[RemedyEntry] | UnsetType = UNSET
+
+
+class RunEndEntry(Document, frozen=True):
+    """The error, signal or time limit that ended the run, memory or not."""
+
+    error: str
+    message: str
+    location: str
