@@ -30,7 +30,7 @@ PAGE = """\
 Three older reports tested vision operators on a Wormhole card and drew conclusions from what ran out of memory. This
 page repeats their shapes on the real library with a mock n150, in L1 **and** in DRAM, each case alone on an empty
 device (`ttmem sweep run --engine mock`, ttnn {version}, `l1_small_size` 32768, bfloat16 tiles). It is written by
-`python bench/seed_experiment.py docs/seed-experiment.md`; MB means MiB.
+`python bench/seed_experiment.py docs/seed-experiment.md`.
 
 ## The 41 failures of the final report
 
@@ -158,7 +158,7 @@ def _mb(amount: int | None) -> str:
 
 def _failure_table(found: list[Failure]) -> list[str]:
     lines = [
-        "| operator | shape | said MB | L1, as tested | MB asked | DRAM, as tested | L1, recorded | DRAM, recorded |",
+        "| operator | shape | said MiB | L1, as tested | MiB asked | DRAM, as tested | L1, recorded | DRAM, recorded |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for one in found:

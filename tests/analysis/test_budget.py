@@ -35,7 +35,7 @@ def test_a_peak_above_its_limit_names_the_operation() -> None:
             measured=80.0,
             limit=75.0,
             unit=PERCENT,
-            message="DRAM peak 800.000 MB per bank (80.0% of the bank) after ttnn.matmul (operation 1); "
+            message="DRAM peak 800.000 MiB per bank (80.0% of the bank) after ttnn.matmul (operation 1); "
             "the limit is 75%",
             operation=OperationPlace(1, "ttnn.matmul", "dot.7"),
             line=4,
@@ -84,8 +84,8 @@ def test_l1_is_judged_with_what_programs_take() -> None:
     assert (verdict.ok, verdict.measured) == (False, pytest.approx(90.1, abs=0.01))
     assert verdict.operation == OperationPlace(1, "ttnn.matmul", "dot.7")
     assert verdict.message == (
-        "L1 peak with programs 0.901 MB per core (90.1% of the bank: tensors 0.001 MB, circular buffers 0.900 MB) in "
-        "ttnn.matmul (operation 1); the limit is 80%"
+        "L1 peak with programs 0.901 MiB per core (90.1% of the bank: tensors 0.001 MiB, circular buffers 0.900 MiB) "
+        "in ttnn.matmul (operation 1); the limit is 80%"
     )
     (in_bytes,) = check(with_programs(0.9), Limits({"L1": Limit(MIB // 2, BYTES)}))
     assert (in_bytes.ok, in_bytes.measured) == (False, int(0.9 * MIB) + 1000)
@@ -104,7 +104,7 @@ def test_growth_of_programs_is_growth_of_l1() -> None:
     verdicts = check(with_programs(0.9), Limits(growth=Limit(2.0)), baseline=with_programs(0.6))
     l1 = next(verdict for verdict in verdicts if verdict.rule == "max-growth-l1")
     assert (l1.ok, l1.measured) == (False, pytest.approx(49.9, abs=0.1))
-    assert l1.message.startswith("L1 peak with programs +0.300 MB per core (+49.9%) against the baseline")
+    assert l1.message.startswith("L1 peak with programs +0.300 MiB per core (+49.9%) against the baseline")
     # AND against a log only the tensors compare
     (of_log,) = (v for v in check(small(), Limits(), baseline=with_programs(0.6)) if v.rule == "max-growth-l1")
     assert of_log.ok
@@ -114,7 +114,7 @@ def test_a_baseline_of_another_board_is_named() -> None:
     other = ProfileBuilder("other", banks={"DRAM": 8, "L1": 130, "L1_SMALL": 130, "TRACE": 8})
     other.operation("ttnn.add", dram=MIB, l1=0)
     (dram, _) = check(small(), Limits(), baseline=other.build())
-    assert "DRAM has 8 banks of 1,000.000 MB before and 12 of 1,000.000 MB after" in dram.message
+    assert "DRAM has 8 banks of 1,000.000 MiB before and 12 of 1,000.000 MiB after" in dram.message
 
 
 def test_padding() -> None:
@@ -122,7 +122,7 @@ def test_padding() -> None:
     assert (verdict.rule, verdict.ok, verdict.measured) == ("max-padding", False, 3100.0)
     assert (verdict.operation, verdict.line) == (OperationPlace(1, "ttnn.matmul", "dot.7"), 4)
     assert verdict.message == (
-        "padding adds 0.002 MB (3,100.0%) to the tensors alive at the DRAM peak; most of it in %1 1x32 bfloat16 of "
+        "padding adds 0.002 MiB (3,100.0%) to the tensors alive at the DRAM peak; most of it in %1 1x32 bfloat16 of "
         "ttnn.matmul; the limit is 50%"
     )
     assert check(small(rows=32), Limits(padding=Limit(0.0)))[0].ok
@@ -135,7 +135,7 @@ def test_growth_against_a_baseline() -> None:
         ("max-growth-l1", True, 0.0),
     ]
     assert verdicts[0].message == (
-        "DRAM peak +20.000 MB per bank (+2.5%) against the baseline; first suspect %1 64x32 bfloat16 (was 32x32 "
+        "DRAM peak +20.000 MiB per bank (+2.5%) against the baseline; first suspect %1 64x32 bfloat16 (was 32x32 "
         "bfloat16) of ttnn.matmul; the limit is 2%"
     )
     assert (verdicts[0].operation, verdicts[0].line) == (OperationPlace(1, "ttnn.matmul", "dot.7"), 4)

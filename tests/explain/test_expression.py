@@ -78,7 +78,7 @@ def test_names_leave_out_functions() -> None:
         ("{free * 1000}", "400,000"),
         ("{free * 1000:bytes}", "400,000 B"),
         ("{free * 1000:plain}", "400000"),
-        ("{free * 1048576:mb}", "400.00 MB"),
+        ("{free * 1048576:mb}", "400.00 MiB"),
         ("{free:mb}", "400 B"),
         ("{percent(need, free):percent}", "87.5%"),
         ("{cores:of core} and {need:of L1 tensor}", "1 core and 350 L1 tensors"),

@@ -113,11 +113,13 @@ def test_a_failure_outside_any_program_is_an_upload() -> None:
 
 def test_every_report_says_why_and_what_to_do() -> None:
     profile = failed_profile()
-    headline = "DRAM is fragmented: 92.59 MB per bank are free, enough for the 9.33 MB wanted"
+    headline = "DRAM is fragmented: 92.59 MiB per bank are free, enough for the 9.33 MiB wanted"
     advice = "Allocate the largest buffers first"
-    for text in (llm.render(profile), " ".join(terminal.render(profile).split()), html.render(profile)):
+    assert headline.replace("MiB", "MB") in llm.render(profile)  # its fixed heading says MB, so all of it does
+    for text in (" ".join(terminal.render(profile).split()), html.render(profile)):
         assert headline in text
         assert advice in text
+    assert advice in llm.render(profile)
     document = profile.to_json()["failure"]
     assert document["diagnosis"].startswith(headline)
     assert document["remedies"][0]["do"].startswith(advice)

@@ -31,7 +31,7 @@ def test_once_prints_one_table(folder: Path) -> None:
     width = max(len(name), len("device 0 (0x1234)"))
     amounts = "  4.000  2.000         -      -     0.750"
     assert result.out.splitlines() == [
-        f"{'MB':{width}}   DRAM     L1  L1_SMALL  TRACE  circular",
+        f"{'MiB':{width}}   DRAM     L1  L1_SMALL  TRACE  circular",
         f"{'device 0 (0x1234)':{width}}{amounts}",
         f"{'  peak':{width}}{amounts}",
         f"{name:{width}}{amounts}",

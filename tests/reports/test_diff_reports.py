@@ -100,12 +100,12 @@ def of_board(board: str, dram_banks: int, l1_banks: int, **facts: str) -> Profil
 
 
 def test_two_boards_are_said_to_be_two() -> None:
-    # GIVEN the same 24 MB on a chip, over 12 banks and over 8
+    # GIVEN the same 24 MiB on a chip, over 12 banks and over 8
     found = diff(of_board("n150", 12, 64), of_board("p150", 8, 130))
     shown = diff_terminal.render(found, width=200)
     assert "the boards differ: n150 -> p150" in shown
-    assert "DRAM has 12 banks of 1,000.000 MB before and 8 of 1,000.000 MB after, so figures per bank do not" in shown
-    assert "DRAM over all banks of a chip: 24.000 MB -> 24.000 MB" in shown
+    assert "DRAM has 12 banks of 1,000.000 MiB before and 8 of 1,000.000 MiB after, so figures per bank do not" in shown
+    assert "DRAM over all banks of a chip: 24.000 MiB -> 24.000 MiB" in shown
     document = diff_document.document(found, regression=False).to_json()
     assert document["remarks"][0] == "the boards differ: n150 -> p150"
     dram = document["memories"]["DRAM"]

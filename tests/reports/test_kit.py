@@ -25,18 +25,18 @@ def table() -> Table:
     """Two tensors, one of which nobody knows much about."""
     columns = [
         name_column("Tensor"),
-        mib_column("MB/bank"),
+        mib_column("MiB/bank"),
         percent_column("Of peak"),
         number_column("Uses"),
         text_column("Alive", whole=True),
     ]
     rows = [["layers.0|weight", 3 * MIB, 75.0, 1200, "#1-#20"], ["%1", MIB // 2, None, 3, None]]
-    return Table(columns, rows, title="Tensors", left_out="7 more", bars="MB/bank")
+    return Table(columns, rows, title="Tensors", left_out="7 more", bars="MiB/bank")
 
 
 def test_markdown_keeps_a_cell_a_cell(table: Table) -> None:
     assert tables.markdown(table) == [
-        "| Tensor | MB/bank | Of peak | Uses | Alive |",
+        "| Tensor | MiB/bank | Of peak | Uses | Alive |",
         "| --- | --- | --- | --- | --- |",
         "| layers.0\\|weight | 3.000 | 75.0% | 1,200 | #1-#20 |",
         "| %1 | 0.500 | - | 3 | - |",
@@ -64,8 +64,8 @@ def test_columns_are_picked_in_the_order_asked_for(table: Table) -> None:
 
 
 def test_csv_has_bare_values(table: Table) -> None:
-    assert tables.csv(table.only("Tensor", "MB/bank", "Of peak")) == (
-        "Tensor,MB/bank,Of peak\nlayers.0|weight,3145728,75.0\n%1,524288,\n"
+    assert tables.csv(table.only("Tensor", "MiB/bank", "Of peak")) == (
+        "Tensor,MiB/bank,Of peak\nlayers.0|weight,3145728,75.0\n%1,524288,\n"
     )
     assert tables.csv_line(["a,b", 'say "x"', "plain"]) == '"a,b","say ""x""",plain'
 
@@ -81,13 +81,13 @@ def test_plain_columns_are_as_wide_as_their_cells(table: Table) -> None:
 
 def test_text_has_no_colour_unless_asked_and_folds_names(table: Table) -> None:
     report = TextReport(20)
-    report.titled(table.only("Tensor", "MB/bank"), spaced=False)
+    report.titled(table.only("Tensor", "MiB/bank"), spaced=False)
     assert report.width == 40
     assert report.text().splitlines() == [
         "Tensors",
-        "Tensor           MB/bank",
-        "layers.0|weight    3.000",
-        "%1                 0.500",
+        "Tensor           MiB/bank",
+        "layers.0|weight     3.000",
+        "%1                  0.500",
         "7 more",
     ]
     colored = TextReport(60, color=True)
@@ -99,12 +99,12 @@ def test_where_not_even_the_least_fits_lines_are_longer_and_figures_stay_whole()
     name = "a_stored_name_that_people_copy_" * 3
     report = TextReport(80)
     report.print(
-        Table([text_column("Name", whole=True), number_column("Peak", write=str)], [[name, "2.988 MB (0.3%)"]])
+        Table([text_column("Name", whole=True), number_column("Peak", write=str)], [[name, "2.988 MiB (0.3%)"]])
     )
     report.print("word " * 30)
     first, second, *folded = report.text().splitlines()
     assert first.split() == ["Name", "Peak"]
-    assert second == f"{name}  2.988 MB (0.3%)"
+    assert second == f"{name}  2.988 MiB (0.3%)"
     assert max(map(len, folded)) <= 80
 
 
@@ -118,7 +118,7 @@ def test_a_page_holds_what_it_is_given(table: Table) -> None:
     chart = charts.LineChart("Depth", charts.Axis("x", 0, 1, []), charts.Axis("y", 0, 1, []), [])
     shown = page(
         title="<script>",
-        cards=[Card("Peak", "3", "MB", bar_percent=200.0, level="alarm")],
+        cards=[Card("Peak", "3", "MiB", bar_percent=200.0, level="alarm")],
         notes=["a & b\x1b[31m"],
         sections=[
             Section("one", "One", [Table.of_texts(["Tensor", "Uses"], [["%1", "1,200"]], left=1)]),
@@ -209,7 +209,7 @@ def test_sarif_lists_rules_and_results() -> None:
 
 def test_units() -> None:
     assert [compact_bytes(amount) for amount in (None, 512, 3 * MIB, 3 << 29)] == ["-", "0.5KB", "3.0MB", "1.50GB"]
-    assert [bytes_text(amount) for amount in (4096, 3 * MIB)] == ["4,096 B", "3.00 MB"]
+    assert [bytes_text(amount) for amount in (4096, 3 * MIB)] == ["4,096 B", "3.00 MiB"]
     assert [kib(amount) for amount in (49152, 1536)] == ["48", "1.5"]
     assert [bounds_text((28.91, 82.5)), bounds_text((3, 3), 0)] == ["28.9-82.5", "3"]
     assert [shape_list((1, 2)), shape_list(())] == ["[1, 2]", "-"]

@@ -12,10 +12,10 @@ from ttmem.reports.kit.units import MIB, counted, megabytes, mib, one_line, oper
 
 
 def test_amounts() -> None:
-    assert megabytes(7_237_272) == "6.902 MB"
-    assert megabytes(1024 * MIB) == "1,024.000 MB"
-    assert megabytes(-300) == "0.000 MB"  # no minus zero
-    assert megabytes(MIB, signed=True) == "+1.000 MB"
+    assert megabytes(7_237_272) == "6.902 MiB"
+    assert megabytes(1024 * MIB) == "1,024.000 MiB"
+    assert megabytes(-300) == "0.000 MiB"  # no minus zero
+    assert megabytes(MIB, signed=True) == "+1.000 MiB"
     assert mib(MIB // 2, decimals=1) == "0.5"
 
 

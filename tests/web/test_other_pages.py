@@ -93,8 +93,8 @@ def test_suites_are_compared_test_by_test_whichever_process_ran_them(opened: Ope
     assert grown == [["test_a.py::test_large", "DRAM", "4.000", "8.000", "+4.000"]]
     # the curves are those of the two processes that reach the peak, and the cursor begins there
     told = page.text_content("[data-view=compare] [data-role=cursor]") or ""
-    assert "before 4.000 MB/bank" in told
-    assert "after 8.000 MB/bank" in told
+    assert "before 4.000 MiB/bank" in told
+    assert "after 8.000 MiB/bank" in told
     assert told.count("a.py:7") == 2, told
     assert problems(page) == []
 

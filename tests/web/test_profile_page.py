@@ -193,7 +193,7 @@ def test_a_click_on_the_chart_is_the_cursor(opened: Opened) -> None:
     page = opened(text_of(FIVE_RUNS))
     box = chart_of(page)
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 40)
-    assert "MB/bank before #33" in (page.text_content("[data-role=readout]") or "")
+    assert "MiB/bank before #33" in (page.text_content("[data-role=readout]") or "")
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 40)
     assert cursor(page) in (334, 335)
 
@@ -401,7 +401,7 @@ def test_a_chosen_tensor_is_told_and_marked_everywhere(opened: Opened) -> None:
     settle(page)
     told = page.inner_text("[data-role=why]")
     assert f"Why is {known['tensor']} alive?" in told
-    assert f"{mib(known['bytes_per_bank'])} MB/bank" in told
+    assert f"{mib(known['bytes_per_bank'])} MiB/bank" in told
     assert f"#{known['alive'][0]} to #{known['alive'][1]}" in told
     if known["producer"]["index"] is not None:
         assert f"#{known['producer']['index']} {known['producer']['name']}" in told

@@ -67,7 +67,7 @@ export function dock(session: Session): { element: HTMLElement; redraw: () => vo
     const parts = [state >= 0 ? timeline.stateLabel(state) : timeline.label(operation)];
     if (figures)
       parts.push(
-        `${memory} ${mib(figures[2]!)} MB/bank (${percent(figures[1] ? (100 * figures[2]!) / figures[1] : null)})`,
+        `${memory} ${mib(figures[2]!)} MiB/bank (${percent(figures[1] ? (100 * figures[2]!) / figures[1] : null)})`,
       );
     if (change) parts.push(`${signedMib(change)} by it`);
     const place = timeline.location(operation);

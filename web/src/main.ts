@@ -85,7 +85,7 @@ function profileAt(blocks: Block<Header>[], at: number): Profile {
 }
 
 const MOST_CHANGES = 100;
-const FOOT = "MB means 2^20 bytes · figures are per bank unless they say otherwise";
+const FOOT = "figures are per bank unless they say otherwise";
 const KEYS: [string, string][] = [
   ["n, p", "next, previous peak"],
   ["← →", "along operations (with Shift: ten at a time)"],

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an amount of memory is written for people: MiB, called MB as ttnn and its logs call it."""
+"""Amounts of memory as text for people: MiB, which ttnn and its logs call MB."""
 
 MIB = 1 << 20
 
 
 def megabytes(amount_bytes: float, *, decimals: int = 3, signed: bool = False) -> str:
-    """``6.902 MB``; three decimals are what the logs print, so more would be invented."""
+    """``6.902 MiB``; three decimals are what the logs print, so more would be invented."""
     sign = "+" if signed else ""
-    return f"{_no_minus_zero(amount_bytes / MIB, decimals):{sign},.{decimals}f} MB"
+    return f"{_no_minus_zero(amount_bytes / MIB, decimals):{sign},.{decimals}f} MiB"
 
 
 def percent(share: float | None, *, decimals: int = 1, signed: bool = False) -> str:

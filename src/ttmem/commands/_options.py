@@ -142,7 +142,9 @@ selection_options = together(
     ),
     click.option("--rank", type=int, metavar="R", help="Only one MPI rank."),
 )
-jobs_option = count_option("-j", "--jobs", help="Processes that read a large log (default: 1; up to 4 from 256 MB on).")
+jobs_option = count_option(
+    "-j", "--jobs", help="Processes that read a large log (default: 1; up to 4 from 256 MiB on)."
+)
 
 
 # A memory budget.

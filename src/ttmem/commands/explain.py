@@ -34,7 +34,7 @@ ttmem explain run.log --issue -o issue.md
 @click.option(
     "--alive/--no-alive",
     default=None,
-    help="Read FILE as a profile too and tell what was alive (default: for logs up to 32 MB).",
+    help="Read FILE as a profile too and tell what was alive (default: for logs up to 32 MiB).",
 )
 @output_option
 @quiet_option

@@ -63,7 +63,7 @@ def install(
         shutil.rmtree(folder, ignore_errors=True)
         try:
             _run([base.path, "-I", "-m", "venv", str(folder)], "the virtual environment could not be made")
-            say(f"installing ttnn {release} and pytest (about 220 MB to download, 700 MB on disk)")
+            say(f"installing ttnn {release} and pytest (about 220 MiB to download, 700 MiB on disk)")
             _add(managed_python(release), (f"ttnn=={release}", *_TESTS))
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)

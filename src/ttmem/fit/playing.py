@@ -265,7 +265,7 @@ def _of_ports(stream: Stream) -> str:
     if not stream.as_loaded_bytes:
         return more
     here = megabytes(stream.as_loaded_bytes, decimals=1)
-    return f"{more}; here that would be {here} MB more, and {told['as_loaded']} lay within that"
+    return f"{more}; here that would be {here} more, and {told['as_loaded']} lay within that"
 
 
 def _measured() -> dict[str, Any]:

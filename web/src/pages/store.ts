@@ -87,7 +87,7 @@ export function storePage(root: HTMLElement, header: StoreHeader): void {
         value: (one) => one.operations_executed ?? -1,
       },
       {
-        head: "Peak DRAM MB/bank",
+        head: "Peak DRAM MiB/bank",
         kind: "number",
         text: (one) => (one.peak_dram_bytes_per_bank === null ? "-" : mib(one.peak_dram_bytes_per_bank)),
         value: (one) => one.peak_dram_bytes_per_bank ?? -1,

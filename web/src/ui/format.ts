@@ -34,12 +34,12 @@ export const percent = (share: number | null, decimals = 1): string =>
   share === null ? "-" : `${fixed(share, decimals)}%`;
 export const counted = (count: number, noun: string): string => `${thousands(count)} ${noun}${count === 1 ? "" : "s"}`;
 
-/** A figure that reads at a glance: 12.5 MB, 640 B. */
+/** A figure that reads at a glance: 12.5 MiB, 640 B. */
 export function amount(bytes: number): string {
   const size = Math.abs(bytes);
-  if (size >= 1024 * MIB) return `${fixed(bytes / MIB / 1024, 2)} GB`;
-  if (size >= MIB / 10) return `${fixed(bytes / MIB, size >= 100 * MIB ? 1 : 2)} MB`;
-  return size >= 10240 ? `${fixed(bytes / 1024, 1)} KB` : `${fixed(bytes, 0)} B`;
+  if (size >= 1024 * MIB) return `${fixed(bytes / MIB / 1024, 2)} GiB`;
+  if (size >= MIB / 10) return `${fixed(bytes / MIB, size >= 100 * MIB ? 1 : 2)} MiB`;
+  return size >= 10240 ? `${fixed(bytes / 1024, 1)} KiB` : `${fixed(bytes, 0)} B`;
 }
 
 /** Steps of an axis of bytes that read well, each in one unit. */
@@ -55,7 +55,7 @@ export function byteSteps(): number[] {
 /** What stands at the ticks of such an axis: all in the unit of its step. */
 export function byteTicks(values: readonly number[], step: number): string[] {
   const [unit, name] =
-    step >= 512 * MIB ? [1024 * MIB, "GB"] : step >= MIB / 10 ? [MIB, "MB"] : step >= 1024 ? [1024, "KB"] : [1, "B"];
+    step >= 512 * MIB ? [1024 * MIB, "GiB"] : step >= MIB / 10 ? [MIB, "MiB"] : step >= 1024 ? [1024, "KiB"] : [1, "B"];
   const decimals = step / unit < 1 ? 1 : 0;
   return values.map((value) => (value ? `${fixed(value / unit, decimals)} ${name}` : "0"));
 }

@@ -188,8 +188,8 @@ export function compare(
     operation = Math.round(place);
     readout.dataset["op"] = String(operation);
     const [first, second] = [at(before, 0, operation), at(after, 1, operation)];
-    const delta = first && second ? ` · ${signedMib(second.bytes - first.bytes)} MB` : "";
-    readout.textContent = `#${thousands(operation)}: before ${first ? `${mib(first.bytes)} MB/bank ${first.label}` : "-"} · after ${second ? `${mib(second.bytes)} MB/bank ${second.label}` : "-"}${delta}`;
+    const delta = first && second ? ` · ${signedMib(second.bytes - first.bytes)} MiB` : "";
+    readout.textContent = `#${thousands(operation)}: before ${first ? `${mib(first.bytes)} MiB/bank ${first.label}` : "-"} · after ${second ? `${mib(second.bytes)} MiB/bank ${second.label}` : "-"}${delta}`;
   };
   const choose = () =>
     fill(
@@ -283,8 +283,8 @@ export function compare(
         return {
           title: `Peak ${one}`,
           figure: signedMib(grown),
-          unit: "MB / bank",
-          detail: `${change.before === null ? "-" : mib(change.before)} → ${change.after === null ? "-" : mib(change.after)} MB (${change.delta_percent === null ? "new" : percent(change.delta_percent)})${shares(one)}`,
+          unit: "MiB / bank",
+          detail: `${change.before === null ? "-" : mib(change.before)} → ${change.after === null ? "-" : mib(change.after)} MiB (${change.delta_percent === null ? "new" : percent(change.delta_percent)})${shares(one)}`,
           bar_percent: null,
           level: grown > 0 ? ("warn" as const) : ("ok" as const),
         };

@@ -28,7 +28,7 @@ export function changesTable(list: TensorChange[], key: string, title: string, f
       { head: "Why", kind: "text", text: (at) => list[at]!.reason },
       { head: "Shape", kind: "text", text: (at) => typeText(list[at]!) },
       {
-        head: "MB/bank",
+        head: "MiB/bank",
         kind: "number",
         text: (at) => signedMib(list[at]!.delta_bytes_per_bank),
         value: (at) => list[at]!.delta_bytes_per_bank,
@@ -106,7 +106,7 @@ export function stepsTable(header: DiffHeader, before: Profile, after: Profile, 
       },
       { head: "Where", kind: "name" as const, text: location, shown: (at: number) => placeText(location(at)) },
       {
-        head: "MB/bank",
+        head: "MiB/bank",
         kind: "number" as const,
         text: (at: number) => (level(side, at) === null ? "-" : mib(level(side, at)!)),
         value: (at: number) => level(side, at) ?? -1,
@@ -140,9 +140,9 @@ export function testsTable({ tests, title }: DiffHeader): Table<number> {
     columns: [
       { head: "Test", kind: "name", text: (at) => tests[at]![0], shown: (at) => testName(tests[at]![0]) },
       { head: "Memory", kind: "text", text: (at) => tests[at]![1] },
-      bytes(2, "Before MB"),
-      bytes(3, "After MB"),
-      { head: "Change MB", kind: "number", text: (at) => signedMib(growth(at)), value: growth },
+      bytes(2, "Before MiB"),
+      bytes(3, "After MiB"),
+      { head: "Change MiB", kind: "number", text: (at) => signedMib(growth(at)), value: growth },
     ],
   });
 }

@@ -66,7 +66,7 @@ function parts(answer: FitAnswer, file: string): HTMLElement {
     columns: [
       { head: "DRAM of a chip", kind: "name", text: ([name]) => name },
       {
-        head: "MB",
+        head: "MiB",
         kind: "number",
         text: ([, bytes]) => mib(bytes),
         value: ([, bytes]) => bytes,
@@ -159,7 +159,7 @@ function advice(answer: FitAnswer, file: string): HTMLElement {
       { head: "What would change it", kind: "name", text: (one) => one.do },
       { head: "Then", kind: "text", text: (one) => (one.fits ? "fits" : "does not fit") },
       {
-        head: "DRAM MB per bank",
+        head: "DRAM MiB per bank",
         kind: "number",
         text: (one) => mib(one.peak_bytes_per_bank),
         value: (one) => one.peak_bytes_per_bank,

@@ -53,14 +53,14 @@ export function operations(session: Session): View {
       { head: "Operation", kind: "name", text: name },
       { head: "Result", kind: "text", text: resultText },
       {
-        head: "DRAM MB/bank",
+        head: "DRAM MiB/bank",
         kind: "number",
         text: (at) => signedMib(change("DRAM", at)),
         value: (at) => change("DRAM", at),
         bar: (at) => Math.max(0, change("DRAM", at)) / loudest,
       },
       {
-        head: "L1 MB/bank",
+        head: "L1 MiB/bank",
         kind: "number",
         text: (at) => signedMib(change("L1", at)),
         value: (at) => change("L1", at),
@@ -276,7 +276,7 @@ function described(session: Session): (Node | null)[] {
         const figures = profile.figures(session.timelineNumber, memory, state);
         return figures
           ? [
-              `- ${memory}: ${mib(figures[2]!)} MB/bank before, ${signedMib(timeline.changeAt(memory, operation))} by it`,
+              `- ${memory}: ${mib(figures[2]!)} MiB/bank before, ${signedMib(timeline.changeAt(memory, operation))} by it`,
             ]
           : [];
       }),
@@ -301,7 +301,7 @@ function described(session: Session): (Node | null)[] {
     typeList("Outputs", form.results, form.resultTypes),
     tensorList(session, "Makes", made),
     tensorList(session, "Is the last to use", done),
-    h("h4", {}, "Memory, MB per bank"),
+    h("h4", {}, "Memory, MiB per bank"),
     table,
     programs.length ? h("h4", {}, "Its program's buffers in L1, per core") : null,
     programs.length

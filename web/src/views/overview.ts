@@ -88,7 +88,7 @@ function peaksTable(session: Session): Table<string> {
     columns: [
       { head: "Memory", kind: "text", text: (memory) => memory },
       {
-        head: "Peak MB/bank",
+        head: "Peak MiB/bank",
         kind: "number",
         text: (m) => mib(of(m).peak_bytes_per_bank),
         value: (m) => of(m).peak_bytes_per_bank,
@@ -100,7 +100,7 @@ function peaksTable(session: Session): Table<string> {
         value: (m) => of(m).peak_percent ?? -1,
         bar: (m) => (of(m).peak_percent ?? 0) / 100,
       },
-      { head: "Bank MB", kind: "number", text: (m) => mib(of(m).bytes_per_bank), value: (m) => of(m).bytes_per_bank },
+      { head: "Bank MiB", kind: "number", text: (m) => mib(of(m).bytes_per_bank), value: (m) => of(m).bytes_per_bank },
       { head: "Banks", kind: "number", text: (m) => thousands(of(m).banks), value: (m) => of(m).banks },
       {
         head: "Caused by",

@@ -50,7 +50,7 @@ export function tensors(session: Session): View {
         link: (row) => `#op=${session.operation}&tensor=${row}&view=tensors`,
       },
       { head: "Shape", kind: "text", text: (row) => shapeText(profile.typeOf(row)[0], profile.typeOf(row)[1]) },
-      { head: "MB/bank", kind: "number", text: (row) => mib(lives.bytes[row]!), value: (row) => lives.bytes[row]! },
+      { head: "MiB/bank", kind: "number", text: (row) => mib(lives.bytes[row]!), value: (row) => lives.bytes[row]! },
       {
         head: "Share",
         kind: "number",
@@ -165,8 +165,8 @@ export function tensors(session: Session): View {
       figures === null
         ? `No state of ${session.memory} here.`
         : followed
-          ? `${thousands(rows.length)} tensors hold ${mib(known)} of ${mib(total)} MB/bank in ${session.memory} ${where}; not attributed to any tensor: ${mib(rest)} MB/bank.`
-          : `${mib(total)} MB/bank in ${session.memory} ${where}. The tensors of this run were not followed for this page; choose it with --run.`,
+          ? `${thousands(rows.length)} tensors hold ${mib(known)} of ${mib(total)} MiB/bank in ${session.memory} ${where}; not attributed to any tensor: ${mib(rest)} MiB/bank.`
+          : `${mib(total)} MiB/bank in ${session.memory} ${where}. The tensors of this run were not followed for this page; choose it with --run.`,
     );
     about.dataset["unattributed"] = String(rest);
     fillTable();

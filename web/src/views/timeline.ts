@@ -283,10 +283,10 @@ function momentLines(session: Session, at: number): string[] {
   const operation = timeline.stateOperation[state]!;
   const change = operation >= timeline.first ? timeline.changeAt(memory, operation) : 0;
   const location = operation >= 0 ? placeText(timeline.location(operation)) : "";
-  const parts = [`${mib(series.allocated[at]!)} MB/bank ${short(timeline.stateLabel(state), 120)}`];
+  const parts = [`${mib(series.allocated[at]!)} MiB/bank ${short(timeline.stateLabel(state), 120)}`];
   if (location) parts.push(short(location, 120));
   if (operation >= 0 && operation === profile.header.failure?.operation) parts.push("it failed");
-  else if (change) parts.push(`it changes ${memory} by ${signedMib(change)} MB`);
+  else if (change) parts.push(`it changes ${memory} by ${signedMib(change)} MiB`);
   const programs = memory === "L1" ? timeline.programBytes(operation) : 0;
   if (programs) parts.push(`its program's buffers take ${amount(programs)} more of a core`);
   if (timeline.isFollowed(state)) {
@@ -303,5 +303,5 @@ const momentText = (session: Session, at: number): string => momentLines(session
 
 function peakText(session: Session, memory: Memory): string {
   const peak = session.profile.header.document.memories[memory]!;
-  return `peak ${mib(peak.peak_bytes_per_bank)} MB (${percent(peak.peak_percent)})`;
+  return `peak ${mib(peak.peak_bytes_per_bank)} MiB (${percent(peak.peak_percent)})`;
 }

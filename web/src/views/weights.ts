@@ -19,7 +19,7 @@ export function weights(session: Session): View {
       { head: "Weight", kind: "name", text: (at) => entries[at]!.name },
       { head: "Shape", kind: "text", text: (at) => shapeText(entries[at]!.shape, entries[at]!.dtype) },
       {
-        head: "MB",
+        head: "MiB",
         kind: "number",
         text: (at) => mib(entries[at]!.bytes),
         value: (at) => entries[at]!.bytes,

@@ -37,7 +37,7 @@ export function whyLines(session: Session, row: number): string[] {
   const place = made < 0 ? "" : placeText(session.timeline.location(made));
   return [
     short(profile.nameOf(row), 90),
-    `${shapeText(type[0], type[1])} · ${mib(lives.bytes[row]!)} MB/bank`,
+    `${shapeText(type[0], type[1])} · ${mib(lives.bytes[row]!)} MiB/bank`,
     made < 0
       ? "resident before the run"
       : short(`made by ${producerText(session, row)}${place && ` at ${place}`}`, 150),
@@ -68,7 +68,7 @@ export function whyCard(session: Session): HTMLElement {
     const made = lives.producer[row]!;
     const padding = Math.max(0, type[6] - type[5]);
     const facts: [string, (Node | string)[]][] = [
-      ["Size", [`${mib(lives.bytes[row]!)} MB/bank${padding ? `, ${amount(padding)} of padding on the chip` : ""}`]],
+      ["Size", [`${mib(lives.bytes[row]!)} MiB/bank${padding ? `, ${amount(padding)} of padding on the chip` : ""}`]],
       ["Type", [[shapeText(type[0], type[1]), type[2], type[3], type[4]].filter(Boolean).join(", ")]],
       ["Made by", made < 0 ? ["resident before the run"] : [operation(made), ` ${placeText(timeline.location(made))}`]],
       ["Last used by", lives.lastUse[row]! < 0 ? ["no operation that is known"] : [operation(lives.lastUse[row]!)]],

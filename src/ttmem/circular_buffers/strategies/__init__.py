@@ -98,7 +98,7 @@ def load(path: Path) -> Strategy:
     except OSError as error:
         raise BadInputError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
     if len(content) > _MOST_FILE_BYTES:
-        raise BadInputError("is larger than a strategy file can be (1 MB)", where=str(path))
+        raise BadInputError("is larger than a strategy file can be (1 MiB)", where=str(path))
     return parse(content, where=str(path), default_name=path.stem)
 
 

@@ -4,7 +4,7 @@
 Names are what is known of a failure. A message may lack any of its figures, so an expression has a value, or none
 because a name in it is unknown; a sentence that needs an unknown figure cannot be filled.
 
-A slot holds an expression and how to write it: ``{free}`` 1,024, ``{free:bytes}`` 1,024 B, ``{free:mb}`` 0.001 MB,
+A slot holds an expression and how to write it: ``{free}`` 1,024, ``{free:bytes}`` 1,024 B, ``{free:mb}`` 0.001 MiB,
 ``{free:plain}`` 1024 (to be typed), ``{percent(free, bank_bytes):percent}`` 12.5%, ``{tensors:of tensor}`` 2 tensors.
 """
 
@@ -54,9 +54,9 @@ def _grouped(value: Value) -> str:
 
 
 def _megabytes(value: Value) -> str:
-    """MiB, which the library and its logs call MB; small amounts keep their bytes, or they would read 0.00."""
+    """MiB, which the library and its logs call MB. Small amounts keep their bytes, or they would read 0.00."""
     amount = float(value)
-    return f"{amount / _MIB:,.2f} MB" if amount >= _MIB // 100 else f"{int(amount):,} B"
+    return f"{amount / _MIB:,.2f} MiB" if amount >= _MIB // 100 else f"{int(amount):,} B"
 
 
 _FORMATS: dict[str, Callable[[Value], str]] = {

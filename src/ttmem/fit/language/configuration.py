@@ -64,7 +64,7 @@ def _read(path: Path, settings: Mapping[str, Any]) -> Mapping[str, Any]:
     except OSError as error:
         raise BadInputError(f"cannot be read: {error.strerror or error}", where=str(file)) from error
     if len(content) > _MOST_FILE_BYTES:
-        raise BadInputError("is larger than a configuration can be (4 MB)", where=str(file))
+        raise BadInputError("is larger than a configuration can be (4 MiB)", where=str(file))
     try:
         config = json.loads(content)
     except (ValueError, RecursionError) as error:

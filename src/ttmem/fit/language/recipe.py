@@ -164,7 +164,7 @@ def load(path: Path) -> Recipe:
     except OSError as error:
         raise BadInputError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
     if len(content) > _MOST_FILE_BYTES:
-        raise BadInputError("is larger than a recipe can be (1 MB)", where=str(path))
+        raise BadInputError("is larger than a recipe can be (1 MiB)", where=str(path))
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:

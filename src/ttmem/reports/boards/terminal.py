@@ -16,7 +16,7 @@ def render(boards: Boards, *, width: int = 100, color: bool = False) -> str:
         columns += [
             number_column(f"{memory} banks", unknown="not measured" if memory == "DRAM" else ""),
             number_column("B per bank", unknown=""),
-            mib_column("MB", decimals=1, unknown="", spare=1),
+            mib_column("MiB", decimals=1, unknown="", spare=1),
         ]
     rows = []
     for board in boards.boards:
@@ -27,7 +27,7 @@ def render(boards: Boards, *, width: int = 100, color: bool = False) -> str:
         rows.append([board.name, board.chips, shape_text(board.grid), *figures, board.description])
     report = TextReport(width, color=color)
     report.print(Table([*columns, text_column("", spare=2)], rows))
-    report.print("", f"Bank sizes of ttnn {boards.release}, per chip; MB is 2^20 bytes.")
+    report.print("", f"Bank sizes of ttnn {boards.release}, per chip.")
     return report.text()
 
 

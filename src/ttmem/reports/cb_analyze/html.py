@@ -15,7 +15,6 @@ from ttmem.reports.kit.units import bounds_text, kib, one_line
 
 _FOOT = (
     "measured: on a card · computed: exact · simulated: a range over what is assumed · heuristic: as the guide counts"
-    " · KB means 1024 bytes"
 )
 _MOST_NAMES = 12
 _MOST_CARDS = 6
@@ -47,14 +46,14 @@ def _cards(simulation: Simulation) -> list[Card]:
                 one_line(name),
                 "hangs" if hangs else bounds_text(stall.stall_percent),
                 "" if hangs else "% waiting",
-                f"{stall.cause}; {kib(result.total_bytes)} KB, {result.l1.used_percent:.1f} % of L1",
+                f"{stall.cause}; {kib(result.total_bytes)} KiB, {result.l1.used_percent:.1f} % of L1",
                 None if hangs else stall.stall_percent[1],
                 "alarm" if hangs or result.l1.failure else "warn" if stall.stall_percent[0] > _MUCH_PERCENT else "ok",
             )
         )
     best = simulation.best
     detail = (
-        f"{cb_tables.tiles_text(best.tiles)}, {kib(best.total_bytes)} KB; "
+        f"{cb_tables.tiles_text(best.tiles)}, {kib(best.total_bytes)} KiB; "
         f"{bounds_text(best.cycles_per_pair, 0)} cycles per pair of tiles"
     )
     return [*cards, Card("Recommended", str(best.tiles_per_barrier), "tiles per barrier", detail)]

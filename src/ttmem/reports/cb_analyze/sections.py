@@ -80,7 +80,7 @@ def _side_by_side(sources: Sequence[ScannedSource]) -> Section:
         "Fixed sizes": lambda one: thousands(one.strategies.get("fixed", 0)),
         "Adaptive sizes": lambda one: thousands(one.strategies.get("adaptive", 0)),
         "Unknown sizes": lambda one: thousands(one.strategies.get("unknown", 0)),
-        "KB in known sizes": lambda one: kib(one.known_bytes),
+        "KiB in known sizes": lambda one: kib(one.known_bytes),
         "Sizes left open": lambda one: thousands(one.open_sizes),
         "Findings": lambda one: thousands(len(one.scan.findings)),
     }
@@ -98,7 +98,7 @@ def _source(source: ScannedSource, number: int) -> Section:
     strategies = ", ".join(f"{count} {name}" for name, count in Counter(source.strategies).most_common())
     line = (
         f"{counted(scan.files, 'file')}, {counted(len(scan.declarations), 'declaration')}"
-        f"{f' ({strategies})' if strategies else ''}; {kib(source.known_bytes)} KB in sizes that are known, "
+        f"{f' ({strategies})' if strategies else ''}; {kib(source.known_bytes)} KiB in sizes that are known, "
         f"{source.open_sizes} left open; {counted(len(scan.findings), 'finding')}"
     )
     rows = tuple(

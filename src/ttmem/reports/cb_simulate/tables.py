@@ -66,7 +66,7 @@ def headline(simulation: Simulation) -> list[str]:
     choice = simulation.best
     lines.append(
         f"Recommended: {choice.tiles_per_barrier} tiles per barrier with {tiles_text(choice.tiles)} = "
-        f"{kib(choice.total_bytes)} KB, {bounds_text(choice.cycles_per_pair, 0)} cycles per pair of tiles"
+        f"{kib(choice.total_bytes)} KiB, {bounds_text(choice.cycles_per_pair, 0)} cycles per pair of tiles"
     )
     return lines
 
@@ -94,7 +94,7 @@ _PREDICTED: _Cells = {
     "Cause": lambda result: result.stall.cause,
 }
 _ALLOCATED: _Cells = {
-    "KB": lambda result: kib(result.total_bytes),
+    "KiB": lambda result: kib(result.total_bytes),
     "% of L1": lambda result: f"{result.l1.used_percent:.2f}",
     "Fits": _fits,
     "Kernel config B": lambda result: f"{result.l1.buffer_config_bytes:,} of {result.l1.kernel_config_bytes:,}",
@@ -122,7 +122,7 @@ def _by_strategy(simulation: Simulation, title: str, cells: _Cells, buffers: Seq
 def choices(simulation: Simulation) -> Table:
     """Depths worth their L1, per batch size."""
     rows = tuple(_choice(choice, choice is simulation.best) for choice in simulation.recommendations)
-    heads = ("Tiles per barrier", "Depths", "KB", "Cycles per pair", "Lost %", "")
+    heads = ("Tiles per barrier", "Depths", "KiB", "Cycles per pair", "Lost %", "")
     title = f"Depths within {TOLERANCE_PERCENT:g} % of unlimited depth (simulated)"
     return Table.of_texts(heads, rows, left=2, title=title)
 
@@ -156,7 +156,7 @@ def scaling(simulations: Sequence[Simulation]) -> Table:
         for simulation in simulations
         for name, result in simulation.results.items()
     ]
-    heads = ("Workload", "Class", "Strategy", "Tiles", "KB", "Stall %", "Lost to depth %", "Miss %", "Risk")
+    heads = ("Workload", "Class", "Strategy", "Tiles", "KiB", "Stall %", "Lost to depth %", "Miss %", "Risk")
     return Table.of_texts(heads, rows, left=4, title="Scaling (stall simulated, miss rate and risk heuristic)")
 
 

@@ -36,7 +36,7 @@ def render(diff: MemoryDiff, *, width: int = 100, color: bool = False) -> str:
 
 def _memories(diff: MemoryDiff) -> Table:
     columns: Columns = [
-        (text_column("Peak, MB per bank"), attrgetter("memory")),
+        (text_column("Peak, MiB per bank"), attrgetter("memory")),
         (mib_column("Before"), attrgetter("before_bytes_per_bank")),
         (mib_column("After"), attrgetter("after_bytes_per_bank")),
         (mib_column("Change", signed=True), attrgetter("delta_bytes_per_bank")),
@@ -71,7 +71,7 @@ def _unattributed(change: MemoryChange) -> int | None:
 def _tensors(title: str, changes: Sequence[TensorChange], width: int) -> Table:
     columns: Columns = [
         (text_column(title), attrgetter("memory")),
-        (mib_column("MB/bank", signed=True, unknown=""), attrgetter("delta_bytes_per_bank")),
+        (mib_column("MiB/bank", signed=True, unknown=""), attrgetter("delta_bytes_per_bank")),
         (text_column("Why"), attrgetter("reason")),
         (name_column("Tensor", most=max(20, width // 2 - 12)), lambda change: f"{change.tensor} {change.describe()}"),
         (name_column("Operation", most=max(20, width // 2 - 16)), _operation),

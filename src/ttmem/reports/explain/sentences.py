@@ -53,7 +53,7 @@ def place_text(diagnosis: Diagnosis) -> str:
 
 
 def live_text(tensor: LiveTensor, *, with_name: bool = True) -> str:
-    """``%5 1x32x64 (bf16), 2.00 MB per bank, from #12 ttnn.add at model.py:41``."""
+    """``%5 1x32x64 (bf16), 2.00 MiB per bank, from #12 ttnn.add at model.py:41``."""
     shape = shape_text(tensor.shape, tensor.dtype) if tensor.shape else tensor.dtype
     parts = [f"{one_line(tensor.name)} {shape}".strip() if with_name else shape or "a buffer"]
     parts.append(f"{bytes_text(tensor.bytes_per_bank)} per bank")

@@ -18,7 +18,7 @@ def table(answer: FitSweep) -> Table:
         *(number_column(name) for name in names),
         text_column("fits"),
         percent_column("DRAM"),
-        mib_column("DRAM peak MB per bank"),
+        mib_column("DRAM peak MiB per bank"),
         text_column("first failure"),
     ]
     rows = [
@@ -39,7 +39,7 @@ def render(answer: FitSweep) -> str:
 
 
 def csv(answer: FitSweep) -> str:
-    """Bytes and not MB, for programs."""
+    """Bytes and not MiB, for programs."""
     names = list(answer.points[0].at)
     lines = [",".join((*names, "fits", "peak_bytes_per_bank", "peak_percent", "weights_bytes", "failure_class"))]
     lines += [

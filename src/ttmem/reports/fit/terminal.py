@@ -14,7 +14,7 @@ _BOARD_COLUMNS = (
     text_column("board"),
     text_column("fits"),
     percent_column("DRAM"),
-    mib_column("peak MB per bank"),
+    mib_column("peak MiB per bank"),
     text_column("first failure"),
 )
 _MOST_UNSUPPORTED = 8

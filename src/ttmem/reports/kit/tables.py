@@ -69,7 +69,7 @@ def number_column(head: str, write: Callable[[Any], str] = units.thousands, **mo
 
 
 def mib_column(head: str, *, decimals: int = 3, signed: bool = False, **more: Any) -> Column:
-    """A column of bytes, written in MiB; the head says MB."""
+    """A column of bytes, written in MiB."""
     return number_column(head, lambda value: units.mib(value, decimals=decimals, signed=signed), **more)
 
 

@@ -30,22 +30,24 @@ _SHORT_DTYPES = {
 
 
 def mib(amount_bytes: float, *, decimals: int = 3, signed: bool = False) -> str:
-    """``6.902``: the bare number, for columns whose head says MB."""
-    return megabytes(amount_bytes, decimals=decimals, signed=signed).removesuffix(" MB")
+    """``6.902``: the bare number, for columns whose head says MiB."""
+    return megabytes(amount_bytes, decimals=decimals, signed=signed).removesuffix(" MiB")
 
 
 def kib(amount_bytes: int) -> str:
-    """``48`` for 49152 B: the bare number of KiB, for columns whose head says KB as the guides do."""
+    """``48`` for 49152 B: the bare number of KiB, for columns whose head says KiB."""
     return f"{amount_bytes / KIB:,.1f}".removesuffix(".0")
 
 
-def bytes_text(amount_bytes: int) -> str:
-    """``83.50 MB``, or ``4,096 B`` where MB would read 0.00."""
+def bytes_text(amount_bytes: int | None) -> str:
+    """``83.50 MiB``, or ``4,096 B`` where MiB would read 0.00; ``-`` when unknown."""
+    if amount_bytes is None:
+        return "-"
     return megabytes(amount_bytes, decimals=2) if amount_bytes >= MIB else f"{thousands(amount_bytes)} B"
 
 
 def compact_bytes(amount_bytes: int | None) -> str:
-    """``1.49GB``, ``765.0MB``, ``12.0KB`` in units of 1024, as sweep reports write sizes; ``-`` when unknown."""
+    """``1.49GB``, ``765.0MB``, ``12.0KB``: units of 1024, as the older sweep reports write them; ``-`` when unknown."""
     if amount_bytes is None:
         return "-"
     if amount_bytes >= GIB:

@@ -30,11 +30,11 @@ def nothing_in(seen: LiveSample) -> str:
 
 
 def table(seen: LiveSample) -> RenderableType:
-    """Bytes in MB (MiB) of a whole chip; the peaks are those since watching began."""
+    """MiB of a whole chip; the peaks are those since watching began."""
     if not seen.devices:
         return Text(nothing_in(seen))
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    grid.add_column("MB")
+    grid.add_column("MiB")
     for head in _HEADS:
         grid.add_column(head, justify="right")
     for device in seen.devices:

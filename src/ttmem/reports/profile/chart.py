@@ -95,8 +95,8 @@ def _line_chart(states: Series, kept: NDArray[np.intp], peak: Peak) -> charts.Li
     return charts.LineChart(
         title=f"{peak.memory} over operations, peak {_peak_label(peak)}",
         x=charts.Axis("operation", first, last, [Tick(at, f"#{at:,}") for at in range(first_tick, last + 1, distance)]),
-        y=charts.Axis("MB per bank", 0, heights[-1], [Tick(height, _axis_label(height, step)) for height in heights]),
-        curves=[charts.Curve(f"peak {mib(peak.peak_bytes_per_bank)} MB", line, steps=True)],
+        y=charts.Axis("MiB per bank", 0, heights[-1], [Tick(height, _axis_label(height, step)) for height in heights]),
+        curves=[charts.Curve(f"peak {mib(peak.peak_bytes_per_bank)} MiB", line, steps=True)],
         height=300.0,
         right=130.0,
     )
@@ -105,7 +105,7 @@ def _line_chart(states: Series, kept: NDArray[np.intp], peak: Peak) -> charts.Li
 def _peak_label(peak: Peak) -> str:
     place = "within" if peak.within_operation else "before"
     moment = peak.at_name if peak.at_index is None else f"{place} #{peak.at_index}"
-    return f"{mib(peak.peak_bytes_per_bank)} MB/bank ({percent(peak.peak_percent)}) {moment}"
+    return f"{mib(peak.peak_bytes_per_bank)} MiB/bank ({percent(peak.peak_percent)}) {moment}"
 
 
 def _scale(highest: int, bank: int) -> tuple[float, int]:

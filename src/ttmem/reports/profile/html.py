@@ -155,8 +155,8 @@ def _cards(known: Analyses) -> Iterator[Card]:
         if memory not in ("DRAM", "L1") and not peak.peak_bytes_per_bank:
             continue
         share, figure = peak.peak_percent, mib(peak.peak_bytes_per_bank)
-        detail = f"{percent(share)} of {mib(peak.bytes_per_bank)} MB, {peak.banks} banks"
-        yield Card(f"Peak {memory}", figure, "MB / bank", detail, share, sentences.level(share))
+        detail = f"{percent(share)} of {mib(peak.bytes_per_bank)} MiB, {peak.banks} banks"
+        yield Card(f"Peak {memory}", figure, "MiB / bank", detail, share, sentences.level(share))
     padding, found = known.padding, known.weights
     programs, l1 = known.programs_peak, known.peaks.get("L1")
     if programs is not None and l1 is not None:
@@ -195,7 +195,7 @@ def _programs_card(programs: ProgramPeak, l1: Peak) -> Card:
     share = 100 * total / l1.bytes_per_bank if l1.bytes_per_bank else None
     parts = ", ".join(f"{name.replace('_', ' ')} {mib(amount)}" for name, amount in programs.parts.items() if amount)
     detail = f"{_name(operation_label(programs.index, programs.name))}: {parts}"
-    return Card("L1 with programs", mib(total), "MB / core", detail, share, sentences.level(share))
+    return Card("L1 with programs", mib(total), "MiB / core", detail, share, sentences.level(share))
 
 
 def _facts(profile: Profile, known: Analyses) -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ A token is taken as 3.5 characters; tables get shorter and names are cut in the 
 section is ever dropped: an agent looks for its heading.
 """
 
+import re
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -17,6 +18,10 @@ from ttmem.reports.profile.analyses import Analyses, analyses
 
 _MOST_BYTES = 24_000
 """UTF-8 bytes, so that names in other scripts, which cost more tokens, are covered too."""
+
+
+_MIB = re.compile(r"\bMiB\b")
+"""Readers of this report know its fixed heading, which says MB; one report has one unit."""
 
 
 class _Detail(NamedTuple):
@@ -35,7 +40,7 @@ def render(profile: Profile) -> str:
     known = analyses(profile)
     text = ""
     for detail in _DETAILS:
-        text = _Report(profile, known, _Detail(*detail)).text()
+        text = _MIB.sub("MB", _Report(profile, known, _Detail(*detail)).text())
         if len(text.encode("utf-8", "replace")) <= _MOST_BYTES:
             break
     return text
@@ -56,7 +61,7 @@ class _Report:
             ["## Peak Memory", *self._peaks()],
             ["## Top 10 Memory Consumers (DRAM)", *self._consumers()],
             ["## Top 10 Padding Overhead", *self._padding()],
-            [f"## Model Weights ({weights.removesuffix(' MB')} MB total)", *self._weights()],
+            [f"## Model Weights ({weights.removesuffix(' MiB')} MB total)", *self._weights()],
             ["## Operation Distribution", *self._distribution()],
         ]
         if self._known.failure is not None:

@@ -144,7 +144,7 @@ def unattributed_text(live: LiveSet) -> str:
 
 
 def weights_text(known: Analyses) -> str:
-    """``268.750 MB``; a capture, and a log without a module dump, do not say what a weight is."""
+    """``268.750 MiB``; a capture, and a log without a module dump, do not say what a weight is."""
     return UNKNOWN if known.weights.bytes is None else megabytes(known.weights.bytes)
 
 

@@ -25,7 +25,7 @@ def table_of(entries: Iterable[Any], columns: Columns, **more: Any) -> Table:
 
 
 def peaks(known: Analyses) -> Table:
-    """One row per memory, MB per bank."""
+    """One row per memory, MiB per bank."""
     columns: Columns = [
         (text_column("Memory", write=attrgetter("memory")), lambda peak: peak),
         (mib_column("Peak"), attrgetter("peak_bytes_per_bank")),
@@ -48,9 +48,9 @@ def consumers(live: LiveSet, most: int) -> Table:
     columns: Columns = [
         (name_column("Tensor"), attrgetter("name")),
         (text_column("Shape"), _shape),
-        (mib_column("MB/bank"), attrgetter("bytes_per_bank")),
+        (mib_column("MiB/bank"), attrgetter("bytes_per_bank")),
         (percent_column("Of peak"), lambda life: 100 * life.bytes_per_bank / total if total else None),
-        (mib_column("MB device"), attrgetter("type.padded_bytes")),
+        (mib_column("MiB device"), attrgetter("type.padded_bytes")),
         (name_column("Producer", unknown="resident before the run"), _producer),
         (name_column("Location"), lambda life: life.location or None),
         (text_column("Alive", whole=True), lambda life: f"#{life.first_index}-#{life.last_index}"),
@@ -68,13 +68,13 @@ def padding(known: Analyses, most: int) -> Table:
     columns: Columns = [
         (name_column("Tensor"), attrgetter("name")),
         (text_column("Shape"), _shape),
-        (mib_column("Logical MB"), attrgetter("type.logical_bytes")),
-        (mib_column("Padded MB"), attrgetter("type.padded_bytes")),
-        (mib_column("Wasted MB"), attrgetter("type.padding_bytes")),
+        (mib_column("Logical MiB"), attrgetter("type.logical_bytes")),
+        (mib_column("Padded MiB"), attrgetter("type.padded_bytes")),
+        (mib_column("Wasted MiB"), attrgetter("type.padding_bytes")),
         (percent_column("Overhead"), overhead_percent),
         (name_column("Producer", unknown="resident before the run"), _producer),
     ]
-    return _first(known.padding.top, most, columns, bars="Wasted MB")
+    return _first(known.padding.top, most, columns, bars="Wasted MiB")
 
 
 def weights(known: Analyses, most: int) -> Table:
@@ -82,11 +82,11 @@ def weights(known: Analyses, most: int) -> Table:
     columns: Columns = [
         (name_column("Weight"), attrgetter("name")),
         (text_column("Shape"), lambda weight: shape_text(weight.shape, weight.dtype)),
-        (mib_column("MB"), attrgetter("bytes")),
+        (mib_column("MiB"), attrgetter("bytes")),
         (text_column("Where"), attrgetter("where")),
         (text_column("Kind"), attrgetter("kind")),
     ]
-    return _first(known.weights.entries, most, columns, bars="MB")
+    return _first(known.weights.entries, most, columns, bars="MiB")
 
 
 def distribution(known: Analyses, most: int) -> Table:
@@ -132,7 +132,7 @@ def runs(known: Analyses, most: int) -> Table:
 
 
 def ranks(profile: Profile) -> Table:
-    """Each process's own peaks, MB per bank; a single process is no table."""
+    """Each process's own peaks, MiB per bank; a single process is no table."""
     rows = []
     for at, timeline in enumerate(profile.timelines):
         found = peaks_of(profile, at)

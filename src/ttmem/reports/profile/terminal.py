@@ -73,7 +73,7 @@ def _peaks(known: Analyses, width: int) -> Table:
     return (
         tables.peaks(known)
         .only("Memory", "Peak", "% of bank", "Bank", "Largest free", "Caused by")
-        .with_column("Memory", head="MB per bank", write=lambda peak: f"{peak.memory} x{peak.banks}")
+        .with_column("Memory", head="MiB per bank", write=lambda peak: f"{peak.memory} x{peak.banks}")
         .with_column("% of bank", head="Of bank", style=lambda share: _STYLES[sentences.level(share)], spare=1)
         .with_column("Bank", spare=2)
         .with_column("Largest free", spare=3)
@@ -105,10 +105,10 @@ def _chart(profile: Profile, peak: Peak, width: int) -> Text:
 def _consumers(live: LiveSet, width: int) -> Table:
     shapes = [short(shape_text(life.type.shape, life.type.dtype), 28) for life in live.tensors[:_ROWS]]
     producer_width = max(19, width // 4)
-    name_width = max(12, width - producer_width - max(map(len, shapes)) - len("MB/bank  Of peak") - 3 * 2)
+    name_width = max(12, width - producer_width - max(map(len, shapes)) - len("MiB/bank  Of peak") - 3 * 2)
     table = (
         tables.consumers(live, _ROWS)
-        .only("Tensor", "Shape", "MB/bank", "Of peak", "Producer")
+        .only("Tensor", "Shape", "MiB/bank", "Of peak", "Producer")
         .with_column("Tensor", most=name_width)
         .with_column("Shape", most=28, spare=2)
         .with_column("Of peak", spare=3)

@@ -12,7 +12,7 @@ from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.pages import Card, Section
 from ttmem.reports.kit.pages import page as render_page
 from ttmem.reports.kit.tables import Table, text_column
-from ttmem.reports.kit.units import compact_bytes, shape_list
+from ttmem.reports.kit.units import bytes_text, shape_list
 from ttmem.reports.sweep.document import LIMITS_NOTE
 from ttmem.reports.sweep.tables import as_markdown
 
@@ -33,7 +33,7 @@ def _table(limits: Sequence[Limit]) -> Table:
             limit.memory,
             limit.layout,
             shape_list(limit.shape or (), unknown="none"),
-            compact_bytes(limit.padded_bytes),
+            bytes_text(limit.padded_bytes),
             shape_list(limit.fails_at or ()),
             _then(limit),
             limit.confidence,
@@ -59,7 +59,7 @@ def text(frontiers: Sequence[Frontier], *, width: int = 100, color: bool = False
         if len(one.frontier) > 1:
             rows = [
                 (str(limit.shape[-1] if limit.shape else "-"), shape_list(limit.shape or (), unknown="none"),
-                 compact_bytes(limit.padded_bytes), _then(limit))
+                 bytes_text(limit.padded_bytes), _then(limit))
                 for limit in one.frontier
             ]  # fmt: skip
             title = f"{one.op} {one.board} {one.memory} {one.layout}"
@@ -96,7 +96,7 @@ def _card(one: Frontier) -> Card:
     """The answer at a glance: what still passes."""
     return Card(
         f"{one.op}, {one.board} {one.memory} {one.layout}",
-        compact_bytes(one.padded_bytes) if one.shape else "none",
+        bytes_text(one.padded_bytes) if one.shape else "none",
         "of inputs" if one.shape else "",
         f"{shape_list(one.shape or (), unknown='no shape')} passes; then {_then(one)}",
         level="ok" if one.shape else "alarm",

@@ -66,7 +66,7 @@ def live(progress: Progress) -> RenderableType:
     parts: list[RenderableType] = [head, rich_table(_statuses(progress.statuses))]
     if progress.largest_pass:
         best = sorted(progress.largest_pass.items(), key=lambda item: -item[1])[:_MOST_LIMITS]
-        words = [f"{op} {memory} {mib(size, decimals=1)} MB" for (op, _, memory), size in best]
+        words = [f"{op} {memory} {mib(size, decimals=1)} MiB" for (op, _, memory), size in best]
         parts.append(Text(f"largest inputs that passed: {', '.join(words)}", style="dim"))
     return Group(*parts)
 

@@ -18,8 +18,8 @@ _STYLES = dict.fromkeys(_BAD, "bold red")
 _COLUMNS = (
     name_column("Test"),
     text_column("Outcome", style=lambda outcome: _STYLES.get(outcome, "")),
-    number_column("DRAM MB/bank", str),
-    number_column("L1 MB/bank", str, spare=2),
+    number_column("DRAM MiB/bank", str),
+    number_column("L1 MiB/bank", str, spare=2),
     number_column("L1+programs", str),
     number_column("s", lambda seconds: f"{seconds:.1f}", spare=1),
     name_column("Fullest in", spare=3),
@@ -144,8 +144,8 @@ def _print_growth(report: TextReport, baseline: Baseline) -> None:
     columns = (
         name_column("Test"),
         text_column("Memory"),
-        mib_column("Before MB"),
-        mib_column("After MB"),
+        mib_column("Before MiB"),
+        mib_column("After MiB"),
         number_column("B", lambda growth: f"{growth:+,}", spare=1),
         percent_column("Growth", signed=True),
     )
