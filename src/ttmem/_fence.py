@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which files a process may open, for verbs that somebody else than the user asks: an agent through the MCP server.
+"""Which files a process may open and which programs it may start, for verbs that an agent asks through the MCP server.
 
-A verb checks nothing of this itself: the interpreter reports every file that is about to be opened (its audit events),
-and here it is refused. So a link inside a folder, a header that a file includes or a name inside a list leads nowhere
-either. Programs of the user's that a verb runs (``run``, ``test``, a model to trace) are not fenced: they are his.
+The interpreter reports every file that is about to be opened and every program that is about to be started (its audit
+events), and here it is refused. So a link inside a folder, a header that a file includes or a name inside a list leads
+nowhere either. What the user's interpreters are given to run (a script, a model to trace) no audit event reports:
+``refuse_outside`` checks it where such a program is started. The program itself is not fenced.
 """
 
 import errno
 import os
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -17,9 +19,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from ttmem._errors import BadInputError
 from ttmem._home import home_folder
 
 REFUSAL = "is outside of the folders that may be used here"
+REMEDY = "name something below them, or start the server with --root FOLDER"
+NO_PROGRAM = "may not be started here: only the interpreters that the user has chosen"
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _READING = {"os.listdir", "os.scandir"}
@@ -28,6 +33,9 @@ _CHANGING = dict.fromkeys(("os.remove", "os.mkdir", "os.rmdir", "os.truncate", "
 _CHANGING |= dict.fromkeys(("os.utime", "os.setxattr", "os.removexattr"), _FIRST)
 _CHANGING |= {"os.rename": _BOTH, "os.link": _BOTH, "os.symlink": _SECOND}
 """Audit events, and which of their arguments are paths."""
+_STARTING = {"subprocess.Popen", "os.exec", "os.posix_spawn"}
+_SHELL = {"os.system", "os.startfile", "pty.spawn"}
+_INTERPRETERS = ("TTMEM_TTNN_PYTHON", "TTMEM_TORCH_PYTHON")
 _MODULES = (".py", ".pyc", ".so")
 _SYSTEM = re.compile(r"/dev/(null|u?random|shm(/.*)?|tenstorrent(/.*)?)|/proc(/(self|\d+)(/task(/.*)?|/(stat|fd)))?")
 _SOFTWARE = ("/usr", "/lib", "/lib64", "/opt", "/sys/devices/system/cpu")
@@ -71,6 +79,7 @@ class Fence:
         modules = tuple(map(os.path.realpath, sys.path))
         writable = (*self.outputs, home)
         beside = tuple(str(Path(place).with_name(".ttmem-")) for place in self.outputs)
+        programs = _users_programs()
 
         def allows(path: str, *, changes: bool) -> bool:
             if _is_below(path, writable) or path.startswith((*beside, scratch)) or path == os.devnull:
@@ -82,6 +91,8 @@ class Fence:
             return _is_below(path, modules) and (path.endswith(_MODULES) or Path(path).is_dir())
 
         def check(event: str, arguments: Sequence[Any]) -> None:
+            if event in _SHELL or (event in _STARTING and not _may_start(arguments[0], programs)):
+                raise PermissionError(errno.EACCES, NO_PROGRAM, str(arguments[0]))
             changes, paths = _paths(event, arguments)
             for path in paths:
                 resolved = os.path.realpath(path)
@@ -95,6 +106,32 @@ class Fence:
 def current() -> Fence | None:
     """The fence of this process, if it has one."""
     return _raised[-1] if _raised else None
+
+
+def refuse_outside(path: str | Path) -> None:
+    """In a fenced process, refuse to run what is not below a root; elsewhere the user's word is enough."""
+    fence = current()
+    if fence is not None and not _is_below(os.path.realpath(path), fence.roots):
+        raise BadInputError(REFUSAL, where=str(path), hint=REMEDY)
+
+
+def _users_programs() -> set[str]:
+    """The interpreters that the user has named, and this one."""
+    return {_place_of(name) for name in (sys.executable, *map(os.environ.get, _INTERPRETERS)) if name}
+
+
+def _may_start(program: Any, named: set[str]) -> bool:
+    """Whether a program is one that the user has named or installed. Its place counts and not what a link there leads
+    to: the interpreter of an environment is a link."""
+    path, home = _place_of(os.fsdecode(program)), os.path.normpath(home_folder())
+    if path in named or (_is_below(path, [home]) and not _is_below(path, [f"{home}/reports"])):
+        return True
+    folders = [os.path.normpath(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder[:1] == "/"]
+    return str(Path(path).parent) in folders
+
+
+def _place_of(program: str) -> str:
+    return os.path.normpath(Path.cwd() / (shutil.which(program) or program))
 
 
 def _is_below(path: str, places: Iterable[str]) -> bool:

@@ -14,6 +14,9 @@ from ttmem.commands._output import color_wanted, emit, json_text, note
 from ttmem.commands._progress import progress_bar
 
 Fields = Callable[[dict[str, Any]], dict[str, Any]]
+_LINE = "a line is a TARGET and its options: hf:ViTConfig --size 640x640"
+_INTERPRETERS = {"python", "torch_python"}
+"""Any program may be named there: that is for the command line, where the user types it."""
 
 
 def run(
@@ -72,17 +75,20 @@ def _lines(path: Path, command: click.Command, common: dict[str, Any]) -> list[t
             words = shlex.split(line, comments=True)
             if not words:
                 continue
-            context = command.make_context("fit", list(words))
+            context = command.make_context("fit", list(words), help_option_names=[])
         except (ValueError, click.UsageError) as error:
             message = error.format_message() if isinstance(error, click.UsageError) else str(error)
-            hint = "a line is a TARGET and its options: hf:ViTConfig --size 640x640"
-            raise BadInputError(message, where=where, hint=hint) from None
+            raise BadInputError(message, where=where, hint=_LINE) from None
         given = {
             name: value
             for name, value in context.params.items()
             if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
         }
-        given = {name: value for name, value in given.items() if name in (*common, "target")}
+        for param in command.params:
+            if param.name in given and param.name not in {"target", *common} - _INTERPRETERS:
+                option = max(param.opts, key=len)
+                raise BadInputError(f"{option} cannot be part of a line", where=where, hint=f"{_LINE}; {option} "
+                                    "belongs on the command line")  # fmt: skip
         if not given.get("target"):
             raise BadInputError("a line needs a TARGET", where=where, hint="hf:ViTConfig --size 640x640")
         found.append((where, " ".join(words), {**common, **given}))

@@ -12,7 +12,8 @@ _VERBS_FOR_PEOPLE = {"device install", "reports rm"}
 """They change this machine or delete what is stored."""
 _OPTIONS_FOR_PEOPLE = frozenset(
     {
-        *("--debug", "--jobs", "--workers", "--python", "--scheduler"),  # how and where it is done
+        *("--debug", "--jobs", "--workers", "--scheduler"),  # how and where it is done
+        *("--python", "--torch-python"),  # any program may be named there
         *("--follow", "--idle", "--interval", "--count"),  # until Ctrl-C
         *("--github", "--issue", "--show-masked"),  # an answer for another reader
         *("--save-expectations", "--open"),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ttmem._errors import BadInputError, TtmemError
+from ttmem._fence import refuse_outside
 from ttmem.engines.capture import Capture
 from ttmem.engines.interpreters import Interpreter, find_interpreter
 from ttmem.engines.worker import protocol
@@ -80,6 +81,7 @@ def run_script(
     """
     if not Path(script).exists():
         raise BadInputError(f"no such script '{script}'")
+    refuse_outside(script)
     interpreter = find_interpreter(settings.python)
     with workspace(interpreter, board=settings.board, card=settings.card, counters=True) as place:
         capture = Capture()

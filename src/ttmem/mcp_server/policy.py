@@ -60,9 +60,8 @@ def fence_for(tool: Tool, arguments: Mapping[str, Any], roots: Sequence[Path]) -
             elif not _exists(base / one) and not _exists(place):
                 continue
             if not fence.holds(place):
-                hint = "name something below them, or start the server with --root FOLDER"
                 listed = ", ".join(map(str, fence.roots)) or "none"
-                raise VerbFailedError(f"{one}: {_fence.REFUSAL} ({listed})\nhint: {hint}")
+                raise VerbFailedError(f"{one}: {_fence.REFUSAL} ({listed})\nhint: {_fence.REMEDY}")
     return _fence.Fence.around(roots, outputs)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from ttmem._children import foreign_environment, probe_command
 from ttmem._errors import BadInputError, MissingPartError
+from ttmem._fence import refuse_outside
 from ttmem._home import home_folder
 from ttmem.operators.case import Case, ModelUse, case_from_json
 from ttmem.operators.tracer.job import BAD_TARGET, MISSING_PACKAGE, REFUSED, TraceJob
@@ -156,6 +157,18 @@ def _check(job: TraceJob) -> None:
             raise BadInputError("names no function", where=target, hint=f"write {place}::load_model")
         if not Path(place).is_file():
             raise BadInputError("no such file", where=place)
+        refuse_outside(place)
+    for text in _texts(job.settings):  # the tracer has no fence, and may read a path that a setting names
+        if os.path.lexists(text):
+            refuse_outside(text)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inner)
 
 
 class _Tracer:
