@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from pathlib import Path
@@ -17,7 +18,10 @@ from ttmem.fit.language.dimensions import dimensions_of
 from ttmem.fit.language.layout import Layout
 from ttmem.fit.language.recipe import load, open_recipe, recipe_names
 from ttmem.fit.language.stream import language_stream
+from ttmem.fit.playing import play
 from ttmem.fit.request import Request
+from ttmem.fit.stream import RESERVE
+from ttmem.fit.targets import stream_of
 
 ACCURACY, PERFORMANCE = "tt-transformers:accuracy", "tt-transformers:performance"
 
@@ -166,6 +170,28 @@ def test_a_wrong_request_is_told_what_is_wrong(changes: dict[str, Any], told: st
         ("[[chunk]]\nvalue = '__import__(1, 2)'\nwhen = 'dim.real'\n", 3, "when: not part of the language"),
         ("name = 'x'\nname = 'y'\n", 2, "is not TOML"),
         ("extends = 'nothing'\n", None, "extends 'nothing'"),
+        *(
+            (f"name = 'x'\n{key} = {number}\n", 2, f"{key}: Expected")
+            for key, numbers in {
+                "reserve_percent": ("-1", "-1e308", "nan", "inf", "-inf", "100.5", "1e6", "1e300", "true"),
+                "error_percent": ("-0.1", "nan", "inf", "1e308"),
+                "default_users": ("0", "-3", "1_000_000_000_000_000_000"),
+                "default_context": ("0", "1.5", "9_000_000_000_000_000_000"),
+            }.items()
+            for number in numbers
+        ),
+        ("[[change]]\ntypes = {}\nlayers = [0, 10000000000]\n", 3, "change[0].layers[1]: Expected"),
+        ("[[change]]\ntypes = {}\nlayers = [-1]\n", 3, "change[0].layers[0]: Expected"),
+        ("[let]\na = -9_000_000_000_000_000_000\n", 2, "let.a: Expected"),
+        ("[let]\nb = 1\na = 1.5\n", 3, "let.a: Expected"),
+        ("[types]\nmlp = 'bf16'\nattn = 3\n", 3, "types.attn: Expected"),
+        ("[[chunk]]\nvalue = -1\n", 2, "chunk[0].value: Expected"),
+        ("[[trace]]\nvalue = -1\n", 2, "trace[0].value: Expected"),
+        ("[[tensor]]\nname = 'a'\ntype = 'bf16'\nshape = [4, 0]\n", 4, "tensor[0].shape[1]: Expected"),
+        ("[[tensor]]\nname = 'a'\ntype = 'bf16'\nshape = [4]\ncopies = -1\n", 5, "tensor[0].copies: Expected"),
+        ("[[tensor]]\nname = 'a'\ntype = 'bf16'\nshape = [4]\nsplit = 0\n", 5, "tensor[0].split: Expected"),
+        ("[[tensor]]\nname = 'a'\nbytes_per_bank = -5\n", 3, "tensor[0].bytes_per_bank: Expected"),
+        ("[[stage]]\nname = 's'\n[[stage.holds]]\nname = 'a'\nshape = [-1]\n", 5, "holds[0].shape[0]: Expected"),
         ("extends = '../../../etc/passwd'\n", None, "extends"),
     ],
 )
@@ -193,6 +219,60 @@ def test_a_file_of_ones_own_changes_what_it_names_and_keeps_the_rest(tmp_path: P
     assert "model.embed_tokens.weight" not in steps
     assert steps["model.layers.0.self_attn.k_cache"]["dtype"] == "bfloat4_b"
     assert "kept free" not in steps
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[[tensor]]\nname = 'a'\nbytes_per_bank = '0 - dim'\n", "a: '0 - dim' is -4096, less than 0"),
+        ("[[tensor]]\nname = 'a'\ntype = 'bf16'\nshape = [4]\ncopies = '0 - dim'\n", "a: '0 - dim' is -4096"),
+        ("[[tensor]]\nname = 'a'\ntype = 'bf16'\nshape = ['dim - dim']\n", "a: 'dim - dim' is 0, less than 1"),
+        ("[[chunk]]\nvalue = '0 - dim'\n", "chunk: '0 - dim' is -4096"),
+        ("[[trace]]\nvalue = '0 - dim'\n", "trace: '0 - dim' is -4096"),
+    ],
+)
+def test_an_expression_that_comes_to_an_impossible_number_is_refused(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(f"extends = 'generic'\n{text}")
+    with pytest.raises(BadInputError) as refused:
+        language_stream(_request(recipe=str(file)), LLAMA_8B)
+    assert told in refused.value.message
+
+
+@pytest.mark.parametrize("extends", ["generic", PERFORMANCE, "gemma4", ""])
+@pytest.mark.parametrize("percent", [0.5, 30, 100])
+def test_what_is_announced_as_kept_free_is_kept(tmp_path: Path, extends: str, percent: float) -> None:
+    # GIVEN a recipe that extends another one or nothing, and keeps a share of DRAM and a trace region
+    file = tmp_path / "mine.toml"
+    only = "only = ''\n[[tensor]]\nname = 'w'\ntype = 'bf16'\nshape = ['dim', 'dim']\n"
+    trace = "[[trace]]\nvalue = 12_000_000\n"
+    file.write_text(f"extends = '{extends}'\nreserve_percent = {percent}\n{only}{trace}")
+    # WHEN a model is laid out by it
+    request = _request(recipe=str(file))
+    kept = {one.name: one for one in language_stream(request, LLAMA_8B).residents if one.role == RESERVE}
+    # THEN both are taken out of every bank
+    bank = 1024 * 1024 * 1024
+    bytes_per_bank = {name: math.prod(one.step["shape"]) * 4 / 12 for name, one in kept.items()}
+    assert bytes_per_bank["kept free"] == pytest.approx(bank * percent / 100, rel=0.01)
+    assert bytes_per_bank["trace region"] == pytest.approx(1_000_000, rel=0.01)
+
+
+def test_a_model_that_the_reserve_leaves_no_room_for_does_not_fit(tmp_path: Path) -> None:
+    config, file = tmp_path / "config.json", tmp_path / "mine.toml"
+    config.write_text(json.dumps({**LLAMA_8B, "num_hidden_layers": 16}))
+    request = Request(str(config), engine="twin", recipe=str(file))
+    found = {}
+    for percent in (0, 20, 50, 90, 100):
+        file.write_text(f"extends = 'generic'\nreserve_percent = {percent}\n")
+        found[percent] = play(stream_of(request), request).fits
+    assert found == {0: True, 20: True, 50: False, 90: False, 100: False}
+
+
+def test_layers_that_a_model_does_not_have_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text("extends = 'generic'\n[[change]]\nlayers = [0, 79]\ntypes = { mlp = 'bfloat8_b' }\n")
+    assumed = language_stream(_request(recipe=str(file)), LLAMA_8B).assumed
+    assert "the recipe changes layer 79, which a model with 32 layers does not have: no effect" in assumed
 
 
 def test_names_of_our_recipes() -> None:

@@ -24,7 +24,7 @@ _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 _DENSE_TOO = ("gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text")
 """Beside the experts these have the feed-forward of ``intermediate_size``."""
 _MOST = 1 << 24
-_MOST_LAYERS = 4_096
+MOST_LAYERS = 4_096
 """The deepest model has some two hundred; every layer is tensors and calls of its own."""
 PER_LAYER = ("head_dim", "key_heads", "hidden", "experts", "shared_hidden")
 """Sizes that may differ from layer to layer."""
@@ -281,8 +281,8 @@ def _check(text: Mapping[str, Any], family: Family, where: str) -> None:
         least = 0 if key in _COUNTS else 1
         if key in text and not (type(text[key]) is int and least <= text[key] < _MOST):
             raise BadInputError(f"{key} is {text[key]!r}, not a size", where=where, hint=f"--set {key}=NUMBER")
-    if text["num_hidden_layers"] > _MOST_LAYERS:
-        told = f"num_hidden_layers is {text['num_hidden_layers']:,}; {_MOST_LAYERS:,} is the most"
+    if text["num_hidden_layers"] > MOST_LAYERS:
+        told = f"num_hidden_layers is {text['num_hidden_layers']:,}; {MOST_LAYERS:,} is the most"
         raise BadInputError(told, where=where, hint="--set num_hidden_layers=NUMBER")
     heads, key_heads = text["num_attention_heads"], _key_heads(text, text["num_attention_heads"])
     if heads % key_heads:

@@ -18,6 +18,7 @@ from ttmem.tensors import round_up
 
 _TILE = 32
 _KEPT_PAGE_BYTES = 2048
+_TRACE_PAGE_BYTES = 8192
 _KINDS = (*MATRICES, *GROUPS, "embedding", "norm", "cache", "activation")
 _MOST_TENSORS = 200_000
 
@@ -76,13 +77,14 @@ class Layout:
         opened = OpenSettings(self.request.l1_small_bytes, self.request.trace_region_bytes)
         names = names_of(self.dimensions, open_board(self.request.board, opened), self.chips)
         names |= {"users": self.users, "context": self.context, "prompt": self.prompt, "phase": self.phase}
-        names |= {"chunk": 0, "trace_bytes": 0}
-        reserve = int(names["bank_bytes"] * self.recipe.reserve_percent / 100)
-        names["reserve_bytes"] = reserve // _KEPT_PAGE_BYTES * _KEPT_PAGE_BYTES
-        scope = Scope(names, self.recipe.name)
-        chunk = self.request.prefill_chunk or _first(self.recipe.chunk, scope)
-        trace = 0 if self.request.trace_region_bytes else _first(self.recipe.trace, scope)
-        return self._with_let(scope.inside({"chunk": chunk, "trace_bytes": trace}))
+        scope = Scope({**names, "chunk": 0}, self.recipe.name)
+        chunk = self.request.prefill_chunk or self._first("chunk", self.recipe.chunk, scope)
+        return self._with_let(scope.inside({"chunk": chunk}))
+
+    @cached_property
+    def trace_bytes(self) -> int:
+        """The recipe's trace region, unless the request opens one."""
+        return 0 if self.request.trace_region_bytes else self._first("trace", self.recipe.trace, self.scope)
 
     def layer_scope(self, number: int) -> Scope:
         """The names inside of a layer; a recipe's own are worked out anew, since they may depend on it."""
@@ -130,22 +132,32 @@ class Layout:
         layered = [record for record in self.recipe.tensor if record.per == "layer"]
         for record in whole:
             yield self._residents_of(record, self.scope)
+        yield list(self._reserves())
         for number in range(self.dimensions.layers):
             scope = self.layer_scope(number)
             for record in layered:
                 yield self._residents_of(record, scope)
+
+    def _reserves(self) -> Iterator[Resident]:
+        """What every recipe may keep, whatever its tensors are: a trace region, and a share of each bank."""
+        names = self.scope.names
+        if self.trace_bytes:
+            yield self._kept("trace region", round_up(-(-self.trace_bytes // names["banks"]), _TRACE_PAGE_BYTES))
+        free = int(names["bank_bytes"] * self.recipe.reserve_percent / 100) // _KEPT_PAGE_BYTES * _KEPT_PAGE_BYTES
+        if free:
+            yield self._kept("kept free", free)
 
     def _residents_of(self, record: TensorRecord, scope: Scope) -> list[Resident]:
         if record.place == "host" or not scope.holds(record.when):
             return []
         name = record.name.replace("{layer}", str(scope.names["layer"]))
         if record.bytes_per_bank:
-            return [self._kept(name, scope.number(record.bytes_per_bank))]
+            return [self._kept(name, self._number(record.name, record.bytes_per_bank, scope, 0))]
         shape = [self._size(record, text, scope) for text in record.shape]
         dtype = self.data_type(record.kind, scope) if record.kind else DATA_TYPES.find(record.type).name
-        most = scope.number(record.split) if record.split else shape[-1]
-        copies = scope.number(record.copies)
-        if most < 1 or copies * shape[-1] // most > PIECES_OF_TENSOR:
+        most = self._size(record, record.split, scope) if record.split else shape[-1]
+        copies = self._number(record.name, record.copies, scope, 0)
+        if copies * shape[-1] // most > PIECES_OF_TENSOR:
             raise BadInputError(
                 f"{record.name}: {copies} copies of {shape[-1]} columns in pieces of {most} are more than "
                 f"{PIECES_OF_TENSOR:,} tensors",
@@ -161,10 +173,18 @@ class Layout:
         return found
 
     def _size(self, record: TensorRecord | HeldTensor, text: int | str, scope: Scope) -> int:
-        size = scope.number(text)
-        if size < 1:
-            raise BadInputError(f"{record.name}: {text!r} is {size}", where=self.recipe.name)
-        return size
+        return self._number(record.name, text, scope, 1)
+
+    def _number(self, name: str, text: int | str, scope: Scope, least: int) -> int:
+        found = scope.number(text)
+        if found < least:
+            raise BadInputError(f"{name}: {text!r} is {found}, less than {least}", where=self.recipe.name)
+        return found
+
+    def _first(self, name: str, choices: list[Choice], scope: Scope) -> int:
+        """The first whose condition holds."""
+        texts = (choice.value for choice in choices if scope.holds(choice.when))
+        return next((self._number(name, text, scope, 0) for text in texts), 0)
 
     def _step(self, name: str, record: TensorRecord, shape: list[int], dtype: str) -> Step:
         if record.layout == "row_major" and DATA_TYPES.find(dtype).is_block_float:
@@ -227,10 +247,6 @@ class Layout:
 def _shares(chips: int) -> int:
     """Among how many the heads are divided: on 8x4 chips among the rows."""
     return 8 if chips == 32 else chips
-
-
-def _first(choices: list[Choice], scope: Scope) -> int:
-    return next((scope.number(choice.value) for choice in choices if scope.holds(choice.when)), 0)
 
 
 def _kind(word: str) -> str:

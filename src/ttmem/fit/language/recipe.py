@@ -8,13 +8,15 @@ docs/language-models.md describes the file.
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from ttmem import _toml
 from ttmem._errors import BadInputError
 from ttmem._expression import ExpressionError, NoValueError, names_in
+from ttmem.fit.language.dimensions import MOST_LAYERS
 from ttmem.fit.language.scope import KNOWN_NAMES, LANGUAGE
 from ttmem.hardware import DATA_TYPES
 
@@ -27,7 +29,14 @@ GROUPS = {"attn": ("qkv", "o"), "mlp": ("gate", "up", "down")}
 MATRICES = (*GROUPS["attn"], *GROUPS["mlp"], "head", "router")
 """What ``--weights bfloat8_b`` means: norms and tables that are looked up keep their type."""
 _MOST_FILE_BYTES = 1 << 20
-_Size = int | str
+_LARGEST = 1 << 48
+"""Of any number in a recipe: more bytes, rows or tokens than a machine holds."""
+_Number = Annotated[int, Meta(ge=-_LARGEST, le=_LARGEST)]
+_Count = Annotated[int, Meta(ge=1, le=_LARGEST)]
+_Percent = Annotated[float, Meta(ge=0, le=100)]
+_Any = _Number | str
+_Size = Annotated[int, Meta(ge=0, le=_LARGEST)] | str
+_Positive = _Count | str
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -44,7 +53,7 @@ class TensorRecord(_Part, frozen=True):
     """Looked up in ``[types]``; ``--weights kind=...`` changes it."""
     type: str = ""
     """Where no kind decides it."""
-    shape: list[_Size] = []
+    shape: list[_Positive] = []
     bytes_per_bank: _Size = ""
     """In place of a shape, for memory that is only kept."""
     per: Literal["model", "layer"] = "model"
@@ -53,7 +62,7 @@ class TensorRecord(_Part, frozen=True):
     banks: Literal["interleaved", "sharded"] = "interleaved"
     """Sharded: the columns are dealt out to the DRAM banks in equal strips of whole tiles."""
     copies: _Size = 1
-    split: _Size = ""
+    split: _Positive = ""
     """Columns are cut into tensors of at most so many."""
     place: Literal["device", "host"] = "device"
     """On the host it takes nothing here."""
@@ -63,7 +72,7 @@ class HeldTensor(_Part, frozen=True):
     """A buffer of a stage."""
 
     name: str
-    shape: list[_Size]
+    shape: list[_Positive]
     type: str = "bfloat16"
     """A data type, or ``activation``: the kind of that name."""
     when: str = ""
@@ -86,7 +95,7 @@ class TypeChange(_Part, frozen=True):
 
     types: dict[str, str]
     when: str = ""
-    layers: list[int] = []
+    layers: list[Annotated[int, Meta(ge=0, lt=MOST_LAYERS)]] = []
     """Which layers; none: all."""
     why: str = ""
 
@@ -113,17 +122,17 @@ class Recipe(_Part, frozen=True):
     extends: str = ""
     forward: Literal["stages", "calls"] = "stages"
     """Buffers of stages as the file lists them, or the calls of ttnn that the model consists of."""
-    default_context: int = 2048
-    default_users: int = 1
-    reserve_percent: float = 0.0
+    default_context: _Count = 2048
+    default_users: _Count = 1
+    reserve_percent: _Percent = 0.0
     """Of each DRAM bank, kept free before a model is said to fit."""
-    error_percent: float | None = None
+    error_percent: _Percent | None = None
     """How far the peak may be off, where somebody measured it."""
     only: str = ""
     """A condition on the models that the stack knows; others are refused."""
     assumed: list[Remark] = []
     """Said with every answer."""
-    let: dict[str, _Size] = {}
+    let: dict[str, _Any] = {}
     types: dict[str, str] = {}
     change: list[TypeChange] = []
     chunk: list[Choice] = []
@@ -180,6 +189,7 @@ def parse(text: str, *, where: str, default_name: str, seen: tuple[str, ...] = (
         line = re.search(r"line (\d+)", str(error))
         raise BadInputError(f"is not TOML: {error}", where=f"{where}:{line[1]}" if line else where) from error
     source = _Source(text, where)
+    source.check_values(document, let=_Any, types=str)
     try:
         recipe = msgspec.convert(document, Recipe)
     except msgspec.ValidationError as error:
@@ -256,6 +266,16 @@ class _Source:
             line = found[0] if found else line
         return line + 1
 
+    def check_values(self, document: dict[str, Any], **tables: Any) -> None:
+        """Tables whose keys are the author's: msgspec does not name the key of a wrong value there."""
+        for table, kind in tables.items():
+            values = document.get(table)
+            for name, value in values.items() if isinstance(values, dict) else ():
+                try:
+                    msgspec.convert(value, kind)
+                except msgspec.ValidationError as error:
+                    raise self.problem(f".{table}.{name}", str(error)) from None
+
     def check(self, recipe: Recipe) -> None:
         """Expressions that can be read, and data types that exist."""
         known = {*KNOWN_NAMES, *recipe.let, *(_let_of(recipe.extends) if recipe.extends else ())}
@@ -295,7 +315,7 @@ class _Source:
         for text in tensor.shape:
             self._expression(f"{path}.shape", text, known)
 
-    def _expression(self, path: str, text: _Size, known: set[str]) -> None:
+    def _expression(self, path: str, text: _Any, known: set[str]) -> None:
         if isinstance(text, int) or not text:
             return
         try:

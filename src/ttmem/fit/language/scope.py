@@ -56,7 +56,7 @@ LANGUAGE = Language(
 _OF_MODEL = tuple(field.name for field in fields(Dimensions) if field.name not in ("sliding", "per_layer", "assumed"))
 _OF_LAYER = ("layer", "is_sliding")
 _OF_BOARD = ("chips", "chip_rows", "chip_columns", "banks", "bank_bytes", "architecture")
-_OF_REQUEST = ("users", "context", "prompt", "chunk", "trace_bytes", "reserve_bytes", "phase")
+_OF_REQUEST = ("users", "context", "prompt", "chunk", "phase")
 KNOWN_NAMES = (*_OF_MODEL, *_OF_LAYER, *_OF_BOARD, *_OF_REQUEST)
 
 

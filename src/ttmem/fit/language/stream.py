@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stream of a language model: its residents by a recipe, then the buffers of stages or the calls of a decoder."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ttmem.fit.language.configuration import config_of, name_of
@@ -55,7 +55,7 @@ def pass_of(layout: Layout, layers: int) -> tuple[tuple[ModelCall, ...], Sequenc
 
 
 def _assumed(layout: Layout) -> list[str]:
-    recipe, scope = layout.recipe, layout.scope.names
+    recipe = layout.recipe
     said = [f"laid out by the recipe '{recipe.name}' on {layout.chips} chip{'s' * (layout.chips > 1)}"]
     if layout.request.chips is None and layout.chips < layout.board_chips:
         heads = layout.dimensions.key_heads
@@ -67,12 +67,22 @@ def _assumed(layout: Layout) -> list[str]:
         said.append(f"{layout.users} user{'s' * (layout.users > 1)} of {layout.context:,} tokens (--users, --context)")
     if recipe.reserve_percent:
         said.append(f"{recipe.reserve_percent:g} % of DRAM is kept free before a model is said to fit")
-    if scope["trace_bytes"]:
-        said.append(f"a trace region of {scope['trace_bytes']:,} bytes")
+    if layout.trace_bytes:
+        said.append(f"a trace region of {layout.trace_bytes:,} bytes")
     if layout.request.phase is None:
         said.append("the prefill of one prompt: decoding needs less DRAM")
+    said += list(_changes_without_layers(layout))
     said += [remark.text for remark in recipe.assumed if layout.scope.holds(remark.when)]
     positions = layout.dimensions.positions
     if positions and layout.context > positions:
         said.append(f"the context is longer than the {positions:,} positions that the model was made for")
     return said
+
+
+def _changes_without_layers(layout: Layout) -> Iterator[str]:
+    """Layers that a recipe changes and the model does not have: a recipe may be meant for a deeper one."""
+    layers = layout.dimensions.layers
+    for change in layout.recipe.change:
+        beyond = [layer for layer in change.layers if layer >= layers]
+        if beyond and layout.scope.holds(change.when):
+            yield f"the recipe changes layer {beyond[0]}, which a model with {layers} layers does not have: no effect"
