@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first run of a compiled graph: its functions called in order, const-eval results kept, deallocations obeyed."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ttmem._errors import BadInputError
-from ttmem._limits import NESTED_PROGRAMS
+from ttmem.fit.compiled.call_graph import (
+    CALL,
+    LOAD_CACHED,
+    TRACE,
+    callee_of,
+    check_calls,
+    is_followed,
+    most_operations,
+    too_many,
+)
 from ttmem.fit.compiled.calls import Held, Step, Written, written
 from ttmem.fit.compiled.forms import SAME_TENSOR, SILENT
 from ttmem.fit.compiled.layouts import Layouts, TensorForm, on_device
@@ -14,8 +22,20 @@ from ttmem.fit.stream import CACHE, CONSTANT, INPUT, WEIGHT, Kept, ModelCall, Re
 from ttmem.readers.mlir.functions import FunctionArgument, ModuleFunction, ModuleOperation, ModuleText
 
 _ROLES = {"parameter": WEIGHT, "constant": CONSTANT}
-_MOST_CALLS = 2_000_000
-"""Operations of one run: functions that call each other could make more than any machine plays."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Called:
+    """A function whose body is to be followed next, and what it is given."""
+
+    function: ModuleFunction
+    arguments: Sequence[Held | None]
+    prefix: str
+    """Of the names of its values."""
+
+
+_Following = Generator[_Called, list[Held], list[Held]]
+"""Follows operations; what is yielded is followed by ``Walk.run``, so that a chain of calls may have any depth."""
 
 
 class Walk:
@@ -30,6 +50,7 @@ class Walk:
         self._file = file
         self._cached: dict[tuple[str, tuple[str, ...]], list[Held]] = {}
         self._runs = 0
+        self._most = most_operations(module)
         self._names: set[str] = set()
         """Of what stays."""
         self._arguments: set[str] = set()
@@ -46,8 +67,18 @@ class Walk:
 
     def run(self, entry: ModuleFunction) -> None:
         """Everything from the entry's arguments on."""
+        check_calls(self._module, entry, self._file)
         arguments = [self._argument(argument) for argument in entry.arguments]
-        self._body(entry, arguments, "", 0)
+        bodies = [self._body(_Called(entry, arguments, ""))]
+        made: list[Held] | None = None
+        while bodies:
+            try:
+                called = next(bodies[-1]) if made is None else bodies[-1].send(made)
+                bodies.append(self._body(called))
+                made = None
+            except StopIteration as end:
+                bodies.pop()
+                made = end.value
 
     def _argument(self, argument: FunctionArgument) -> Held:
         form = self._layouts.form(argument.type_text)
@@ -63,35 +94,34 @@ class Walk:
             self.residents.append(Resident(name, role, {"alloc": name, **form}))
         return Held(name, form, is_retained=role != INPUT)
 
-    def _body(self, function: ModuleFunction, arguments: Sequence[Held | None], prefix: str, depth: int) -> list[Held]:
-        if depth > NESTED_PROGRAMS:
-            raise BadInputError("functions call each other without end", where=f"{self._file}:{function.line}")
-        if len(self.calls) > _MOST_CALLS:
-            raise BadInputError(f"more than {_MOST_CALLS} operations", where=f"{self._file}:{function.line}")
+    def _body(self, called: _Called) -> _Following:
+        function = called.function
+        if len(self.calls) > self._most:
+            raise too_many(self._module, function, self._file)
         values: dict[str, Held] = {
             argument.value: held
-            for argument, held in zip(function.arguments, arguments, strict=False)
+            for argument, held in zip(function.arguments, called.arguments, strict=False)
             if held is not None
         }
         last_uses = _last_uses(function) if self.frees_after_last_use else {}
         for number, operation in enumerate(function.operations):
-            made = self._operation(operation, values, prefix, depth)
+            made = yield from self._operation(operation, values, called.prefix)
             values.update(zip(operation.results, made, strict=False))
             for value in last_uses.get(number, ()):
                 self._free_unused(values.get(value))
         return [values[value] for value in function.returned if value in values]
 
-    def _operation(self, operation: ModuleOperation, values: dict[str, Held], prefix: str, depth: int) -> list[Held]:
+    def _operation(self, operation: ModuleOperation, values: dict[str, Held], prefix: str) -> _Following:
         name = operation.name.removeprefix("ttnn.")
         operands = [values.get(value) for value in operation.operands]
         operands = [held if held is not None and held.form is not None else None for held in operands]
         if name == "deallocate":
             self._deallocate(operation, operands)
             return []
-        if operation.name == "ttcore.load_cached":
-            return self._load_cached(operation, operands, depth)
-        if operation.name == "func.call" or name == "capture_or_execute_trace":
-            return self._called(operation, operands, depth)
+        if operation.name == LOAD_CACHED:
+            return (yield from self._load_cached(operation, operands))
+        if operation.name in (CALL, TRACE):
+            return (yield from self._called(operation, operands))
         results = [self._result(operation, number, prefix) for number in range(len(operation.result_types))]
         if name in SAME_TENSOR and operands and operands[0] is not None and len(results) == 1:
             return [self._same(operands[0], results[0], operation)]
@@ -140,7 +170,7 @@ class Walk:
         if held.owners == 0:
             self.calls[-1] = replace(self.calls[-1], frees=(*self.calls[-1].frees, held.name))
 
-    def _load_cached(self, operation: ModuleOperation, operands: Sequence[Held | None], depth: int) -> list[Held]:
+    def _load_cached(self, operation: ModuleOperation, operands: Sequence[Held | None]) -> _Following:
         """Runs its function once; what comes out stays, and a deallocation of it does nothing."""
         given = [held for held in operands if held is not None]
         key = operation.callee, tuple(held.name for held in given)
@@ -148,7 +178,7 @@ class Walk:
         first = len(self.calls)
         if key not in self._cached:
             function = self._module.functions.get(operation.callee)
-            made = self._body(function, given, f"{function.name} ", depth + 1) if function else []
+            made = (yield _Called(function, given, f"{function.name} ")) if function else []
             if len(made) < len(operation.result_types):  # cut out of the text: the types still say what it makes
                 made = [self._result(operation, i, f"{operation.callee} ") for i in range(len(operation.result_types))]
                 steps = [{"alloc": held.name, **held.form} for held in made if held.form and on_device(held.form)]
@@ -176,13 +206,13 @@ class Walk:
                 if any(held.name in _made_by(step) for step in call.steps):
                     self.calls[at] = replace(call, keeps=(*call.keeps, kept))
 
-    def _called(self, operation: ModuleOperation, operands: Sequence[Held | None], depth: int) -> list[Held]:
+    def _called(self, operation: ModuleOperation, operands: Sequence[Held | None]) -> _Following:
         """A function of the module, or one that runs on the host; of a trace the run that captures it."""
-        trace = operation.name == "ttnn.capture_or_execute_trace"
-        callee = str(operation.properties.get("capture_callee", "")) if trace else operation.callee
+        trace = operation.name == TRACE
+        callee = callee_of(operation)
         function = self._module.functions.get(callee)
         self._append(operation, [])
-        if function is None or not function.operations or "cpu_hoist" in function.name:
+        if function is None or not is_followed(function):
             results = [self._result(operation, i, "") for i in range(len(operation.result_types))]
             steps = [{"alloc": held.name, **held.form} for held in results if held.form and on_device(held.form)]
             if steps:
@@ -191,7 +221,7 @@ class Walk:
         given = list(operands[1:] if trace else operands)  # a trace is given the device first
         self._runs += 1
         self.has_traces = self.has_traces or trace
-        made = self._body(function, given, f"{function.name} {self._runs} ", depth + 1)
+        made = yield _Called(function, given, f"{function.name} {self._runs} ")
         if not trace:
             return made
         for held in made:  # slots live as long as the trace
