@@ -5,13 +5,17 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ttmem._errors import BadInputError
-from ttmem.commands._output import color_wanted, emit, json_text, note
+from ttmem._gate import one_line
+from ttmem.commands._output import color_wanted, emit, json_text, note, say
 from ttmem.commands._progress import progress_bar
+
+if TYPE_CHECKING:
+    from ttmem.fit.atlas import AtlasRow, Progress
 
 Fields = Callable[[dict[str, Any]], dict[str, Any]]
 _LINE = "a line is a TARGET and its options: hf:ViTConfig --size 640x640"
@@ -32,7 +36,7 @@ def run(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Answer the whole list; exit 0 however many fit."""
+    """Answer the whole list; exit 1 when a row could not be answered, 0 however many fit."""
     from ttmem.engines.interpreters import chosen_python
     from ttmem.fit.atlas import ListedModel
     from ttmem.library.atlas import atlas
@@ -51,7 +55,9 @@ def run(
         except BadInputError as error:
             raise BadInputError(error.message, where=where, hint=error.hint) from None
     with progress_bar("models", quiet=quiet, of_bytes=False) as progress:
-        made = atlas(models, boards, folder, workers=workers or 1, scheduler=scheduler, progress=progress)
+        made = atlas(
+            models, boards, folder, workers=workers or 1, scheduler=scheduler, progress=_shown(progress, quiet=quiet)
+        )
     if as_json:
         emit(json_text(made), None)
     else:
@@ -59,7 +65,26 @@ def run(
         report.print(files.overview(made))
         emit(report.text(), None)
     note(f"wrote {folder / files.PAGE}, and {files.CSV}, {files.JSON}, {files.MARKDOWN} beside it", quiet=quiet)
-    return 0
+    failed: dict[tuple[str, str], list[str]] = {}
+    for row in made.rows:
+        if row.fits is None:
+            failed.setdefault((row.model, row.reason), []).append(row.board)
+    for (model, reason), unanswered in failed.items():
+        say(one_line(f"ttmem: error: {model} ({', '.join(unanswered)}): {reason}"))
+    return 1 if failed else 0
+
+
+def _shown(bar: Callable[..., None] | None, *, quiet: bool) -> "Progress":
+    """Each row as it is answered: in the bar of a terminal, as a line of a log."""
+    from ttmem.reports.atlas.files import verdict
+
+    def show(done: int, total: int, row: "AtlasRow") -> None:
+        if bar:
+            bar(done, total, f"{row.model} on {row.board}")
+        else:
+            note(f"{done} of {total}: {row.model} on {row.board}: {verdict(row)} ({row.seconds} s)", quiet=quiet)
+
+    return show
 
 
 def _lines(path: Path, command: click.Command, common: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:

@@ -10,11 +10,14 @@ from __future__ import annotations
 import json
 import os
 import time
+import uuid
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, nullcontext
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from queue import SimpleQueue
 from typing import IO, Any
 
 import msgspec
@@ -26,12 +29,14 @@ from ttmem.analysis.peaks import peaks
 from ttmem.fit import playing, running
 from ttmem.fit.request import Prediction, Request
 from ttmem.fit.targets import is_script, stream_of
+from ttmem.fit.warm import kept_warm, release, warm
 from ttmem.operators.tracing import kept_tracer
 from ttmem.sweep.distribute import as_finished, connected
 from ttmem.sweep.journal import locked_folder
 
 JOURNAL = "journal.jsonl"
-Progress = Callable[[int, int, str], None]
+_MOST_IN_LOT = 4
+Progress = Callable[[int, int, "AtlasRow"], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +49,15 @@ class ListedModel:
 
     def key(self, board: str) -> str:
         """What makes an answer that is there one to this question."""
-        file = Path(self.request.target.partition("::")[0])
-        changed = file.stat().st_mtime_ns if file.is_file() else 0
-        return json.dumps([self.text, board, self.request.engine, changed, __version__])
+        request = self.request
+        files = [Path(name.partition("::")[0]) for name in (request.target, request.inputs, request.recipe)]
+        changed = [file.stat().st_mtime_ns if file.is_file() else 0 for file in files]
+        asked = asdict(replace(request, board=board, torch_python=None))
+        return json.dumps([self.text, asked, changed, __version__], sort_keys=True, default=str)
+
+
+Question = tuple[ListedModel, str]
+"""A model and a board."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +67,7 @@ class AtlasRow:
     model: str
     board: str
     fits: bool | None
-    """None: nobody knows, for the ``reason``."""
+    """None: there is no answer, for the ``reason``."""
     engine: str = ""
     dram_peak_percent: float | None = None
     """Of a bank; over 100 where something did not fit any more."""
@@ -81,13 +92,25 @@ def answer(model: ListedModel, board: str) -> AtlasRow:
     began = time.perf_counter()
     request = replace(model.request, board=board)
     try:
-        found = running.ran(request) if is_script(request.target) else playing.play(stream_of(request), request)
-        row = _row(model.text, board, found)
+        row = _row(model.text, board, running.ran(request) if is_script(request.target) else _played(request))
     except TtmemError as error:
         row = AtlasRow(model.text, board, None, reason=f"{error}")
     except Exception as error:  # one model of hundreds must not end the others
         row = AtlasRow(model.text, board, None, reason=f"{type(error).__name__}: {error}"[:300])
     return replace(row, seconds=round(time.perf_counter() - began, 1))
+
+
+def _played(request: Request) -> Prediction:
+    with warm() as opened:
+        with kept_tracer(opened.tracers):
+            stream = stream_of(request)
+        return playing.play(stream, request, opened.engine(request))
+
+
+def answer_lot(run: str, lot: Sequence[Question]) -> list[AtlasRow]:
+    """What a worker of a cluster does; its engines stay open for the run's next lot."""
+    with kept_warm(run):
+        return [answer(*question) for question in lot]
 
 
 def _row(text: str, board: str, found: Prediction) -> AtlasRow:
@@ -141,28 +164,70 @@ def make_atlas(
             os.fsync(file.fileno())
             done += 1
             if progress:
-                progress(done, len(asked), f"{row.model} on {row.board}")
+                progress(done, len(asked), row)
         return [known[model.key(board)] for model, board in asked]
 
 
 def _answers(
-    missing: Sequence[tuple[ListedModel, str]], workers: int, scheduler: str | None
+    missing: Sequence[Question], workers: int, scheduler: str | None
 ) -> Iterator[tuple[ListedModel, str, AtlasRow]]:
     """As they come: in threads here (tracing and the real library are processes of their own), or from a cluster."""
-    if scheduler is not None:
-        with connected(scheduler, "an atlas") as client:
-            for (model, board), row, error in as_finished(client, answer, missing):
-                lost = AtlasRow(model.text, board, None, reason=f"{type(error).__name__}: {error}"[:300])
-                yield model, board, row if error is None else lost
+    if scheduler is None:
+        yield from _answers_here(missing, workers)
         return
-    # One tracer for all, where nobody else asks it at the same time: importing torch takes seconds.
-    with kept_tracer() if workers == 1 else nullcontext(), ThreadPoolExecutor(max_workers=workers) as pool:
-        futures = {pool.submit(answer, *question): question for question in missing}
+    run = uuid.uuid4().hex
+    with connected(scheduler, "an atlas") as client:
         try:
-            for future in as_completed(futures):
-                yield (*futures[future], future.result())
+            asked = [(run, lot) for lot in _lots(missing, sum(client.nthreads().values()))]
+            for (_, lot), rows, error in as_finished(client, answer_lot, asked):
+                for number, (model, board) in enumerate(lot):
+                    lost = AtlasRow(model.text, board, None, reason=f"{type(error).__name__}: {error}"[:300])
+                    yield model, board, rows[number] if error is None else lost
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            with suppress(Exception):  # a cluster that is gone has nothing to release
+                client.run(release, run)
+
+
+def _answers_here(missing: Sequence[Question], workers: int) -> Iterator[tuple[ListedModel, str, AtlasRow]]:
+    left = deque(_lots(missing, workers))
+    rows: SimpleQueue[tuple[ListedModel, str, AtlasRow] | None] = SimpleQueue()
+
+    def work() -> None:
+        try:
+            with warm():
+                while left:
+                    for model, board in _next_of(left):
+                        rows.put((model, board, answer(model, board)))
+        finally:
+            rows.put(None)
+
+    with ThreadPoolExecutor(workers) as pool:
+        busy = [pool.submit(work) for _ in range(workers)]
+        try:
+            for _ in busy:
+                while (row := rows.get()) is not None:
+                    yield row
+            for one in busy:
+                one.result()
+        finally:
+            left.clear()
+
+
+def _next_of(lots: deque[list[Question]]) -> list[Question]:
+    with suppress(IndexError):  # another thread took the last one
+        return lots.popleft()
+    return []
+
+
+def _lots(questions: Sequence[Question], workers: int) -> list[list[Question]]:
+    """A model on some of its boards: who has traced it answers them all."""
+    most = max(1, min(_MOST_IN_LOT, len(questions) // max(workers, 1)))
+    lots: list[list[Question]] = []
+    for model, board in questions:
+        if not lots or lots[-1][0][0] is not model or len(lots[-1]) == most:
+            lots.append([])
+        lots[-1].append((model, board))
+    return lots
 
 
 @contextmanager

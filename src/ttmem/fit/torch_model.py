@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A PyTorch model, traced without weights, as a stream."""
 
+import threading
 from pathlib import Path
 
 from ttmem._errors import BadInputError
@@ -47,11 +48,18 @@ def _graph(job: TraceJob, python: str | None) -> Graph:
     """The last one is kept: searches and advice ask for the same model in other types and on other boards."""
     files = [target.partition("::")[0] for target in (job.target, job.inputs) if "::" in target]
     key = repr((job, python, [Path(file).stat().st_mtime_ns for file in files if Path(file).exists()]))
-    if key not in _traced:
+    traced: dict[str, Graph] = _own.__dict__.setdefault("traced", {})
+    if key not in traced:
         graph = trace_graph(job, python=python)
-        _traced.clear()
-        _traced[key] = graph
-    return _traced[key]
+        traced.clear()
+        traced[key] = graph
+    return traced[key]
 
 
-_traced: dict[str, Graph] = {}
+def forget_graph() -> None:
+    """Trace the next model anew: a file that it imports may have changed."""
+    _own.__dict__.pop("traced", None)
+
+
+_own = threading.local()
+"""Several models are traced at the same time, each by a thread of its own."""

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
@@ -121,30 +122,41 @@ def describe_config(target: str, settings: dict[str, Any], *, python: str | None
 def ask_once(job: TraceJob, *, python: str | None = None) -> dict[str, Any]:
     """What a process of its own answers to one job; a target that nothing can come of is bad input."""
     _check(job)
-    with kept_tracer():
+    with kept_tracer() as tracers:
         key = find_torch_python(python), not job.target.startswith("hf:")
-        tracer = _kept.setdefault(key, _Tracer(*key))
+        tracer = tracers.setdefault(key, _Tracer(*key))
         answer = tracer.ask(job)
     _raise_if_bad(job, answer)
     return answer
 
 
-_kept: dict[tuple[str, bool], "_Tracer"] = {}
-_keeping: list[None] = []
+Tracers = dict[tuple[str, bool], "_Tracer"]
+"""Processes that trace, by interpreter and whether they run the user's code. Of one thread at a time: a process answers
+what it is asked in order."""
+_own = threading.local()
 
 
 @contextlib.contextmanager
-def kept_tracer() -> Iterator[None]:
-    """Inside, one process answers all that is asked once: importing torch takes seconds. (It does not notice that a
-    file with a model has changed.)"""
-    _keeping.append(None)
+def kept_tracer(tracers: Tracers | None = None) -> Iterator[Tracers]:
+    """Inside, one process answers all that this thread asks once: importing torch takes seconds. (It does not notice
+    that a file with a model has changed.) Those of ``tracers`` are used, and stay until ``close_tracers``."""
+    outer: Tracers | None = getattr(_own, "tracers", None)
+    if tracers is None and outer is not None:
+        yield outer
+        return
+    _own.tracers = used = {} if tracers is None else tracers
     try:
-        yield
+        yield used
     finally:
-        _keeping.pop()
-        if not _keeping:
-            while _kept:
-                _kept.popitem()[1].close()
+        _own.tracers = outer
+        if tracers is None:
+            close_tracers(used)
+
+
+def close_tracers(tracers: Tracers) -> None:
+    """End the processes."""
+    while tracers:
+        tracers.popitem()[1].close()
 
 
 def _check(job: TraceJob) -> None:

@@ -14,7 +14,8 @@ from ttmem.reports.kit.units import percent
 
 JSON, CSV, MARKDOWN, PAGE = "atlas.json", "atlas.csv", "atlas.md", "atlas.html"
 _WORDS = {True: "fits", False: "NO", None: "?"}
-_OUTCOMES = (Outcome("fits", "ok"), Outcome("does not fit", "alarm"), Outcome("nobody knows", "none"))
+_VERDICTS = {True: "fits", False: "does not fit", None: "failed to load"}
+_OUTCOMES = (Outcome("fits", "ok"), Outcome("does not fit", "alarm"), Outcome("failed to load", "none"))
 
 
 def write(document: AtlasDocument, folder: Path) -> list[Path]:
@@ -31,6 +32,12 @@ def write(document: AtlasDocument, folder: Path) -> list[Path]:
     for name, text in texts.items():
         write_text(folder / name, text)
     return [folder / name for name in texts]
+
+
+def verdict(row: AtlasRow) -> str:
+    """In words, with how full DRAM gets."""
+    share = "" if row.dram_peak_percent is None else f", DRAM {percent(row.dram_peak_percent)}"
+    return f"{_VERDICTS[row.fits]}{share}"
 
 
 def overview(document: AtlasDocument) -> Table:
@@ -81,10 +88,10 @@ def _cell(row: AtlasRow | None) -> str:
 
 
 def _summary(document: AtlasDocument) -> str:
-    unknown = f", {document.not_known} nobody knows" if document.not_known else ""
+    unknown = f", {document.not_known} failed to load" if document.not_known else ""
     return (
         f"{document.models} models on {len(document.boards)} boards: {document.fits} fit, "
-        f"{document.does_not_fit} do not{unknown}. Figures: how full DRAM gets."
+        f"{document.does_not_fit} do not fit{unknown}. Figures: how full DRAM gets."
     )
 
 
@@ -109,7 +116,7 @@ def _page(document: AtlasDocument) -> str:
         cards=[
             Card("Fit", str(document.fits)),
             Card("Do not fit", str(document.does_not_fit), level="alarm" if document.does_not_fit else "ok"),
-            Card("Nobody knows", str(document.not_known), level="warn" if document.not_known else "ok"),
+            Card("Errors", str(document.not_known), level="alarm" if document.not_known else "ok"),
         ],
         sections=[
             Section("models", "Models by boards", [overview(document)], drawing=drawing),
