@@ -29,7 +29,7 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """All weights, largest first; logical bytes on one chip, wherever they lie.
+    """All weights, largest first; logical bytes on one chip, but for ``device_bytes``: what they take of its memory.
 
     The sums are None where nothing in the source tells what a weight is: unknown is not nothing.
     """
@@ -55,11 +55,12 @@ def weights(profile: Profile) -> Weights:
     )
     bytes_in: Counter[str] = Counter()
     for weight in entries:
-        bytes_in[weight.where] += weight.bytes
+        same = by_identity[weight.name, weight.shape, weight.dtype]
+        bytes_in[weight.where] += _taken_bytes(same) if weight.where == "device" else weight.bytes
     is_told = bool(profile.arguments)
     return Weights(
         count=len(entries),
-        bytes=bytes_in.total() if is_told else None,
+        bytes=sum(weight.bytes for weight in entries) if is_told else None,
         constants=sum(weight.constant for weight in entries),
         device_bytes=bytes_in["device"] if is_told else None,
         host_only_bytes=bytes_in["host"] if is_told else None,
@@ -79,3 +80,8 @@ def _merged(same: list[Argument]) -> Weight:
         where="device" if True in places else "unknown" if None in places else "host",
         graphs=tuple(dict.fromkeys(argument.graph for argument in same)),
     )
+
+
+def _taken_bytes(same: list[Argument]) -> int:
+    """Of the device's memory, padding included; logical where the source has only the type."""
+    return max(one.bytes if one.device_bytes is None else one.device_bytes for one in same)

@@ -47,7 +47,7 @@ _PREPARES = re.compile(
 _WRITES = re.compile(r"update|fill_cache|\.fill|\.copy(_host_to_device_tensor)?$|assign|write|_$")
 """Operations that change what is in their first tensor."""
 
-_KINDS = {"input": "input", "constant": "constant", "reserve": "constant"}
+_KINDS = {"input": "input", "constant": "constant", "reserve": "unknown"}
 """Roles of what a player keeps, as kinds of arguments."""
 _NO_PROGRAMS = (-1, 0, 0, 0, 0)
 _ALLOCATED = 2
@@ -328,15 +328,25 @@ class Track:
             kind = "input" if is_cache or is_fed else _KINDS.get(buffer.role, "parameter")
             size = DATA_TYPES.find(dtype).logical_bytes(prod(shape)) if dtype in DATA_TYPES else buffer.total_bytes
             found[buffer.path] = Argument(
-                "", len(found), buffer.path, shape, dtype, kind, size, True, kv_cache=is_cache
+                *("", len(found), buffer.path, shape, dtype, kind, size, True),
+                kv_cache=is_cache,
+                device_bytes=self._taken_bytes(buffer),
             )
 
+    def _taken_bytes(self, buffer: _Buffer) -> int:
+        """Of a chip: all banks of DRAM lose what the fullest one does; a shard in L1 lies on its own cores alone."""
+        pool = self.device.get("pools", {}).get(MEMORIES[buffer.memory])
+        return buffer.bytes_per_bank * pool[0] if pool and MEMORIES[buffer.memory] == "DRAM" else buffer.total_bytes
+
     def _is_kept_upload(self, buffer: _Buffer) -> bool:
-        """Used, and from the host or made of such by an operation that only changes its form."""
+        """Used, and from the host or made of such by an operation that only changes its form; or an attribute of an
+        object that was made of no other tensor (``self.weight = ttnn.zeros(...)``)."""
         if buffer.last_use < 0:
             return False
         maker = self._operations[buffer.producer] if buffer.producer >= 0 else None
-        return maker is None or bool(_UPLOADS.search(maker.name) or _PREPARES.search(maker.name))
+        if maker is None or _UPLOADS.search(maker.name) or _PREPARES.search(maker.name):
+            return True
+        return not maker.operands and "." in buffer.path
 
     def finish(self) -> None:
         """Nothing more will come."""

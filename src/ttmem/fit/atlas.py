@@ -114,7 +114,7 @@ def answer_lot(run: str, lot: Sequence[Question]) -> list[AtlasRow]:
 
 
 def _row(text: str, board: str, found: Prediction) -> AtlasRow:
-    seen, failed = peaks(found.profile), failure(found.profile)
+    seen, failed = peaks(found.profile), None if found.fits else failure(found.profile)
     dram, l1 = seen.get("DRAM"), seen.get("L1")
     held = dram.peak_bytes_per_bank if dram else 0
     if failed and failed.memory == "DRAM":

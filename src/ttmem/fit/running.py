@@ -2,14 +2,12 @@
 """A ttnn script is not predicted: it runs on the mock, and the answer has the form of a prediction."""
 
 from ttmem._errors import BadInputError
-from ttmem.analysis.failure import failure
+from ttmem.analysis.failure import failure, memory_failure
 from ttmem.analysis.peaks import peaks
 from ttmem.engines.engine import MOCK, TWIN
 from ttmem.engines.running import RunSettings, run_script
 from ttmem.fit.request import OperationCounts, Prediction, Request
 
-NONE = "none"
-"""The class of what has nothing to do with memory."""
 _SAYS = "the target is a ttnn script: it was run on a mock board, nothing is assumed"
 
 
@@ -20,18 +18,18 @@ def ran(request: Request) -> Prediction:
     settings = RunSettings(board=request.board, python=request.python)
     profile = run_script(request.target, settings=settings, output=2).profile
     ended = failure(profile)
-    if ended is not None and ended.failure_class == NONE:
-        hint = f"ttmem run {request.target} shows it; a model of torch is FILE.py::load_model"
+    if ended is not None and not any(len(timeline.state_kind) for timeline in profile.timelines):
+        hint = f"it used no device; ttmem run {request.target} shows it; a model of torch is FILE.py::load_model"
         raise BadInputError(f"the script ends for another reason than memory: {ended.message[:200]}",
                             where=request.target, hint=hint)  # fmt: skip
     dram, arguments = peaks(profile).get("DRAM"), [one for one in profile.arguments if one.on_device]
-    weights_bytes = sum(one.bytes for one in arguments if not one.kv_cache)
-    cache_bytes = sum(one.bytes for one in arguments if one.kv_cache)
+    weights_bytes = sum(one.device_bytes or 0 for one in arguments if one.kind == "parameter")
+    cache_bytes = sum(one.device_bytes or 0 for one in arguments if one.kv_cache)
     most = dram.peak_bytes_per_bank * dram.banks if dram else 0
     return Prediction(
         request=request,
         profile=profile,
-        fits=ended is None,
+        fits=memory_failure(profile) is None,
         engine=MOCK,
         chips=int(profile.facts.get("chips") or 1),
         weights_bytes=weights_bytes,

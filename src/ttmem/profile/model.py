@@ -267,6 +267,8 @@ class Argument:
     on_device: bool | None
     """False for a parameter that only feeds const-eval: it stays on the host. None when no dump tells."""
     kv_cache: bool = False
+    device_bytes: int | None = None
+    """What it takes of the memory of one chip, padding included; None where the source has only its type."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 """Names of tensors: where the program keeps them, ``model.layers[3].attention.wqkv``.
 
 The program's objects are walked breadth first from the variables of its functions and modules, so that the shortest
-path wins. Objects with attributes come before lists and dictionaries, which often hold the same things once more; the
-variable of a loop comes last: ``layers[3].wqkv`` is what ``layer.wqkv`` means now and not in the next turn.
+path wins. An outer function comes before those that it calls: their names hold for one call. Objects with attributes
+come before lists and dictionaries, which often hold the same things once more; the variable of a loop comes last:
+``layers[3].wqkv`` is what ``layer.wqkv`` means now and not in the next turn.
 """
 
 import dis
@@ -21,6 +22,8 @@ _FOREIGN = ("torch", "numpy", "ttnn", "transformers", "builtins", "logging", "th
 """Top packages whose objects are not looked into; classes of a user that derive from theirs are the user's."""
 _MOST_OBJECTS = 300_000
 _MOST_SECONDS = 1.0
+_SHARE_OF_FRAMES = 0.8
+"""Of both: what is left is for the frames and modules that come after one with too many objects."""
 _MOST_ITEMS = 20_000
 """Of one container."""
 _ASKS_FOR_LOCALS = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"})
@@ -57,8 +60,9 @@ def tensors_by_path(
         elif isinstance(value, (types.MethodType, functools.partial)) or _is_open(value):
             objects.append((value, path, depth))
 
-    def walk() -> Iterator[Found]:
-        while (objects or containers) and len(seen) < _MOST_OBJECTS and time.monotonic() < ends:
+    def walk(share: float) -> Iterator[Found]:
+        most, until = _MOST_OBJECTS * share, ends - _MOST_SECONDS * (1 - share)
+        while (objects or containers) and len(seen) < most and time.monotonic() < until:
             value, path, depth = (objects or containers).popleft()
             for part, inner in _parts(value):
                 yield from add(inner, f"{path}{part}", depth + 1)
@@ -70,10 +74,11 @@ def tensors_by_path(
                 passing.append((name, value))
             elif isinstance(name, str) and not name.startswith("__"):
                 yield from add(value, name, 0)
-    yield from walk()
+        yield from walk(_SHARE_OF_FRAMES)
+    yield from walk(1.0)
     for name, value in passing:
         yield from add(value, name, 0)
-    yield from walk()
+    yield from walk(1.0)
 
 
 def _roots(

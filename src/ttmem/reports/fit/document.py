@@ -3,14 +3,14 @@
 
 from collections.abc import Sequence
 
-from ttmem.analysis.failure import RunFailure, failure
+from ttmem.analysis.failure import RunFailure, failure, run_end
 from ttmem.analysis.programs_l1 import programs_peak
 from ttmem.analysis.states import OperationPlace
 from ttmem.fit.advising import Proposal
 from ttmem.fit.demand import demands
 from ttmem.fit.request import Capacity, OperationCounts, Prediction
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType
-from ttmem.reports.profile.document_parts import FAILURE_FIGURES, FailureFacts
+from ttmem.reports.profile.document_parts import FAILURE_FIGURES, FailureFacts, RunEndEntry
 
 
 class ModelPlace(Document, frozen=True):
@@ -51,6 +51,8 @@ class FitDocument(Document, frozen=True, tag_field="schema", tag="ttmem.fit/1"):
     reserve_bytes: int
     """What a recipe keeps free, and trace regions."""
     first_failure: FailureFacts | None
+    ended: RunEndEntry | None
+    """Of a script that did not come to its end. When that was not for memory, it fits as far as it ran."""
     advice: tuple[Proposal, ...]
     """What would change it, each applied and fitted again; the smallest change that fits first."""
     assumed: tuple[str, ...]
@@ -113,13 +115,15 @@ def document(
     capacity: Capacity | None = None,
 ) -> FitDocument:
     """From a prediction, and what was searched beside it."""
-    failed = failure(prediction.profile)
+    failed = None if prediction.fits else failure(prediction.profile)
+    end = run_end(prediction.profile)
     return FitDocument.of(
         prediction,
         prediction.request,
         name=prediction.profile.name,
         peak=fit_peaks(prediction),
         first_failure=_failure(failed),
+        ended=end and RunEndEntry.of(end),
         advice=tuple(advice),
         max=UNSET if maximum is None else maximum,
         capacity=capacity or UNSET,

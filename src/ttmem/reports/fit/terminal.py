@@ -3,7 +3,9 @@
 
 from collections import Counter
 
+from ttmem.analysis.failure import RunEnd
 from ttmem.fit.request import Capacity
+from ttmem.fit.targets import is_script
 from ttmem.reports.fit.document import FitBoards, FitDocument, FitPeak
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.tables import Table, mib_column, percent_column, plain, text_column
@@ -27,6 +29,11 @@ def render(answer: FitDocument, *, width: int = 100, color: bool = False) -> str
     if answer.fits and answer.operations.unknown:
         unknown = counted(answer.operations.unknown, "operation")
         verdict += f" as far as is known: of {unknown} only the results are counted"
+    if answer.fits and answer.ended:
+        end = RunEnd(
+            answer.ended.error, answer.ended.message, answer.ended.location, is_for_memory=False, ended="the script"
+        )
+        verdict += f" as far as it ran; {one_line(end.sentence)}"
     chips = f" ({answer.chips} chips; figures are per chip)" if answer.chips > 1 else ""
     report.print(f"{one_line(answer.name)} {verdict}{chips}", style="bold green" if answer.fits else "bold red")
     report.print()
@@ -109,8 +116,8 @@ def _trust(answer: FitDocument) -> list[str]:
     known += f", {counts.bounded} bounded" if counts.bounded else ""
     known += f", {counts.unknown} unknown" if counts.unknown else ""
     lines = [known]
-    if answer.error_bound_percent is not None:
-        lines.append(f"a real port's DRAM peak was within {answer.error_bound_percent:g} % where it was measured")
+    if answer.error_bound_percent is not None and not is_script(answer.target):
+        lines.append(f"measured ports matched this DRAM peak to within {answer.error_bound_percent:g} %")
     unsupported = Counter(counts.unsupported)
     for text, count in list(unsupported.items())[:_MOST_UNSUPPORTED]:
         lines.append(f"only results counted: {text}" + (f" ({count} times)" if count > 1 else ""))

@@ -93,7 +93,11 @@ def operations_document(profile: Profile) -> dict[str, Any]:
 
 def inputs_document(profile: Profile) -> dict[str, Any]:
     """Every argument of every graph, as the module dumps name them."""
-    return {"schema": "ttmem.inputs/1", "name": profile.name, "arguments": list(profile.arguments)}
+    arguments: list[dict[str, Any]] = [msgspec.to_builtins(argument) for argument in profile.arguments]
+    for argument in arguments:
+        if argument["device_bytes"] is None:  # a module dump has types alone
+            del argument["device_bytes"]
+    return {"schema": "ttmem.inputs/1", "name": profile.name, "arguments": arguments}
 
 
 def _attributes(item: object, names: tuple[str, ...]) -> dict[str, Any]:
