@@ -22,6 +22,9 @@ _HOSTILE = re.compile(
 )
 """What Unicode calls a control, a format, a surrogate, private, a separator of lines, or ignorable by default: the
 tests hold it to that, character by character. All else is seen, and stays."""
+_HIGH, _LOW = r"u[dD][89aAbB][0-9a-fA-F]{2}", r"u[dD][c-fC-F][0-9a-fA-F]{2}"
+_HALF_PAIR = re.compile(rf"\\(?:{_HIGH}\\{_LOW}|({_HIGH}|{_LOW})|.)")
+"""Any escape of JSON, so that a backslash that is itself escaped begins none; the group is half of a pair."""
 
 
 class Styled(str):
@@ -47,6 +50,12 @@ def one_line(text: str) -> str:
     What runs ttmem may obey such a line: ``::error::`` in the log of a GitHub workflow is a command.
     """
     return visible(text).replace("\n", "\\n")
+
+
+def whole_pairs(json_text: str) -> str:
+    """A JSON document in ASCII, with halves of surrogate pairs as the texts that ``visible`` shows for them: Python takes
+    any name for a module, files and paths do not."""
+    return _HALF_PAIR.sub(lambda escape: f"\\\\{escape[1]}" if escape[1] else escape[0], json_text)
 
 
 def visible_json(encoded: bytes) -> bytes:

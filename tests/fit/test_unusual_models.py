@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from support.command_line import ROOT, call
+from fit.language.configurations import LLAMA_8B
+from support.command_line import ROOT, call, environment
 from ttmem import _toml
 from ttmem.engines.interpreters import Interpreter
 from ttmem.fit.demand import demands
@@ -201,3 +203,44 @@ def test_options_that_would_say_nothing_are_refused(options: list[str], said: st
     told = call("fit", f"{MODELS}::best", *options)
     assert told.code == 2
     assert said in " ".join(told.err.split())
+
+
+_HALVES = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self._modules["\\ud800"] = torch.nn.Linear(64, 64)
+        self._modules["\\ud801"] = torch.nn.Linear(64, 64)
+        self.register_parameter("w\\udc80", torch.nn.Parameter(torch.zeros(64)))
+    def forward(self, x):
+        return self._modules["\\ud801"](self._modules["\\ud800"](x)) + getattr(self, "w\\udc80")
+def load_model(): return Model()
+def get_inputs(): return torch.zeros(2, 64)
+def broken(): raise ValueError("no \\ud800 model")
+"""
+
+
+@pytest.mark.parametrize("engine", ["twin", "mock"])
+def test_names_of_half_a_character_keep_their_weights_apart(
+    engine: str, torch_python: str, with_ttnn: Interpreter, tmp_path: Path
+) -> None:
+    (tmp_path / "m.py").write_text(_HALVES)
+    words = ["fit", "m.py::load_model", "--inputs", "m.py::get_inputs", "--engine", engine]
+    env = environment(TTMEM_TORCH_PYTHON=torch_python)
+    told = call(*words, "--name", f"halves-{engine}", "--html", "page.html", cwd=tmp_path, env=env)
+    assert told.code == 0, told.err
+    kept = call("profile", f"halves-{engine}", "--json", cwd=tmp_path)
+    names = {entry["name"] for entry in json.loads(kept.out)["weights"]["entries"]}
+    assert {r"\ud800.weight", r"\ud801.weight"} <= names
+    refused = call("fit", "m.py::broken", *words[2:], cwd=tmp_path, env=env)
+    assert refused.code == 2
+    assert r"no \ud800 model" in refused.err
+
+
+def test_a_configuration_with_half_a_character_is_answered(tmp_path: Path) -> None:
+    config = {**LLAMA_8B, "num_hidden_layers": 1, "_name_or_path": "x\ud800/y\udfff", "model_type": "llama\ud812"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    told = call("fit", "config.json", "--engine", "twin", env=environment(TTMEM_HOME=str(tmp_path)), cwd=tmp_path)
+    assert told.code == 0, told.err
+    assert told.out.startswith("y\\udfff fits n150")

@@ -18,6 +18,7 @@ from typing import Any
 from ttmem._children import foreign_environment, probe_command
 from ttmem._errors import BadInputError, MissingPartError
 from ttmem._fence import refuse_outside
+from ttmem._gate import whole_pairs
 from ttmem._home import home_folder
 from ttmem.operators.case import Case, ModelUse, case_from_json
 from ttmem.operators.tracer.job import BAD_TARGET, MISSING_PACKAGE, REFUSED, TraceJob
@@ -206,7 +207,7 @@ class _Tracer:
             line = child.stdout.readline()
         if not line:
             return {"problem": _death(child.wait()), "kind": REFUSED, "seconds": 0.0}
-        answer: dict[str, Any] = json.loads(line)
+        answer: dict[str, Any] = json.loads(whole_pairs(line))
         return answer
 
     def close(self) -> None:

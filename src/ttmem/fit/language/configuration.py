@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ttmem._errors import BadInputError
+from ttmem._gate import whole_pairs
 from ttmem.fit.language.dimensions import is_language_config
 from ttmem.fit.request import Request
 from ttmem.operators.tracing import describe_config
@@ -66,7 +67,7 @@ def _read(path: Path, settings: Mapping[str, Any]) -> Mapping[str, Any]:
     if len(content) > _MOST_FILE_BYTES:
         raise BadInputError("is larger than a configuration can be (4 MiB)", where=str(file))
     try:
-        config = json.loads(content)
+        config = json.loads(whole_pairs(json.dumps(json.loads(content))))
     except (ValueError, RecursionError) as error:
         raise BadInputError(f"is not JSON: {error}", where=str(file)) from error
     if not isinstance(config, dict):
