@@ -53,7 +53,7 @@ def one_line(text: str) -> str:
 
 
 def whole_pairs(json_text: str) -> str:
-    """A JSON document in ASCII, with halves of surrogate pairs as the texts that ``visible`` shows for them: Python takes
+    """A JSON document in ASCII, with halves of surrogate pairs as the texts that ``visible`` shows: Python takes
     any name for a module, files and paths do not."""
     return _HALF_PAIR.sub(lambda escape: f"\\\\{escape[1]}" if escape[1] else escape[0], json_text)
 
