@@ -137,8 +137,9 @@ def test_what_fits_needs_no_advice() -> None:
     assert advise(_predict(Request("mlp", engine="twin")), _predict) == ()
 
 
-def test_several_boards_are_one_answer(torch_python: str) -> None:
-    words = ["--boards", "n150,p150", "--inputs", f"{MODELS}::tokens", "--engine", "twin", "--json"]
+@pytest.mark.parametrize("option", ["--boards", "--board"])
+def test_several_boards_are_one_answer(option: str, torch_python: str) -> None:
+    words = [option, "n150,p150", "--inputs", f"{MODELS}::tokens", "--engine", "twin", "--json"]
     told = call("fit", f"{MODELS}::attention", *words)
     boards = json.loads(told.out)["boards"]
     assert told.code == 0

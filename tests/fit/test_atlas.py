@@ -113,6 +113,7 @@ def test_quiet_says_only_what_failed(models: Path, capsys: pytest.CaptureFixture
         ("a.mlir --html a.html", "--html cannot be part of a line"),
         ("a.mlir --max batch", "--max cannot be part of a line"),
         ("a.mlir --list models.txt", "--list cannot be part of a line"),
+        ("a.mlir --board p150", "--board cannot be part of a line"),
         ("a.mlir --python /bin/sh", "--python cannot be part of a line"),
         ("a.mlir --torch-python /bin/sh", "--torch-python cannot be part of a line"),
     ],

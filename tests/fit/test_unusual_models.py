@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -116,10 +117,13 @@ def test_an_interval_says_how_often_it_held(torch_python: str) -> None:
     assert prediction.interval_bytes is not None
     told = _toml.packaged("ttmem.fit", "measured.toml")
     assert told["interval"]["ports"] == len(told["port"])
-    (said,) = [text for text in prediction.assumed if "ports of tt-metal" in text]
+    (said,) = [text for text in prediction.assumed if "tt-metal ports" in text]
+    within = told["interval"]["within"]
     assert said.startswith(
-        f"of {len(told['port'])} ports of tt-metal that were measured {told['interval']['within']} lay"
+        f"Checked against {len(told['port'])} tt-metal ports: {within} peaked inside this interval. The other "
+        f"{len(told['port']) - within} also kept"
     )
+    assert re.search(r"; for this model that adds [\d.]+ (K|M)iB, and then all 11 fit\.$", said)
 
 
 def test_complex_numbers_are_bounds(torch_python: str) -> None:
@@ -197,6 +201,7 @@ def test_activations_in_block_floats_are_rows_of_bfloat16_where_no_tiles_are(tor
         (["--boards", "n150,p150", "--csv"], "--csv and --plot show a --sweep"),
         (["--boards", "n150,p150", "--html", "page.html"], "--html shows one run"),
         (["--boards", "n150,p150", "--sweep", "batch=1..2"], "cannot be asked together"),
+        (["--boards", "n150", "--board", "n150,p150"], "--board and --boards both name several boards"),
     ],
 )
 def test_options_that_would_say_nothing_are_refused(options: list[str], said: str) -> None:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 Fields = Callable[[dict[str, Any]], dict[str, Any]]
 _LINE = "a line is a TARGET and its options: hf:ViTConfig --size 640x640"
-_INTERPRETERS = {"python", "torch_python"}
-"""Any program may be named there: that is for the command line, where the user types it."""
+_OF_ALL = {"python", "torch_python", "board"}
+"""For the command line alone: an interpreter may be any program, and boards are those of the whole table."""
 
 
 def run(
@@ -64,7 +64,7 @@ def run(
         report = TextReport(color=color_wanted(sys.stdout))
         report.print(files.overview(made))
         emit(report.text(), None)
-    note(f"wrote {folder / files.PAGE}, and {files.CSV}, {files.JSON}, {files.MARKDOWN} beside it", quiet=quiet)
+    note(f"wrote {folder / files.PAGE}, {files.CSV}, {files.JSON} and {files.MARKDOWN}", quiet=quiet)
     failed: dict[tuple[str, str], list[str]] = {}
     for row in made.rows:
         if row.fits is None:
@@ -110,7 +110,7 @@ def _lines(path: Path, command: click.Command, common: dict[str, Any]) -> list[t
             if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
         }
         for param in command.params:
-            if param.name in given and param.name not in {"target", *common} - _INTERPRETERS:
+            if param.name in given and param.name not in {"target", *common} - _OF_ALL:
                 option = max(param.opts, key=len)
                 raise BadInputError(f"{option} cannot be part of a line", where=where, hint=f"{_LINE}; {option} "
                                     "belongs on the command line")  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem fit``: Whether a model fits a board, said before it runs."""
+"""``ttmem fit``: Predict whether a model fits a board."""
 
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,7 @@ def command(
     no_advice: bool,
     **asked: Any,
 ) -> int:
-    """Whether TARGET fits a board, how full it gets, and what fails first. Exit 1 when it does not fit.
+    """Predict whether TARGET fits a board, how full it gets, and what fails first. Exit 1 when it does not fit.
 
     TARGET is a function that returns a torch model (FILE.py::load_model), a transformers config (hf:ViTConfig), a
     compiled TTNN module (.mlir, or a log that holds one), or a ttnn script, which is run. Models are traced without
@@ -103,6 +103,7 @@ def command(
 
     With --list every line of FILE is a TARGET with its options; -o is then a folder, which a second call resumes.
     """
+    boards = _boards(boards, asked)
     if list_path is not None:
         from ttmem.commands import _atlas
 
@@ -119,7 +120,7 @@ def command(
             quiet=quiet,
         )
     if target is None:
-        raise BadInputError("what is to be fitted?", hint="ttmem fit TARGET, or --list FILE")
+        raise BadInputError("missing argument TARGET", hint="ttmem fit TARGET, or --list FILE")
     import ttmem
     from ttmem.commands import _profiles
     from ttmem.library.sources import Located
@@ -149,6 +150,17 @@ def command(
     emit(shown, output)
     _profiles.say_what_next(found.profile, kept, quiet=quiet)
     return 0 if found.fits else 1
+
+
+def _boards(boards: tuple[str, ...], asked: dict[str, Any]) -> tuple[str, ...]:
+    """``--board n150,p150`` is ``--boards n150,p150``, as in other verbs."""
+    named = tuple(word.strip() for word in asked["board"].split(",") if word.strip())
+    if len(named) < 2 and named != ("all",):
+        return boards
+    if boards:
+        raise click.UsageError("--board and --boards both name several boards: choose one")
+    asked["board"] = "n150"
+    return named
 
 
 def _shown(answer: Any, output: Path | None) -> str:

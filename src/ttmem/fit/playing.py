@@ -255,17 +255,18 @@ def _interval(fullest: Peak, held_bytes_per_bank: int) -> tuple[int, int]:
 
 
 def _of_ports(stream: Stream) -> str:
-    """How far such an interval can be trusted."""
-    told = _measured()
-    more = (
-        f"of {told['ports']} ports of tt-metal that were measured {told['within']} lay in such an interval; the others "
-        f"keep weights as they were loaded, or norms unfolded, on the device too: up to {told['most_times']:g} times "
-        "its upper end"
+    """How well such an interval was met by measured ports."""
+    ports = _measured()
+    others = ports["ports"] - ports["within"]
+    checked = (
+        f"Checked against {ports['ports']} tt-metal ports: {ports['within']} peaked inside this interval. The other "
+        f"{others} also kept unprepared weights or unfolded norms on the device "
+        f"(up to {ports['most_times']:g}x the upper end)"
     )
     if not stream.as_loaded_bytes:
-        return more
-    here = megabytes(stream.as_loaded_bytes, decimals=1)
-    return f"{more}; here that would be {here} more, and {told['as_loaded']} lay within that"
+        return f"{checked}."
+    more, fit = megabytes(stream.as_loaded_bytes, decimals=1), ports["as_loaded"]
+    return f"{checked}; for this model that adds {more}, and then {'all ' if fit == ports['ports'] else ''}{fit} fit."
 
 
 def _measured() -> dict[str, Any]:

@@ -8,7 +8,7 @@ from ttmem.engines.engine import MOCK, TWIN
 from ttmem.engines.running import RunSettings, run_script
 from ttmem.fit.request import OperationCounts, Prediction, Request
 
-_SAYS = "the target is a ttnn script: it was run on a mock board, nothing is assumed"
+_SAYS = "none: the target is a ttnn script and was run on a mock board"
 
 
 def ran(request: Request) -> Prediction:

@@ -22,7 +22,7 @@ from ttmem.engines.engine import MOCK, TWIN
 from ttmem.fit.playing import engine_name
 from ttmem.fit.request import Prediction, Request
 
-ASSUMED = "more was taken to need no less memory; the largest value and the next step were both asked"
+ASSUMED = "memory grows with the value; the largest that fits and the next step were both checked"
 _MOST_RUNS = 64
 _MOST_GROWTH = 16
 """A line through two small values says little of large ones."""

@@ -59,4 +59,4 @@ def stream_of(request: Request) -> Stream:
             made: Stream = import_module(kind.home).stream_of(request)
             return made
     missing = not request.target.startswith("hf:") and not Path(request.target.partition("::")[0]).exists()
-    raise BadInputError("no such file" if missing else "no model that can be fitted", where=request.target, hint=HINT)
+    raise BadInputError("no such file" if missing else "no model, module or script", where=request.target, hint=HINT)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem.fit``: whether a model fits a board, said before it runs."""
+"""``ttmem.fit``: predict whether a model fits a board."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,13 +26,13 @@ _FLOATS = ("bfloat16", "float32", "bfloat8_b", "bfloat4_b")
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What came of it."""
+    """The answer."""
 
     prediction: Prediction
     advice: tuple[Proposal, ...] = ()
     """What would make it fit, the smallest change first; only of what does not fit."""
     largest: Largest | None = None
-    """Where one was searched; the prediction is that of the largest that fits."""
+    """Set when one was searched; the prediction is that of the largest that fits."""
 
     @property
     def fits(self) -> bool:
@@ -72,7 +72,7 @@ def fit(
     ttnn: str | None = None,
     **asked: Any,
 ) -> Fit:
-    """Whether a model fits a board, and how full it gets.
+    """Predict whether a model fits a board, and how full it gets.
 
     ``target`` is ``"model.py::load_model"``, ``"hf:ViTConfig"``, or a ttnn script, which is run. ``weights`` is a data
     type for all weights or a mapping of kinds to types; ``asked`` are the other fields of ``ttmem.fit.request.Request``

@@ -20,7 +20,7 @@ _WIDEST_HEAD = 256
 _TILE = 32
 _WHOLE_HEAD = 64
 """The library rotates and divides heads of whole pairs of tiles; others a port pads, which takes the same memory."""
-ASSUMED_CHIPS = "collectives are counted as their result beside the partial tensor"
+ASSUMED_CHIPS = "collectives are counted as their result next to the partial tensor"
 ASSUMED_CHUNKS = "attention of a chunk to the cache is counted as its result alone"
 ASSUMED_HEADS = "heads that are not of whole tiles are counted padded: the library refuses them otherwise"
 ASSUMED_CACHE_WRITE = "writing a row into the cache takes no memory of its own"

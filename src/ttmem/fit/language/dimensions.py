@@ -171,7 +171,7 @@ def _dimensions(config: Mapping[str, Any], where: str) -> Dimensions:
     text = {**(family.defaults if family else {}), **{key: value for key, value in text.items() if value is not None}}
     if why := _foreign(text, family):
         raise BadInputError(
-            f"'{kind or 'this model'}' has {why}, of which no recipe knows the memory",
+            f"'{kind or 'this model'}' has {why}, which no recipe describes",
             where=where,
             hint=f"known: {', '.join(known_families())}; a PyTorch model can be traced: hf:NAMEConfig with --seq "
             "alone, or file.py::load_model",

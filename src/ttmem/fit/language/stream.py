@@ -66,11 +66,11 @@ def _assumed(layout: Layout) -> list[str]:
     if layout.request.users is None or (layout.request.context is None and layout.request.sequence is None):
         said.append(f"{layout.users} user{'s' * (layout.users > 1)} of {layout.context:,} tokens (--users, --context)")
     if recipe.reserve_percent:
-        said.append(f"{recipe.reserve_percent:g} % of DRAM is kept free before a model is said to fit")
+        said.append(f"{recipe.reserve_percent:g} % of DRAM is kept free (reserve_percent)")
     if layout.trace_bytes:
         said.append(f"a trace region of {layout.trace_bytes:,} bytes")
     if layout.request.phase is None:
-        said.append("the prefill of one prompt: decoding needs less DRAM")
+        said.append("prefill of one prompt; decoding needs less DRAM")
     said += list(_changes_without_layers(layout))
     said += [remark.text for remark in recipe.assumed if layout.scope.holds(remark.when)]
     positions = layout.dimensions.positions

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``ttmem fit --json`` says."""
+"""The document of ``ttmem fit --json``."""
 
 from collections.abc import Sequence
 
@@ -34,7 +34,7 @@ class FitPeak(Document, frozen=True, kw_only=True):
 
 
 class FitDocument(Document, frozen=True, tag_field="schema", tag="ttmem.fit/1"):
-    """Whether a model fits a board, said before it runs."""
+    """The prediction whether a model fits a board."""
 
     name: str
     target: str
