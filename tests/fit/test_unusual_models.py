@@ -123,6 +123,9 @@ def test_an_interval_says_how_often_it_held(torch_python: str) -> None:
         f"Checked against {len(told['port'])} tt-metal ports: {within} peaked inside this interval. The other "
         f"{len(told['port']) - within} also kept"
     )
+    images = ROOT / "tests" / "data" / "fit_models.py"
+    request = Request(f"{images}::convolutions", inputs=f"{images}::image", engine="twin")
+    (said,) = [text for text in play(stream_of(request), request).assumed if "tt-metal ports" in text]
     assert re.search(r"; for this model that adds [\d.]+ (K|M)iB, and then all 11 fit\.$", said)
 
 
