@@ -174,7 +174,7 @@ describe("axes and places", () => {
   it("the ticks of an axis of bytes are all in one unit, and whole where the step is", () => {
     expect(byteTicks([0, 209715.2, 419430.4], 209715.2)).toEqual(["0", "0.2 MiB", "0.4 MiB"]);
     expect(byteTicks([0, 2048], 2048)).toEqual(["0", "2 KiB"]);
-    expect(byteTicks([536870912, 1610612736], 536870912)).toEqual(["0.5 GB", "1.5 GB"]);
+    expect(byteTicks([536870912, 1610612736], 536870912)).toEqual(["0.5 GiB", "1.5 GiB"]);
     expect([...byteSteps()].sort((a, b) => a - b)).toEqual(byteSteps());
   });
   it("a place in a file keeps its last folder, anything else stays", () => {
