@@ -28,46 +28,46 @@ ttmem fit --list models.txt --boards all -o atlas
     "auto",
     "mock",
     "twin",
-    help="The real library without a card, or the twin; auto: the first of them that is there.",
+    help="The real library without a card, or the twin; auto: the real library where it is installed.",
 )
 @options.batch_option
 @click.option("--size", metavar="HxW", help="Image size (default: the model's own).")
 @options.count_option("--seq", "sequence", help="Tokens of a text model (default 128).")
-@click.option("--dtype", default="bfloat16", show_default=True, metavar="TYPE", help="Activations.")
+@click.option("--dtype", default="bfloat16", show_default=True, metavar="TYPE", help="Data type of the activations.")
 @click.option("--weights", metavar="TYPE|KIND=TYPE,..", help="Data type of the weights, of all or by kind.")
 @options.attention_option
 @options.choice_option(
-    "--liveness", "last-use", "python", help="Tensors go after their last use, or when Python drops them."
+    "--liveness", "last-use", "python", help="Free tensors after their last use, or when Python drops them."
 )
 @options.count_option("--chips", help="Chips a language model is split over (default: the board's).")
-@click.option("--phase", type=click.Choice(["prefill", "decode"]), help="Of a language model.")
-@options.count_option("--users", help="Sequences at once.")
+@click.option("--phase", type=click.Choice(["prefill", "decode"]), help="Phase of a language model.")
+@options.count_option("--users", help="Sequences at the same time.")
 @options.count_option("--context", help="Tokens that the KV cache holds for each user.")
 @click.option("--kv-cache", metavar="TYPE", help="Data type of the KV cache.")
 @click.option(
-    "--recipe", default="generic", show_default=True, metavar="NAME|FILE", help="How a stack lays models out."
+    "--recipe", default="generic", show_default=True, metavar="NAME|FILE", help="Memory layout of the software stack."
 )
 @click.option(
     "--max",
     "maximum",
     type=click.Choice(["batch", "size", "seq", "context", "users"]),
-    help="Search the largest that fits.",
+    help="Search for the largest value that fits.",
 )
-@options.count_option("--prefill-chunk", help="Tokens that prefill does at once.")
+@options.count_option("--prefill-chunk", help="Tokens that prefill processes at a time.")
 @options.settings_option
 @options.bytes_option("--l1-small", "L1_SMALL region per core.", default=32768, show_default=True)
 @options.bytes_option("--trace-region", "TRACE region in DRAM.", default=0, show_default=True)
 @options.python_option()
 @options.ttnn_option
 @click.option("--torch-python", metavar="PATH", help="An interpreter that has torch (also: TTMEM_TORCH_PYTHON).")
-@options.words_option("--boards", metavar="BOARD,..|all", help="The same model on several boards, as one table.")
-@click.option("--sweep", "ranges", metavar="RANGES", help="Over ranges: batch=1..64,size=224|640.")
-@click.option("--csv", "as_csv", is_flag=True, help="Of a sweep: one row per point.")
-@options.file_option("--plot", help="Of a sweep: a drawing (SVG) of how full DRAM gets.")
+@options.words_option("--boards", metavar="BOARD,..|all", help="Predict for several boards, as one table.")
+@click.option("--sweep", "ranges", metavar="RANGES", help="Predict for ranges of values: batch=1..64,size=224|640.")
+@click.option("--csv", "as_csv", is_flag=True, help="With --sweep: one row per point.")
+@options.file_option("--plot", help="With --sweep: plot how full DRAM gets (SVG).")
 @click.option("--no-advice", is_flag=True, help="Do not fit the changes that would help (faster).")
 @options.json_option
 @options.file_option("--html", "html_path", help="Also write the predicted run as one offline page.")
-@click.option("--name", metavar="NAME", help="Call the report NAME (default: after the model).")
+@click.option("--name", metavar="NAME", help="Name of the report (default: that of the model).")
 @options.no_store_option
 @options.quiet_option
 def command(
