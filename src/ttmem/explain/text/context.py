@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 
 from ttmem.explain.facts import pattern
+from ttmem.explain.text.operations import family_of, operation_in
 from ttmem.hardware import BOARDS, DATA_TYPES
 
 _MOST_TENSORS = 64
@@ -32,7 +33,9 @@ class Context:
     """The named things near one failure; empty where the text names none."""
 
     operation: str = ""
-    """``ttnn.conv2d``: from the runtime's log line, the traceback, or the device operation of the backtrace."""
+    """The user's call, ``ttnn.conv2d``: see ``operations``."""
+    family: str = ""
+    """The kind of operations with the same advice: ``conv``, ``attention``; also where several calls fit."""
     test: str = ""
     """The node id of the pytest that failed."""
     settings: dict[str, int] = field(default_factory=dict, hash=False)
@@ -53,8 +56,9 @@ def _board() -> re.Pattern[str]:
     return re.compile(rf"(?<![\w-])({boards})[a-d]?(?![\w-])", re.IGNORECASE)
 
 
-def read_context(text: str) -> Context:
-    """What a piece of text around a failure names; the last mention of an operation before the end counts."""
+def read_context(text: str, at: int = 0) -> Context:
+    """What a piece of text around a failure names; ``at`` is where in it the failure begins."""
+    operation = operation_in(text, at)
     tests = _pattern("failed").findall(text)
     settings = {name: int(value) for name, value in _pattern("setting").findall(text)}
     hints: dict[str, str] = {}
@@ -65,7 +69,8 @@ def read_context(text: str) -> Context:
     if _pattern("sweep").search(text):
         hints["sweep_status"] = "FAIL_L1_OUT_OF_MEM"
     return Context(
-        operation=_operation(text),
+        operation=operation,
+        family=family_of(operation, text),
         test=tests[-1].strip() if tests else "",
         settings=settings,
         hints=hints,
@@ -77,18 +82,6 @@ def read_context(text: str) -> Context:
 def _only(words: set[str]) -> str:
     """A word that stands alone; two of a kind contradict each other and say nothing."""
     return words.pop() if len(words) == 1 else ""
-
-
-def _operation(text: str) -> str:
-    """From the plainest sign that there is; a backtrace begins with the innermost function, a log ends with it."""
-    for kind in ("executing", "python"):
-        if found := _pattern(kind).findall(text):
-            return str(found[-1])
-    for kind in ("prim", "device"):
-        if found := _pattern(kind).findall(text):
-            return "ttnn." + re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", found[0]).lower()
-    found = _pattern("call").findall(text)
-    return f"ttnn.{found[-1]}" if found else ""
 
 
 def _tensors(text: str) -> Iterator[KnownTensor]:

@@ -58,7 +58,7 @@ def find_in_chunks(chunks: Iterable[bytes]) -> Found:
 
 def _found(pieces: Iterable[Piece], head: bytearray) -> Found:
     prints: list[Failure] = []
-    around: dict[int, str] = {}
+    around: dict[int, tuple[str, int]] = {}
     unread = 0
     for piece in pieces:
         failures, beyond = failures_and_unread(piece.text, first_line=piece.first_line, include_other=True)
@@ -72,7 +72,7 @@ def _found(pieces: Iterable[Piece], head: bytearray) -> Found:
     concerning = [failure for failure in unique if failure.failure_class != "none"]
     if not unique and not is_runtime_log(head) and (guess := paraphrased(head.decode("utf-8", "replace"))):
         unique = concerning = [guess]  # a person's own words
-        around[1] = guess.message
+        around[1] = (guess.message, 0)
     concerning = concerning or unique
     shown = first_and_last(concerning, FAILURES_EXPLAINED)
     left_out = []
@@ -82,7 +82,7 @@ def _found(pieces: Iterable[Piece], head: bytearray) -> Found:
         left_out.append(f"{unread:,} more prints of errors of unknown wording were not looked at")
     return Found(
         failures=tuple(shown),
-        contexts=tuple(read_context(around.get(failure.line or 0, "")) for failure in shown),
+        contexts=tuple(read_context(*around.get(failure.line or 0, ("", 0))) for failure in shown),
         left_out=tuple(left_out),
         others=len(unique) - len(concerning),
         is_runtime_log=is_runtime_log(head),
@@ -97,11 +97,12 @@ def _beginning(head: bytearray) -> str:
     return _NO_TEXT if odd > len(text) * _MOST_ODD else " ".join(text.split())[:_MOST_MESSAGE]
 
 
-def _text_around(rows: list[str], at: int, operation: str) -> str:
-    """The lines near a failure, nearest first as long as there is room for them, in the order of the text."""
+def _text_around(rows: list[str], at: int, operation: str) -> tuple[str, int]:
+    """The lines near a failure, in the order of the text, as far as there is room for them; where it begins in them."""
     before = _that_fit(reversed([operation[:_CONTEXT_LINE], *rows[max(0, at - _CONTEXT_LINES) : max(0, at)]]))
     after = _that_fit(rows[at : at + _CONTEXT_LINES])
-    return "\n".join([*reversed(before), *after])
+    head = "".join(f"{row}\n" for row in reversed(before))
+    return head + "\n".join(after), len(head)
 
 
 def _that_fit(rows: Iterable[str]) -> list[str]:

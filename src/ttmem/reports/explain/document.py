@@ -119,6 +119,8 @@ class Explanation(Document, frozen=True, tag_field="schema", tag="ttmem.explanat
 
     failure_class: str = msgspec.field(name="class")
     memory: str | None
+    operation: str | None
+    """The user's call (``ttnn.conv2d``), null when the text does not name it."""
     numbers: dict[str, int]
     diagnosis: str
     tensor_guess: TensorGuessEntry | None
@@ -150,6 +152,7 @@ def _explanation(diagnosis: Diagnosis) -> Explanation:
         diagnosis,
         failure,
         template=failure.template or None,
+        operation=context.operation or None,
         diagnosis=diagnosis.text,
         tensor_guess=guess
         and TensorGuessEntry.of(guess, decimals=4, page_candidates=guess.page_candidates[:_MOST_CANDIDATES]),
