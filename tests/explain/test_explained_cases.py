@@ -18,7 +18,7 @@ from ttmem.explain import Diagnosis, explain, find_failures
 from ttmem.reports.explain import document as reports
 
 LABELLED = [case for case in CASES if case.label is not None]
-CONTRACT = ("schema", "class", "memory", "numbers", "diagnosis", "tensor_guess", "remedies", "line")
+CONTRACT = ("schema", "class", "memory", "operation", "numbers", "diagnosis", "tensor_guess", "remedies", "line")
 
 
 def answers(diagnoses: Sequence[Diagnosis]) -> list[dict[str, Any]]:

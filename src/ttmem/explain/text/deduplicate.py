@@ -54,12 +54,15 @@ def _without_echoes(failures: list[Failure]) -> list[Failure]:
     sites = {failure.texts.get("file") for failure in failures if failure.failure_class != "none"} - {None}
     has_error = "error" in ranks
     host_killed = any("killer" in failure.texts for failure in failures)
+    device_failed = any(failure.failure_class == "device" and not failure.is_warning for failure in failures)
     kept: list[Failure] = []
     failed = chattered = False
     for failure, rank in zip(failures, ranks, strict=True):
         signal = failure.texts.get("signal") if failure.failure_class == "crash" else None
         if (signal == "SIGABRT" and failed) or (signal == "SIGKILL" and host_killed):
             continue
+        if device_failed and (failure.failure_class == "timeout" or (failure.failure_class == "device" and failure.is_warning)):
+            continue  # the cores that did not finish are those whose firmware did not start
         if rank in ("wrapper", "chatter") and (has_error or chattered):
             continue
         if failure.template in _ASSERTS and failure.texts.get("file") in sites and _is_bare(failure):
