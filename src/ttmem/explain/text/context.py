@@ -8,13 +8,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
+from math import prod
 
 from ttmem.explain.facts import pattern
 from ttmem.explain.text.operations import family_of, operation_in
 from ttmem.hardware import BOARDS, DATA_TYPES
 
-_MOST_TENSORS = 64
+_MOST_TENSORS = 192
 _LARGEST_DIMENSION = 1 << 32
+_FEWEST_ELEMENTS = 4096
+"""Of a shape in a person's words: smaller ones are coordinates, kernels and strides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,8 @@ class Context:
     settings: dict[str, int] = field(default_factory=dict, hash=False)
     """``l1_small_size``, ``trace_region_size``, ``worker_l1_size`` as the text says they were set."""
     hints: dict[str, str] = field(default_factory=dict, hash=False)
-    """``board``, ``architecture``, ``release``, ``sweep_status`` or ``place`` of the failure, where they are named."""
+    """``board``, ``architecture``, ``release``, ``phase``, ``compiler``, ``sweep_status`` or
+    ``place``, where they are named."""
     tensors: tuple[KnownTensor, ...] = ()
     frames: tuple[str, ...] = ()
     """Functions of the backtrace, innermost first, without paths and addresses."""
@@ -66,6 +70,10 @@ def read_context(text: str, at: int = 0) -> Context:
         hints["architecture"] = found
     if found := _only({match.lower() for match in _board().findall(text)}):
         hints["board"] = BOARDS.find(found).name
+    if _pattern("training").search(text) or re.search(r"_bw$|backward", operation):
+        hints["phase"] = "training"
+    if _pattern("compiler").search(text):
+        hints["compiler"] = "named"
     if _pattern("sweep").search(text):
         hints["sweep_status"] = "FAIL_L1_OUT_OF_MEM"
     return Context(
@@ -86,13 +94,20 @@ def _only(words: set[str]) -> str:
 
 def _tensors(text: str) -> Iterator[KnownTensor]:
     named = [
-        (shape.replace(" ", "").split(","), dtype.lower(), layout.lower())
+        (tuple(re.findall(r"\d+", shape)), dtype.lower(), layout.lower())
         for shape, dtype, layout in _pattern("python_tensor").findall(text)
     ]
     for dimensions, element, tile in _pattern("mlir_tensor").findall(text):
-        named.append((dimensions.split("x"), tile or element, "tile" if tile else ""))
+        named.append((tuple(dimensions.strip("x").split("x")), tile or element, "tile" if tile else ""))
+    seen = {sizes for sizes, _, _ in named}
+    for match in _pattern("plain_shape").findall(text):
+        # 77 + 19: with its padding, in older prints
+        sizes = tuple(re.findall(r"\d+", re.sub(r"\s*\+\s*\d+", "", "".join(match))))
+        if sizes not in seen and prod(map(int, sizes)) >= _FEWEST_ELEMENTS:
+            named.append((sizes, "", ""))
+            seen.add(sizes)
     for sizes, dtype, layout in named:
-        shape = tuple(int(size) for size in sizes if size)
+        shape = tuple(map(int, sizes))
         known = DATA_TYPES.get(dtype) if dtype else None
         if all(0 < size < _LARGEST_DIMENSION for size in shape) and (known is not None or not dtype):
             names = [known.name] if known is not None else ["bfloat16", "float32", "bfloat8_b"]

@@ -36,6 +36,8 @@ class RemedyEntry(Document, frozen=True):
     caution: str | None
     evidence: list[Thread]
     id: str
+    is_general: bool = msgspec.field(name="general")
+    """Advice for the whole class, without a figure of this failure; listed last."""
 
     @classmethod
     def of_remedy(cls, remedy: Remedy) -> RemedyEntry:
@@ -87,6 +89,8 @@ class LiveTensorEntry(Document, frozen=True):
     is_idle: bool = msgspec.field(name="idle")
     is_input: bool = msgspec.field(name="input")
     """The failing operation reads it."""
+    is_output: bool = msgspec.field(name="output")
+    """The failing operation made it."""
     producer: str
     producer_index: int | None
     location: str
