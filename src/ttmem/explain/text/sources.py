@@ -18,7 +18,7 @@ _WHOLE_BYTES = 2 << 20
 _CONTEXT_LINES, _CONTEXT_LINE, _CONTEXT_CHARACTERS = 60, 4_000, 16_000
 """How far around a failure its context goes, on either side: lines, characters of one line, characters in all."""
 _MOST_MESSAGE = 400
-_MOST_ODD, _NO_TEXT = 0.15, "(what this begins with is no text)"
+_MOST_ODD, _NO_TEXT = 0.15, "(not text)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Found:
     """What concerns memory (or ended the process); where nothing does, what failed otherwise."""
     contexts: tuple[Context, ...]
     others: int = 0
-    """Errors that have nothing to do with memory and are left out beside those that have."""
+    """Errors that have nothing to do with memory and are omitted next to those that have."""
     is_runtime_log: bool = False
     """It holds lines of a tt-mlir runtime: a profile can be read from it."""
     head: str = ""
@@ -77,7 +77,7 @@ def _found(pieces: Iterable[Piece], head: bytearray) -> Found:
     shown = first_and_last(concerning, FAILURES_EXPLAINED)
     left_out = []
     if unshown := len(concerning) - len(shown):
-        left_out.append(f"{unshown:,} more failures were left out: the first and the last are explained")
+        left_out.append(f"{unshown:,} more failures were omitted: the first and the last are explained")
     if unread:
         left_out.append(f"{unread:,} more prints of errors of unknown wording were not looked at")
     return Found(
