@@ -72,6 +72,7 @@ BACKTRACES = {
         f" --- ttnn::prim::layer_norm(ttnn::Tensor const&, float, {CONFIG}\n --- ttnn::la",
         "ttnn.layer_norm",
     ),
+    "frames with arrows": ("ttnn::tilize → MeshBuffer::create → BankManager::allocate_buffer", "ttnn.tilize"),
     "a cut name alone": (" --- ttnn::la", ""),
     "template arguments alone": (f" --- std::_Function_handler<void ({CONFIG})>::_M_invoke(std::_Any_data const&)", ""),
     "cut within template arguments": (

@@ -72,7 +72,7 @@ class Remedy:
     caution: str = ""
     evidence: tuple[str, ...] = ()
     is_general: bool = False
-    """Advice for the whole class, without a figure of this failure: shown last."""
+    """Advice for the whole class, or for a kind of operations that the text does not name: shown last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ def _remedy(rule: RemedyRule, situation: Situation) -> Remedy | None:
     banks = 1 if rule.effect == REGION else _banks_of_pool(situation)
     whole = per_bank * banks if per_bank is not None and banks else None
     is_of_others = bool(rule.families) and situation.names.get("family") not in rule.families
-    is_general = per_bank is None and not rule.is_first and (rule.is_general or is_of_others)
+    is_general = not rule.is_first and (is_of_others or (rule.is_general and per_bank is None))
     return Remedy(
         rule.id,
         do,

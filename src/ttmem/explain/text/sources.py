@@ -8,7 +8,7 @@ from itertools import accumulate, chain
 from ttmem._limits import FAILURES_EXPLAINED, first_and_last
 from ttmem.explain.failure import Failure
 from ttmem.explain.text.context import Context, read_context
-from ttmem.explain.text.deduplicate import deduplicate
+from ttmem.explain.text.deduplicate import deduplicate, is_echo
 from ttmem.explain.text.find import failures_and_unread
 from ttmem.explain.text.paraphrase import paraphrased
 from ttmem.explain.text.scan import LogScanner, Piece, is_runtime_log
@@ -70,7 +70,8 @@ def _found(pieces: Iterable[Piece], head: bytearray) -> Found:
                 around[failure.line] = _text_around(rows, failure.line - piece.first_line, piece.operation)
     unique = deduplicate(prints)
     concerning = [failure for failure in unique if failure.failure_class != "none"]
-    if not unique and not is_runtime_log(head) and (guess := paraphrased(head.decode("utf-8", "replace"))):
+    has_own = not all(is_echo(failure) for failure in unique)
+    if not has_own and not is_runtime_log(head) and (guess := paraphrased(head.decode("utf-8", "replace"))):
         unique = concerning = [guess]  # a person's own words
         around[1] = (guess.message, 0)
     concerning = concerning or unique

@@ -37,7 +37,7 @@ class RemedyEntry(Document, frozen=True):
     evidence: list[Thread]
     id: str
     is_general: bool = msgspec.field(name="general")
-    """Advice for the whole class, without a figure of this failure; listed last."""
+    """Advice for the whole class, or for a kind of operations that the text does not name; listed last."""
 
     @classmethod
     def of_remedy(cls, remedy: Remedy) -> RemedyEntry:
