@@ -12,12 +12,12 @@ from ttmem.explain.knowledge.loading import failure_class_named
 MESSAGES = (
     "Device 15 init: failed to initialize FW! Try resetting the board.",
     (
-        "Device 20: Timed out while waiting for active ethernet core (x=29,y=25) to become active again. Try resetting the "
-        "board. Minimum tt-firmware version is 18.10.0."
+        "Device 20: Timed out while waiting for active ethernet core (x=29,y=25) to become active again. Try resetting "
+        "the board. Minimum tt-firmware version is 18.10.0."
     ),
     (
-        "Device 0: Timed out while waiting for active ethernet core 24-25 to become active again. Try resetting the board. "
-        "Is the firmware updated? Minimum tt-firmware version is 18.8.0"
+        "Device 0: Timed out while waiting for active ethernet core 24-25 to become active again. Try resetting the "
+        "board. Is the firmware updated? Minimum tt-firmware version is 18.8.0"
     ),
     "Device 0 Firmware update is required. Minimum tt-firmware verison is 18.8.0",
     "Fabric Router Sync: Timeout after 10000 ms on Device 3: expected status 0xa2b2c2d2. Master chan=7 got 0xa0b0c0d0.",

@@ -51,8 +51,8 @@ def command(
     """What happened in memory when something failed, in numbers, and what to change.
 
     Takes a pasted message, a file, stdin (-), a pytest log or a whole runtime log (plain, .gz, .zst), a saved profile
-    or the name of a stored report. Reports each distinct failure once; text without a failure gives class 'none'. Exit code 0
-    whenever the text could be read.
+    or the name of a stored report. Reports each distinct failure once; text without a failure gives class 'none'. Exit
+    code 0 whenever the text could be read.
     """
     form = one_of(json=as_json, llm=as_llm, issue=as_issue)
     if source is None:
