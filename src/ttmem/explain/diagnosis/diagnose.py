@@ -220,7 +220,8 @@ def _remedy(rule: RemedyRule, situation: Situation) -> Remedy | None:
     banks = 1 if rule.effect == REGION else _banks_of_pool(situation)
     whole = per_bank * banks if per_bank is not None and banks else None
     is_of_others = bool(rule.families) and situation.names.get("family") not in rule.families
-    is_general = not rule.is_first and (is_of_others or (rule.is_general and per_bank is None))
+    is_worthwhile = per_bank is not None and solves is not False
+    is_general = not rule.is_first and (is_of_others or (rule.is_general and not is_worthwhile))
     return Remedy(
         rule.id,
         do,
