@@ -214,4 +214,4 @@ def test_no_argument_at_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(sys, "stdin", Terminal(io.BytesIO()))
     result = run()
     assert result.code == 2
-    assert "what should be explained?" in result.err
+    assert "missing argument: a file" in result.err

@@ -32,6 +32,7 @@ def test_a_pytest_log_names_test_operation_settings_and_tensors() -> None:
     assert read_context(PYTEST) == Context(
         operation="ttnn.conv2d",
         test="tests/ttnn/test_x.py::test_conv[device_params={'l1_small_size': 16384}-batch_size=8]",
+        family="conv",
         settings={"l1_small_size": 16384},
         tensors=(KnownTensor((1, 1, 131072, 64), "bfloat16", "tile"),),
         frames=(

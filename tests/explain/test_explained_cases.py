@@ -18,7 +18,7 @@ from ttmem.explain import Diagnosis, explain, find_failures
 from ttmem.reports.explain import document as reports
 
 LABELLED = [case for case in CASES if case.label is not None]
-CONTRACT = ("schema", "class", "memory", "numbers", "diagnosis", "tensor_guess", "remedies", "line")
+CONTRACT = ("schema", "class", "memory", "operation", "numbers", "diagnosis", "tensor_guess", "remedies", "line")
 
 
 def answers(diagnoses: Sequence[Diagnosis]) -> list[dict[str, Any]]:
@@ -56,7 +56,7 @@ def test_mangled_copies_are_explained_alike(data: st.DataObject) -> None:
 def test_harmless_text_is_none(text: str) -> None:
     (entry,) = answers(explain(text))
     assert (entry["class"], entry["numbers"], entry["line"]) == ("none", {}, None)
-    assert entry["headline"] == "No known memory failure is told in this text."
+    assert entry["headline"] == "No known memory failure found in this text."
 
 
 @given(st.text(max_size=200), st.sampled_from(CASES), st.integers(0, 300), st.integers(0, 300))
@@ -69,7 +69,7 @@ def test_no_text_can_break_it(noise: str, case: Case, at: int, until: int) -> No
 
 def test_look_alikes_are_told_apart() -> None:
     looks = {
-        "RuntimeError: Bad StatusOr access: INTERNAL: Error code: 13": ("none", "the reason stands above it"),
+        "RuntimeError: Bad StatusOr access: INTERNAL: Error code: 13": ("none", "the reason is above it"),
         "Failed to allocate the TLB with size 1048576": ("host/memory", "Not a shortage of memory"),
         "tt_tlb_alloc failed with error code -12 for TLB size 2097152": ("host/memory", "Not a shortage of memory"),
         "##[error]Process completed with exit code 137.": ("host/memory", "only the kernel's log can prove it"),

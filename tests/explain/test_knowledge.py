@@ -38,12 +38,23 @@ KNOWN_NAMES = {
     "trace_region_bytes_per_bank", "least_trace_region_bytes_per_bank", "profiler_bytes_per_bank",
     "range_cores", "range_start_x", "range_end_x", "range_end_y", "tensor_confidence", "tensor_text", "tensor_dtype",
     "tensor_layout", "tensor_shape", "tensor_width", "tensor_is_logits", "page_bytes", "pages", "padding_ratio",
+    "family", "call", "phase", "compiler", "repeats",
     "setting_l1_small_size", "setting_trace_region_size", "setting_worker_l1_size", "overlap_bytes",
     "largest_bank_bytes", "paraphrase",
     "live_tensors", "live_bytes_per_bank", "live_weight_bytes_per_bank", "idle_tensors", "idle_bytes_per_bank",
 }  # fmt: skip
 """What ``situation`` gives a name; the rest comes from templates, quantities and computations."""
-COMPUTED_NAMES = {"parts", "after_bytes_per_bank", "which", "made", "weights", "idle", "tensors"}
+COMPUTED_NAMES = {
+    "count",
+    "next_lowest",
+    "parts",
+    "after_bytes_per_bank",
+    "which",
+    "made",
+    "weights",
+    "idle",
+    "tensors",
+}
 
 
 def explained(example: Example) -> Diagnosis:

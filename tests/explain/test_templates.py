@@ -19,6 +19,7 @@ VALUES = {
     "text": st.sampled_from(["[32, 32]", "reader_unary.cpp", "buffers allocated during trace capture"]),
     "range": st.sampled_from(["[(x=0,y=0) - (x=7,y=7)]", "[0-0 - 10-9]", "{[0-0 - 7-7], [0-8 - 3-8]}"]),
     "core": st.sampled_from(["(x=0,y=0)", "3-4"]),
+    "version": st.sampled_from(["18.10.0", "19.8"]),
 }
 
 

@@ -132,8 +132,8 @@ def test_parts_are_as_small_as_claimed_and_fit(refused: Refused) -> None:
             part = replace(spec, shape=(-(-spec.shape[0] // parts), spec.shape[1]))
         event(name)
         assert placement.bytes_per_bank - device.place(part).bytes_per_bank >= remedy.saves_bytes_per_bank
-        assert remedy.solves is True
         assert fits(device, part), (spec, part)
+        assert remedy.solves is None  # the other parts need room too, unless each is freed before the next
 
 
 @given(refused_allocations(memory=L1))
@@ -156,7 +156,7 @@ def test_fragmentation_goes_away_when_the_order_changes(refused: Refused) -> Non
     if diagnosis.failure.failure_class != "oom/fragmented":
         return
     name = "largest-first" if refused.spec.memory is DRAM else "move-long-lived"
-    assert remedies(diagnosis)[name].solves is True
+    assert remedies(diagnosis)[name].solves is None  # whether a program can change the order is not known
     # WHEN the same tensors are allocated again, the refused one first THEN all of them fit
     again = Device(open_board(refused.board, refused.settings))
     again.allocate(refused.spec)

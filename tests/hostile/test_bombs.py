@@ -475,7 +475,7 @@ def test_failures_for_which_nobody_asked_what_was_alive(child: Child, tmp_path: 
             for n in range(12)
         )
     )
-    assert b"alive is told for the first 6 and the last 2 of 12 failures" in ask(child, "explain", path).err
+    assert b"live tensors are listed for the first 6 and the last 2 of 12 failures" in ask(child, "explain", path).err
     ask(child, "profile", path, "--name", "twelve")
     assert b"of 12 failures" in ask(child, "explain", "twelve").err
 

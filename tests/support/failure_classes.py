@@ -21,6 +21,7 @@ CLASSES = (
     "host/memory",
     "compile/memory",
     "lifetime/use-after-free",
+    "device",
     "crash",
     "timeout",
     "none",

@@ -69,6 +69,7 @@ def _live(profile: Profile, timeline: Timeline, failure: RunFailure) -> Iterator
             layout="" if type_.shard_bytes else type_.layout,
             is_weight=life.weight,
             is_input=life.last_use_index == failure.operation_index,
+            is_output=life.producer_index is not None and life.producer_index == failure.operation_index,
             is_idle=timeline.buffers is None and _is_idle(life, failure),
             producer=life.producer_name,
             producer_index=life.producer_index,

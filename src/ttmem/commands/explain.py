@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem explain``: What happened in memory when something failed, and what to change."""
+"""``ttmem explain``: what happened in memory when something failed, and what to change."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ttmem explain run.log --issue -o issue.md
 @click.option(
     "--alive/--no-alive",
     default=None,
-    help="Read FILE as a profile too and tell what was alive (default: for logs up to 32 MiB).",
+    help="Also read FILE as a profile and list the tensors that were alive (default: for logs up to 32 MiB).",
 )
 @output_option
 @quiet_option
@@ -51,13 +51,13 @@ def command(
     """What happened in memory when something failed, in numbers, and what to change.
 
     Takes a pasted message, a file, stdin (-), a pytest log or a whole runtime log (plain, .gz, .zst), a saved profile
-    or the name of a stored report. Each failure is told once; text that tells of none gives class 'none'. Exit code 0
-    whenever the text could be read.
+    or the name of a stored report. Reports each distinct failure once; text without a failure gives class 'none'. Exit
+    code 0 whenever the text could be read.
     """
     form = one_of(json=as_json, llm=as_llm, issue=as_issue)
     if source is None:
         if sys.stdin.isatty():
-            raise click.UsageError("what should be explained? Give a file, a message in quotes, or - for stdin")
+            raise click.UsageError("missing argument: a file, a message in quotes, or - for stdin")
         source = "-"
     import ttmem
     from ttmem.commands._progress import progress_bar
@@ -71,7 +71,7 @@ def command(
     mask = _mask() if form == "issue" else None
     emit(_rendered(explained, form, mask, to_file=output is not None), output)
     if mask is not None:
-        _tell_masked(mask, show=show_masked, quiet=quiet)
+        _report_masked(mask, show=show_masked, quiet=quiet)
     for text in (*explained.notes, *([f"wrote {output}"] if output else [])):
         note(text, quiet=quiet)
 
@@ -82,7 +82,7 @@ def _mask() -> Mask:
     return Mask(_own_names())
 
 
-def _tell_masked(mask: Mask, *, show: bool, quiet: bool) -> None:
+def _report_masked(mask: Mask, *, show: bool, quiet: bool) -> None:
     """What is not in the report, so that its author can judge both that nothing is left and that enough is."""
     counts = ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in mask.counts().items())
     hint = "" if show or not counts else "; --show-masked lists them"
@@ -114,7 +114,7 @@ def _rendered(explained: Explained, form: str | None, mask: Mask | None, *, to_f
 
 
 def _own_names() -> list[str]:
-    """Account and host of this machine: they may stand in the text without any sign of what they are."""
+    """Account and host of this machine: they may be in the text without any sign of what they are."""
     import getpass
     import socket
 

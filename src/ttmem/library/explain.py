@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ttmem.readers.byte_source import Progress
 
 SMALL_LOG_BYTES = 32 << 20
-"""Up to this a log is read as a profile too, to tell what was alive: it takes a second or so."""
+"""Up to this a log is read as a profile too, to list what was alive: it takes a second or so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ def explain(
     """What happened in memory, in numbers, and what to change.
 
     ``source`` is a failure message, a file, ``-`` for standard input or the name of a stored report; ``board`` says
-    where it happened. ``alive`` tells whether a log is read as a profile too, so that the diagnosis can name what was
-    alive (None: where that is quick). Text that tells of no failure is an answer: one diagnosis of class ``none``.
+    where it happened. ``alive``: also read a log as a profile, so that the diagnosis can name the live tensors
+    (None: where that is quick). Text without a failure is an answer: one diagnosis of class ``none``.
     """
     from ttmem.explain import diagnoses
     from ttmem.explain import explain as explain_text
@@ -61,14 +61,13 @@ def explain(
     found = _scanned(located.path, progress, notes)
     notes += found.left_out
     if found.others:
-        noun = "1 other error has" if found.others == 1 else f"{found.others} other errors have"
-        notes.append(f"{noun} nothing to do with memory: left out")
+        notes.append(f"{found.others} unrelated error{'' if found.others == 1 else 's'} omitted")
     if found.failures and found.is_runtime_log and located.path != STDIN:
         size = Path(located.path).stat().st_size
         if size <= SMALL_LOG_BYTES if alive is None else alive:
             return _with_profile(found, located, notes, board=board, progress=progress)
         if alive is None:
-            notes.append(f"next: ttmem explain {located.path} --alive  (also tells what was alive)")
+            notes.append(f"next: ttmem explain {located.path} --alive  (also lists the tensors that were alive)")
     return Explained(diagnoses(found, board=board), tuple(notes))
 
 
@@ -130,16 +129,16 @@ def _of_profile(profile: Profile, *, board: str | None) -> Explained:
         diagnose_failure(profile, failure, board=board) if id(failure) in with_alive else diagnose(failure, board=board)
         for failure in shown
     ]
-    notes = [f"{len(concerning) - len(shown):,} more failures were left out"] if len(shown) < len(concerning) else []
+    notes = [f"{len(concerning) - len(shown):,} more failures were omitted"] if len(shown) < len(concerning) else []
     return Explained(diagnoses, tuple(notes + _without_alive(shown)))
 
 
 def _without_alive(failures: Sequence[Failure]) -> list[str]:
-    """A remark on the failures for which nobody looked."""
+    """A remark on the failures whose live tensors were not collected."""
     if len(failures) <= FAILURES_WITH_ALIVE:
         return []
     looked = f"the first {FAILURES_WITH_ALIVE - FAILURES_WITH_ALIVE // 4} and the last {FAILURES_WITH_ALIVE // 4}"
-    return [f"what was alive is told for {looked} of {len(failures):,} failures"]
+    return [f"live tensors are listed for {looked} of {len(failures):,} failures"]
 
 
 def _with_profile(
@@ -153,12 +152,12 @@ def _with_profile(
 
     try:
         profile = readers.read(located.path, progress=progress)
-        told = {failure.key for failure in found.failures}
-        shared = [failure for failure in failures(profile) if failure.key in told]
+        keys = {failure.key for failure in found.failures}
+        shared = [failure for failure in failures(profile) if failure.key in keys]
         known = {failure.key: failure for failure in first_and_last(shared, FAILURES_WITH_ALIVE)}
         notes += _without_alive(shared)
     except TtmemError:
-        known = {}  # a damaged log: the failures that it tells of are explained all the same
+        known = {}  # a damaged log: its failures are explained all the same
     diagnoses = [
         diagnose_failure(profile, known[failure.key], board=board, context=context)
         if failure.key in known

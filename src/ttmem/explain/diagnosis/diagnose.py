@@ -32,7 +32,7 @@ from ttmem.explain.text.paraphrase import TEMPLATE as PARAPHRASED
 from ttmem.explain.text.sources import Found, find_in_text
 
 _Sentence = TypeVar("_Sentence", bound=Headline)
-_RANKS = {True: 1, None: 2, False: 3}
+_RANKS = {True: 0, None: 1, False: 2}
 _LEAST_SHARE = 0.34
 """Of the template's words: below this the two have nothing to do with each other."""
 _MOST_TEXT = 4000
@@ -68,9 +68,11 @@ class Remedy:
     saves_bytes: int | None
     """Over all banks of one chip; of one core where static buffers are concerned."""
     solves: bool | None
-    """Whether this alone lets it fit; None: not known."""
+    """Whether this alone lets it fit, and nothing that repeats can fill the room again; None: not known."""
     caution: str = ""
     evidence: tuple[str, ...] = ()
+    is_general: bool = False
+    """Advice for the whole class, or for a kind of operations that the text does not name: shown last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,8 @@ class Diagnosis:
     arithmetic: tuple[Figure, ...]
     findings: tuple[Finding, ...]
     remedies: tuple[Remedy, ...]
-    """Best first: what is enough by itself, then what may be, then what is not."""
+    """Best first: what is enough by itself, what may be, what is not; of equals those for this operation; then general
+    advice."""
     board: BoardGuess
     tensor: TensorGuess | None
     context: Context
@@ -190,9 +193,11 @@ def _arithmetic(situation: Situation) -> Iterator[Figure]:
 
 
 def _remedies(situation: Situation) -> list[Remedy]:
+    family = situation.names.get("family")
     found = [
-        (0 if rule.is_first else _RANKS[remedy.solves], remedy)
+        ((not rule.is_first, remedy.is_general, _RANKS[remedy.solves], family not in rule.families), remedy)
         for rule in applying(RemedyRule, situation.failure.failure_class)
+        if (not rule.families or family is None or family in rule.families)
         if holds(rule.when, situation.names) and (remedy := _remedy(rule, situation))
     ]
     # Stable, so that what the threads found best stays first among equals.
@@ -210,9 +215,24 @@ def _remedy(rule: RemedyRule, situation: Situation) -> Remedy | None:
     if rule.solves:
         verdict = evaluate(rule.solves, names)
         solves = verdict if isinstance(verdict, bool) else solves
+    if solves and not rule.ends_growth and "repeats" in names:
+        solves = None  # the next turn asks for as much again
     banks = 1 if rule.effect == REGION else _banks_of_pool(situation)
     whole = per_bank * banks if per_bank is not None and banks else None
-    return Remedy(rule.id, do, why, per_bank, whole, solves, fill(rule.caution, names) or "", rule.evidence)
+    is_of_others = bool(rule.families) and situation.names.get("family") not in rule.families
+    is_worthwhile = per_bank is not None and solves is not False
+    is_general = not rule.is_first and (is_of_others or (rule.is_general and not is_worthwhile))
+    return Remedy(
+        rule.id,
+        do,
+        why,
+        per_bank,
+        whole,
+        solves,
+        fill(rule.caution, names) or "",
+        rule.evidence,
+        is_general,
+    )
 
 
 def _saving(rule: RemedyRule, situation: Situation) -> Saving | None:

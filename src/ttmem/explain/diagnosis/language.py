@@ -64,7 +64,7 @@ _FORMATS: dict[str, Callable[[Value], str]] = {
     "bytes": lambda value: f"{_grouped(value)} B",
     "mb": _megabytes,
     "plain": str,
-    "percent": lambda value: f"{float(value):.1f}%",
+    "percent": lambda value: "less than 0.1%" if 0 < float(value) < 0.05 else f"{float(value):.1f}%",
 }
 
 

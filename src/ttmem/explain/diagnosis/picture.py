@@ -32,12 +32,12 @@ class Picture:
 
     title: str
     end: int | None
-    """Where the drawing ends: the size of the bank or core, or what wanted more. None: nobody knows, and what is drawn
-    is the order of things without any scale."""
+    """Where the drawing ends: the size of the bank or core, or of what needed more. None: unknown, and only the order
+    of the stretches is drawn, without a scale."""
     stretches: tuple[Stretch, ...]
     request: Stretch | None = None
     is_schematic: bool = False
-    """Amounts are to scale, but the message does not say where in the bank they lie."""
+    """Amounts are to scale, but the message does not say where in the bank they are."""
     notes: tuple[str, ...] = ()
     start: int = 0
     """The address at the left end of the drawing."""
@@ -87,7 +87,7 @@ def _static_buffers(situation: Situation) -> Picture | None:
 
 
 def _without_scale(family: str, lowest: int, end: int) -> Picture:
-    """A clash on a chip that nobody named: the order is known, and how much both want; where L1 ends is not."""
+    """A clash on an unnamed chip: the order is known, and the overlap; where L1 ends is not."""
     stretches = (
         Stretch(BUFFERS, 0, lowest, f"what is reserved and {family} buffers, growing up"),
         Stretch(OVERLAP, lowest, end, "wanted by both"),
@@ -137,9 +137,11 @@ def _bank(situation: Situation) -> Picture:
     stretches = [Stretch(UNKNOWN, 0, bank, "the message does not say what was allocated")]
     if (allocated := numbers.get("allocated")) is not None:
         stretches = [Stretch(TENSORS, 0, allocated, "allocated")]
-        block_end = min(allocated + numbers.get("largest_free", bank), bank)
+        largest = numbers.get("largest_free")
+        block_end = bank if largest is None else min(allocated + largest, bank)
         if block_end != allocated:
-            stretches.append(Stretch(FREE, allocated, block_end, "the largest free block"))
+            label = "free; the message does not say in what pieces" if largest is None else "the largest free block"
+            stretches.append(Stretch(FREE, allocated, block_end, label))
         if block_end < bank:
             stretches.append(Stretch(FREE, block_end, bank, "all other free blocks together"))
     return Picture(f"one {memory} bank, {bank:,} B", max(bank, need), tuple(stretches), request, True)

@@ -7,7 +7,7 @@ twin would show. Where several tensors explain the figures, the one that saves l
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ttmem.explain.diagnosis.situation import LiveTensor, Situation
 from ttmem.explain.diagnosis.tensor_guess import CERTAIN, TILED, is_even_split, shape_text
@@ -112,7 +112,7 @@ def _in_parts(situation: Situation, counts: Sequence[int]) -> Saving | None:
         cut = [(-(-count // parts), page) for count, page in pages]
         saving = _smaller_request(situation, cut, parts=parts)
         if saving is not None and saving.solves is not False:
-            return saving
+            return replace(saving, solves=None)  # one part fits; whether all do depends on what is freed in between
     return None
 
 
@@ -122,7 +122,9 @@ def _last_rows(situation: Situation, _: str) -> Saving | None:
     if tensor is None or not tensor.is_logits or not tensor.shape or not tensor.page_bytes:
         return None
     pages = 1 if tensor.layout == "row_major" else round_up(tensor.shape[-1], _TILE_ROWS) // _TILE_ROWS
-    return _smaller_request(situation, [(pages, tensor.page_bytes)])
+    saving = _smaller_request(situation, [(pages, tensor.page_bytes)])
+    is_certain = tensor.confidence == CERTAIN
+    return saving if saving is None or is_certain else replace(saving, solves=None if saving.solves else saving.solves)
 
 
 def _elsewhere(situation: Situation, _: str) -> Saving | None:
@@ -192,6 +194,22 @@ def _idle_tensors(situation: Situation, _: str) -> Saving | None:
     return Saving(saved, without(situation, idle), {"idle": len(idle), "which": largest.name})
 
 
+def _repeated_tensors(situation: Situation, _: str) -> Saving | None:
+    """What earlier turns of a loop made and the failing operation does not read."""
+    repeated = situation.repeated()
+    if not repeated:
+        return None
+    saved = sum(tensor.bytes_per_bank for tensor in repeated)
+    names: dict[str, int | str] = {"count": len(repeated), "which": repeated[0].name, "made": _made(repeated[0])}
+    return Saving(saved, without(situation, repeated), names)
+
+
+def _made(tensor: LiveTensor) -> str:
+    """Which operation made it, and where."""
+    place = f" at {tensor.location}" if tensor.location else f" in line {tensor.line}" if tensor.line else ""
+    return f" of {tensor.producer}{place}" if tensor.producer else ""
+
+
 def _one_live_tensor(situation: Situation, _: str) -> Saving | None:
     """The smallest tensor whose going is enough by itself, else the largest.
 
@@ -201,29 +219,61 @@ def _one_live_tensor(situation: Situation, _: str) -> Saving | None:
     candidates = [
         tensor
         for tensor in situation.live
-        if tensor.bytes_per_bank and not tensor.is_weight and not (stays and tensor.is_input)
+        if tensor.bytes_per_bank and not (tensor.is_weight or tensor.is_output or (stays and tensor.is_input))
     ]
     if not candidates:
         return None
     enough = [tensor for tensor in candidates if without(situation, [tensor])]
     chosen = min(enough or candidates, key=lambda tensor: tensor.bytes_per_bank if enough else -tensor.bytes_per_bank)
-    made = f" of {chosen.producer}" if chosen.producer else ""
-    place = f" at {chosen.location}" if chosen.location else f" in line {chosen.line}" if chosen.line else ""
-    names = {"which": chosen.name, "made": made + (place if made else "")}
-    return Saving(chosen.bytes_per_bank, without(situation, [chosen]), names)
+    return Saving(chosen.bytes_per_bank, without(situation, [chosen]), {"which": chosen.name, "made": _made(chosen)})
 
 
 def _lowest_tensors(situation: Situation, _: str) -> Saving | None:
-    """The tensors at the bottom of the L1 pool that stand in the way of a program, where addresses are known."""
+    """The tensors that have to leave L1 before a program can run, from the lowest up, where addresses are known.
+
+    The operation's own result is not there before it: with others gone it is allocated further up.
+    """
+    end, lowest, placed = _in_the_way(situation)
+    own = [tensor for address, tensor in placed if tensor.is_output and address < end]
+    others = [(address, tensor) for address, tensor in placed if not tensor.is_output]
+    top = situation.number("l1_bytes_per_core")
+    if not others or top is None:
+        return None
+    if not own:
+        inside = [tensor for address, tensor in others if address < end]
+        top = next((address for address, _ in others if address >= end), top)
+        return Saving(top - lowest, True, _listed(inside))
+    leaving: list[LiveTensor] = []
+    for _address, tensor in others:
+        leaving.append(tensor)
+        lifted = sum(gone.bytes_per_bank for gone in leaving)
+        if lifted >= end - lowest:
+            return Saving(lifted, True, _listed(leaving))
+    return None
+
+
+def _listed(tensors: Sequence[LiveTensor]) -> dict[str, int | str]:
+    more = f" and {len(tensors) - 1} more" if len(tensors) > 1 else ""
+    return {"tensors": len(tensors), "which": f"'{tensors[0].name}'{more}"}
+
+
+def _own_output(situation: Situation, _: str) -> Saving | None:
+    """The operation's own result in another memory: it is the lowest tensor in L1."""
+    end, lowest, placed = _in_the_way(situation)
+    top = situation.number("l1_bytes_per_core")
+    if not placed or not placed[0][1].is_output or top is None:
+        return None
+    next_lowest = next((address for address, tensor in placed if not tensor.is_output), top)
+    return Saving(next_lowest - lowest, next_lowest >= end, {"next_lowest": next_lowest})
+
+
+def _in_the_way(situation: Situation) -> tuple[int, int, list[tuple[int, LiveTensor]]]:
+    """Where a program's buffers end, where the lowest tensor lies, and all tensors; none where the two disagree."""
     end, lowest = situation.number("region_end"), situation.number("l1_buffer_address")
     placed = situation.placed()
     if not placed or end is None or lowest is None or placed[0][0] != lowest:
-        return None
-    inside = [tensor for address, tensor in placed if address < end]
-    top = next((address for address, _ in placed if address >= end), situation.number("l1_bytes_per_core"))
-    if top is None:
-        return None
-    return Saving(top - lowest, True, {"tensors": len(inside), "which": inside[0].name})
+        return 0, 0, []
+    return end, lowest, placed
 
 
 def _narrower_rows(situation: Situation, _: str) -> Saving | None:
@@ -248,6 +298,8 @@ COMPUTATIONS: dict[str, Callable[[Situation, str], Saving | None]] = {
     "idle-tensors": _idle_tensors,
     "one-live-tensor": _one_live_tensor,
     "lowest-tensors": _lowest_tensors,
+    "own-output": _own_output,
+    "repeated-tensors": _repeated_tensors,
     "narrower-rows": _narrower_rows,
 }
 """By the word that ``computes`` uses; what follows a colon is the argument: ``retype:bfloat8_b``."""

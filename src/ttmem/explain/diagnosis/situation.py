@@ -17,6 +17,7 @@ from ttmem.explain.diagnosis.tensor_guess import TensorGuess, guess_tensor, shap
 from ttmem.explain.failure import Failure
 from ttmem.explain.knowledge.loading import Quantity, applying
 from ttmem.explain.text.context import Context, KnownTensor
+from ttmem.explain.text.operations import family_of
 from ttmem.hardware import ARCHITECTURES, Architecture
 
 _LARGEST_QUANTUM_BYTES = 64
@@ -35,6 +36,8 @@ class LiveTensor:
     is_weight: bool = False
     is_input: bool = False
     """The failing operation reads it."""
+    is_output: bool = False
+    """The failing operation made it, as its result or for the time of its run."""
     is_idle: bool = False
     """No operation from the failing one on reads it, as far as the source shows."""
     producer: str = ""
@@ -62,6 +65,18 @@ class Situation:
     """In which a pool is handed out; the larger one where the chip is not known, so that no fit is promised."""
     live: tuple[LiveTensor, ...] = ()
     """In the memory concerned."""
+
+    def repeated(self) -> list[LiveTensor]:
+        """The largest set of equal tensors that one line made and that the failing operation does not read.
+
+        Two or more of them, weights aside: a loop keeps what it made in earlier turns.
+        """
+        sets: dict[tuple[str, tuple[int, ...], str], list[LiveTensor]] = {}
+        for tensor in self.live:
+            if tensor.location and tensor.producer and not (tensor.is_weight or tensor.is_input or tensor.is_output):
+                sets.setdefault((tensor.location, tensor.shape, tensor.dtype), []).append(tensor)
+        several = [found for found in sets.values() if len(found) > 1]
+        return max(several, key=lambda found: sum(tensor.bytes_per_bank for tensor in found), default=[])
 
     def placed(self) -> list[tuple[int, LiveTensor]]:
         """The live tensors whose addresses are known, from the lowest up."""
@@ -96,7 +111,7 @@ def situation_of(
         failure.texts,
         guessed.numbers,
         failure.numbers,
-        _of_board(guessed, chip),
+        _of_board(guessed, chip, failure.numbers.get("l1_buffer_address")),
         _of_cores(failure),
         _of_context(context),
         _of_tensor(tensor),
@@ -108,16 +123,24 @@ def situation_of(
         value = evaluate(quantity.value, names)
         if value is not None:
             names[quantity.name] = value
-    return Situation(failure, names, guessed, tensor, context, alignment, quantum, there)
+    situation = Situation(failure, names, guessed, tensor, context, alignment, quantum, there)
+    if situation.repeated():
+        names["repeats"] = "in a loop"
+    return situation
 
 
-def _of_board(board: BoardGuess, chip: Architecture | None) -> dict[str, Value | None]:
+def _of_board(board: BoardGuess, chip: Architecture | None, lowest_tensor: int | None) -> dict[str, Value | None]:
     names: dict[str, Value | None] = {"board": board.boards[0] if len(board.boards) == 1 else None}
     if chip is not None:
-        bases = list(l1_bases(chip))
+        # A tensor lies above the base: bases that one contradicts are none of this build's.
+        known = list(l1_bases(chip))
+        bases = [base for base in known if lowest_tensor is None or base <= lowest_tensor] or [min(known)]
         exact = board.numbers.get("l1_base_address")
+        if exact is not None and lowest_tensor is not None and exact > lowest_tensor:
+            exact = None
         # Without a better sign the newest published release: the picture needs one, and says how far it may be off.
-        base = exact or board.numbers.get("whole_tiles_base_address", bases[0])
+        base = exact or board.numbers.get("whole_tiles_base_address")
+        base = base or (bases[0] if bases[0] == known[0] else max(bases))
         names["l1_base"] = base
         names["l1_base_error"] = 0 if exact else max(base - min(bases), max(bases) - base)
         names["worst_l1_base"] = exact or max(bases)
@@ -133,7 +156,11 @@ def _of_cores(failure: Failure) -> dict[str, int]:
 def _of_context(context: Context) -> dict[str, Value | None]:
     names: dict[str, Value | None] = {f"setting_{name}": value for name, value in context.settings.items()}
     names["operation"] = context.operation.rpartition(".")[2] or None
-    return {**names, **{name: context.hints.get(name) for name in ("sweep_status", "place")}}
+    names["call"] = context.operation or None
+    names["family"] = family_of(context.operation) or context.family or None
+    if context.hints.get("phase") == "training":
+        names["repeats"] = "in a training step"
+    return {**names, **{name: context.hints.get(name) for name in ("sweep_status", "place", "phase", "compiler")}}
 
 
 def _of_tensor(tensor: TensorGuess | None) -> dict[str, Value | None]:

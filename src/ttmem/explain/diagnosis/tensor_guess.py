@@ -66,12 +66,12 @@ def guess_tensor(
         return None
     banks, share = failure.numbers.get("banks"), failure.numbers.get("bytes_per_bank")
     alignment = alignment_bytes or (32 if failure.memory == "DRAM" else 16)
+    if match := _named_nearby(known, total, banks, share, alignment):
+        return match
     if not banks or not share:
         if named := _by_dimensions(total, (), alignment):  # a size alone tells what, not how it is laid out
             return replace(named, layout=None, page_bytes=None, pages=None)
         return TensorGuess(UNKNOWN, "unknown: the size alone is no dimension of a known model")
-    if match := _named_nearby(known, total, banks, share, alignment):
-        return match
     pages = page_sizes(total, banks, share, alignment)
     if not pages:
         return TensorGuess(UNKNOWN, "no page size gives this share per bank: a figure is mistyped, or cut")
@@ -87,9 +87,9 @@ def guess_tensor(
 
 
 def _named_nearby(
-    known: Iterable[KnownTensor], total: int, banks: int, share: int, alignment: int
+    known: Iterable[KnownTensor], total: int, banks: int | None, share: int | None, alignment: int
 ) -> TensorGuess | None:
-    """A tensor named near the failure that needs exactly these bytes, by the twin's arithmetic."""
+    """A tensor named near the failure that needs exactly these bytes, by the twin's arithmetic; likely by its total."""
     for tensor in known:
         dtype = DATA_TYPES.get(tensor.dtype)
         if dtype is None:
@@ -101,18 +101,26 @@ def _named_nearby(
             except InvalidSpecError:
                 continue
             aligned = round_up(paging.page_bytes, alignment)
-            needs = interleaved_bytes_per_bank(
-                pages=paging.pages, page_bytes=paging.page_bytes, alignment_bytes=alignment, banks=banks
-            )
-            if paging.pages * aligned != total or needs != share:
+            if paging.pages * aligned != total:
+                continue
+            if (
+                banks
+                and share
+                and share
+                != interleaved_bytes_per_bank(
+                    pages=paging.pages, page_bytes=paging.page_bytes, alignment_bytes=alignment, banks=banks
+                )
+            ):
                 continue
             ratio = total / spec.logical_bytes
             padding = f", {ratio:.1f}x its {spec.logical_bytes:,} B of data" if ratio >= 1.05 else ""
+            if prod(paging.padded_shape) != prod(tensor.shape):
+                padding += f": it is stored as {shape_text(paging.padded_shape)}"
             named = f"{tensor.name} " if tensor.name else ""
             text = f"{named}{shape_text(tensor.shape)} {dtype} in {layout}, named near the failure"
             return TensorGuess(
-                confidence=CERTAIN,
-                text=f"{text}: it needs exactly these bytes{padding}",
+                confidence=CERTAIN if banks and share else LIKELY,
+                text=f"{text}, needs exactly these bytes{padding}",
                 shape=tensor.shape,
                 dtype=dtype.name,
                 layout=layout.name,
@@ -136,12 +144,12 @@ def _by_dimensions(total: int, pages: tuple[int, ...], alignment: int) -> Tensor
 
 def _vocabularies(total: int, pages: tuple[int, ...], alignment: int) -> Iterator[TensorGuess]:
     for entry in facts("dimensions")["vocabulary"]:
-        size, whose = entry["size"], f"the vocabulary of {entry['of']}"
+        size, whose = entry["size"], f"{entry['size']:,} is the vocabulary size of {entry['of']}"
         for dtype in _ROW_TYPES:
             page = round_up(size * (dtype.element_bytes or 0), alignment)
             if page in pages and total % page == 0:
                 shape = (total // page, size)
-                role = f"{whose} for {shape[0]:,} tokens: logits"
+                role = f"{whose}, so possibly logits of {shape[0]:,} tokens"
                 confidence = LIKELY if _odd_part(size) > _VERY_RARE else POSSIBLE
                 yield _named(confidence, shape, dtype, "row_major", page, role, is_logits=True)
         padded = round_up(size, 32)
@@ -153,11 +161,11 @@ def _vocabularies(total: int, pages: tuple[int, ...], alignment: int) -> Iterato
                 continue
             if rows in entry["hidden"]:
                 confidence = LIKELY if pages == (page,) and _odd_part(padded) > _RARE else POSSIBLE
-                role = f"{whose} by a hidden size of {rows}: an embedding, an lm_head or logits"
+                role = f"{whose} and {rows:,} a hidden size, so possibly an embedding, an lm_head or logits"
                 yield _named(confidence, (size, rows), dtype, "tile", page, role)
             elif rows <= _MOST_TOKENS and _odd_part(padded) > _RARE and len(_float_tiles(pages)) < 2:
                 confidence = LIKELY if pages == (page,) and _odd_part(padded) > _VERY_RARE else POSSIBLE
-                role = f"{whose} for {rows:,} tokens: logits"
+                role = f"{whose}, so possibly logits of {rows:,} tokens"
                 yield _named(confidence, (rows, size), dtype, "tile", page, role, is_logits=True)
 
 
@@ -167,7 +175,7 @@ def _public_tensors(total: int, pages: tuple[int, ...]) -> Iterator[TensorGuess]
         page = dtype.tile_bytes()
         shape = tuple(entry["shape"])
         if prod(shape) // 1024 * page == total and (not pages or page in pages):
-            yield _named(POSSIBLE, shape, dtype, "tile", page, f"the size of {entry['what']}")
+            yield _named(POSSIBLE, shape, dtype, "tile", page, f"as large as {entry['what']}")
 
 
 def _width_pairs(total: int, pages: tuple[int, ...]) -> Iterator[TensorGuess]:
@@ -179,7 +187,7 @@ def _width_pairs(total: int, pages: tuple[int, ...]) -> Iterator[TensorGuess]:
         for width in widths if not rest and (not pages or page in pages) else ():
             other, more = divmod(tiles * 1024, width)
             if not more and other in widths and _odd_part(width) > _DISTINCTIVE:
-                role = f"the {widths[other]} by the {widths[width]}"
+                role = f"possibly the {widths[other]} by the {widths[width]}"
                 yield _named(POSSIBLE, (other, width), dtype, "tile", page, role)
 
 
@@ -204,7 +212,7 @@ def _by_page(total: int, pages: tuple[int, ...]) -> TensorGuess:
             width = page // (dtype.element_bytes or 1)
             if width in widths and page % 32 == 0:
                 shape = (total // page, width)
-                return _named(POSSIBLE, shape, dtype, "row_major", page, f"rows of the {widths[width]}")
+                return _named(POSSIBLE, shape, dtype, "row_major", page, f"possibly rows of the {widths[width]}")
     if len(pages) > 1:
         return TensorGuess(POSSIBLE, f"rows of {_listed(pages)} B, no tiles", layout="row_major")
     (page,) = pages

@@ -14,8 +14,9 @@ The others are each ``for`` the classes they name:
 - ``[[headline]]`` the one sentence that says what happened; the first that holds and can be filled counts;
 - ``[[arithmetic]]`` a row of the table that a person can check;
 - ``[[finding]]`` a remark that holds ``when`` its condition does;
-- ``[[remedy]]`` what to change, best first: ``saves_per_bank`` is an expression, ``computes`` names a computation of
-  the twin (``savings``), ``effect`` says on what the saving acts, ``evidence`` are public threads where it worked;
+- ``[[remedy]]`` what to change, best first: ``families`` are the kinds of operations that it is for, ``general`` marks
+  what is true of the whole class, ``saves_per_bank`` is an expression, ``computes`` names a computation of the twin
+  (``savings``), ``effect`` says on what the saving acts, ``evidence`` are public threads where it worked;
 - ``[[example]]`` a message and what must be said about it, for the tests; every finding and remedy appears in one.
 
 Conditions, figures and sentences are written in the ``language`` of the knowledge. Where several texts may be given,
@@ -144,7 +145,13 @@ class RemedyRule(Rule):
     caution: str = ""
     evidence: tuple[str, ...] = ()
     is_first: bool = False
-    """A question to ask before anything is changed."""
+    """Comes before all others: a question to ask before anything is changed, or a cause that a capture shows."""
+    families: tuple[str, ...] = ()
+    """Kinds of operations that it is for (``facts/operations.toml``); not shown when another kind failed."""
+    is_general: bool = False
+    """True of any failure of its class: it comes last unless its saving can be computed."""
+    ends_growth: bool = False
+    """It stops what repeats (a loop, a training step); others only make room for one more turn."""
 
 
 _Entry = TypeVar("_Entry")
@@ -160,7 +167,13 @@ _TABLES: dict[str, type] = {
     "finding": FindingRule,
     "remedy": RemedyRule,
 }
-_FIELDS = {"for": "classes", "note": "notes", "first": "is_first", "class": "failure_class"}
+_FIELDS = {
+    "for": "classes",
+    "note": "notes",
+    "class": "failure_class",
+    "first": "is_first",
+    "general": "is_general",
+}
 """Keys of the files that are called otherwise here."""
 _SEVERAL = frozenset({"for", "note", "do", "why"})
 

@@ -8,12 +8,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache, partial
+from math import prod
 
 from ttmem.explain.facts import pattern
+from ttmem.explain.text.operations import family_of, operation_in
 from ttmem.hardware import BOARDS, DATA_TYPES
 
-_MOST_TENSORS = 64
+_MOST_TENSORS = 192
 _LARGEST_DIMENSION = 1 << 32
+_FEWEST_ELEMENTS = 4096
+"""Of a shape in a person's words: smaller ones are coordinates, kernels and strides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +36,16 @@ class Context:
     """The named things near one failure; empty where the text names none."""
 
     operation: str = ""
-    """``ttnn.conv2d``: from the runtime's log line, the traceback, or the device operation of the backtrace."""
+    """The user's call, ``ttnn.conv2d``: see ``operations``."""
+    family: str = ""
+    """The kind of operations with the same advice: ``conv``, ``attention``; also where several calls fit."""
     test: str = ""
     """The node id of the pytest that failed."""
     settings: dict[str, int] = field(default_factory=dict, hash=False)
     """``l1_small_size``, ``trace_region_size``, ``worker_l1_size`` as the text says they were set."""
     hints: dict[str, str] = field(default_factory=dict, hash=False)
-    """``board``, ``architecture``, ``release``, ``sweep_status`` or ``place`` of the failure, where they are named."""
+    """``board``, ``architecture``, ``release``, ``phase``, ``compiler``, ``sweep_status`` or
+    ``place``, where they are named."""
     tensors: tuple[KnownTensor, ...] = ()
     frames: tuple[str, ...] = ()
     """Functions of the backtrace, innermost first, without paths and addresses."""
@@ -53,8 +60,9 @@ def _board() -> re.Pattern[str]:
     return re.compile(rf"(?<![\w-])({boards})[a-d]?(?![\w-])", re.IGNORECASE)
 
 
-def read_context(text: str) -> Context:
-    """What a piece of text around a failure names; the last mention of an operation before the end counts."""
+def read_context(text: str, at: int = 0) -> Context:
+    """What a piece of text around a failure names; ``at`` is where in it the failure begins."""
+    operation = operation_in(text, at)
     tests = _pattern("failed").findall(text)
     settings = {name: int(value) for name, value in _pattern("setting").findall(text)}
     hints: dict[str, str] = {}
@@ -62,10 +70,15 @@ def read_context(text: str) -> Context:
         hints["architecture"] = found
     if found := _only({match.lower() for match in _board().findall(text)}):
         hints["board"] = BOARDS.find(found).name
+    if _pattern("training").search(text) or re.search(r"_bw$|backward", operation):
+        hints["phase"] = "training"
+    if _pattern("compiler").search(text):
+        hints["compiler"] = "named"
     if _pattern("sweep").search(text):
         hints["sweep_status"] = "FAIL_L1_OUT_OF_MEM"
     return Context(
-        operation=_operation(text),
+        operation=operation,
+        family=family_of(operation, text),
         test=tests[-1].strip() if tests else "",
         settings=settings,
         hints=hints,
@@ -79,27 +92,22 @@ def _only(words: set[str]) -> str:
     return words.pop() if len(words) == 1 else ""
 
 
-def _operation(text: str) -> str:
-    """From the plainest sign that there is; a backtrace begins with the innermost function, a log ends with it."""
-    for kind in ("executing", "python"):
-        if found := _pattern(kind).findall(text):
-            return str(found[-1])
-    for kind in ("prim", "device"):
-        if found := _pattern(kind).findall(text):
-            return "ttnn." + re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", found[0]).lower()
-    found = _pattern("call").findall(text)
-    return f"ttnn.{found[-1]}" if found else ""
-
-
 def _tensors(text: str) -> Iterator[KnownTensor]:
     named = [
-        (shape.replace(" ", "").split(","), dtype.lower(), layout.lower())
+        (tuple(re.findall(r"\d+", shape)), dtype.lower(), layout.lower())
         for shape, dtype, layout in _pattern("python_tensor").findall(text)
     ]
     for dimensions, element, tile in _pattern("mlir_tensor").findall(text):
-        named.append((dimensions.split("x"), tile or element, "tile" if tile else ""))
+        named.append((tuple(dimensions.strip("x").split("x")), tile or element, "tile" if tile else ""))
+    seen = {sizes for sizes, _, _ in named}
+    for match in _pattern("plain_shape").findall(text):
+        # 77 + 19: with its padding, in older prints
+        sizes = tuple(re.findall(r"\d+", re.sub(r"\s*\+\s*\d+", "", "".join(match))))
+        if sizes not in seen and prod(map(int, sizes)) >= _FEWEST_ELEMENTS:
+            named.append((sizes, "", ""))
+            seen.add(sizes)
     for sizes, dtype, layout in named:
-        shape = tuple(int(size) for size in sizes if size)
+        shape = tuple(map(int, sizes))
         known = DATA_TYPES.get(dtype) if dtype else None
         if all(0 < size < _LARGEST_DIMENSION for size in shape) and (known is not None or not dtype):
             names = [known.name] if known is not None else ["bfloat16", "float32", "bfloat8_b"]

@@ -12,6 +12,8 @@ _CANDIDATES = 16
 """How many earlier failures one print is compared with; keeps a log of ten thousand failures linear."""
 _CORE_WIDTH = 24
 _ASSERTS = ("X1", "R1")
+_MAILBOX = "BD5"
+"""Printed on the way to a firmware that does not start."""
 
 
 def deduplicate(failures: Iterable[Failure]) -> list[Failure]:
@@ -54,12 +56,15 @@ def _without_echoes(failures: list[Failure]) -> list[Failure]:
     sites = {failure.texts.get("file") for failure in failures if failure.failure_class != "none"} - {None}
     has_error = "error" in ranks
     host_killed = any("killer" in failure.texts for failure in failures)
+    device_failed = any(failure.failure_class == "device" and not failure.is_warning for failure in failures)
     kept: list[Failure] = []
     failed = chattered = False
     for failure, rank in zip(failures, ranks, strict=True):
         signal = failure.texts.get("signal") if failure.failure_class == "crash" else None
         if (signal == "SIGABRT" and failed) or (signal == "SIGKILL" and host_killed):
             continue
+        if device_failed and (template_of(failure.template).family == "device-timeout" or failure.template == _MAILBOX):
+            continue  # the cores that did not finish are those whose firmware did not start
         if rank in ("wrapper", "chatter") and (has_error or chattered):
             continue
         if failure.template in _ASSERTS and failure.texts.get("file") in sites and _is_bare(failure):

@@ -8,7 +8,7 @@ from itertools import accumulate, chain
 from ttmem._limits import FAILURES_EXPLAINED, first_and_last
 from ttmem.explain.failure import Failure
 from ttmem.explain.text.context import Context, read_context
-from ttmem.explain.text.deduplicate import deduplicate
+from ttmem.explain.text.deduplicate import deduplicate, is_echo
 from ttmem.explain.text.find import failures_and_unread
 from ttmem.explain.text.paraphrase import paraphrased
 from ttmem.explain.text.scan import LogScanner, Piece, is_runtime_log
@@ -18,7 +18,7 @@ _WHOLE_BYTES = 2 << 20
 _CONTEXT_LINES, _CONTEXT_LINE, _CONTEXT_CHARACTERS = 60, 4_000, 16_000
 """How far around a failure its context goes, on either side: lines, characters of one line, characters in all."""
 _MOST_MESSAGE = 400
-_MOST_ODD, _NO_TEXT = 0.15, "(what this begins with is no text)"
+_MOST_ODD, _NO_TEXT = 0.15, "(not text)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Found:
     """What concerns memory (or ended the process); where nothing does, what failed otherwise."""
     contexts: tuple[Context, ...]
     others: int = 0
-    """Errors that have nothing to do with memory and are left out beside those that have."""
+    """Errors that have nothing to do with memory and are omitted next to those that have."""
     is_runtime_log: bool = False
     """It holds lines of a tt-mlir runtime: a profile can be read from it."""
     head: str = ""
@@ -58,7 +58,7 @@ def find_in_chunks(chunks: Iterable[bytes]) -> Found:
 
 def _found(pieces: Iterable[Piece], head: bytearray) -> Found:
     prints: list[Failure] = []
-    around: dict[int, str] = {}
+    around: dict[int, tuple[str, int]] = {}
     unread = 0
     for piece in pieces:
         failures, beyond = failures_and_unread(piece.text, first_line=piece.first_line, include_other=True)
@@ -70,19 +70,20 @@ def _found(pieces: Iterable[Piece], head: bytearray) -> Found:
                 around[failure.line] = _text_around(rows, failure.line - piece.first_line, piece.operation)
     unique = deduplicate(prints)
     concerning = [failure for failure in unique if failure.failure_class != "none"]
-    if not unique and not is_runtime_log(head) and (guess := paraphrased(head.decode("utf-8", "replace"))):
+    has_own = not all(is_echo(failure) for failure in unique)
+    if not has_own and not is_runtime_log(head) and (guess := paraphrased(head.decode("utf-8", "replace"))):
         unique = concerning = [guess]  # a person's own words
-        around[1] = guess.message
+        around[1] = (guess.message, 0)
     concerning = concerning or unique
     shown = first_and_last(concerning, FAILURES_EXPLAINED)
     left_out = []
     if unshown := len(concerning) - len(shown):
-        left_out.append(f"{unshown:,} more failures were left out: the first and the last are explained")
+        left_out.append(f"{unshown:,} more failures were omitted: the first and the last are explained")
     if unread:
         left_out.append(f"{unread:,} more prints of errors of unknown wording were not looked at")
     return Found(
         failures=tuple(shown),
-        contexts=tuple(read_context(around.get(failure.line or 0, "")) for failure in shown),
+        contexts=tuple(read_context(*around.get(failure.line or 0, ("", 0))) for failure in shown),
         left_out=tuple(left_out),
         others=len(unique) - len(concerning),
         is_runtime_log=is_runtime_log(head),
@@ -97,11 +98,12 @@ def _beginning(head: bytearray) -> str:
     return _NO_TEXT if odd > len(text) * _MOST_ODD else " ".join(text.split())[:_MOST_MESSAGE]
 
 
-def _text_around(rows: list[str], at: int, operation: str) -> str:
-    """The lines near a failure, nearest first as long as there is room for them, in the order of the text."""
+def _text_around(rows: list[str], at: int, operation: str) -> tuple[str, int]:
+    """The lines near a failure, in the order of the text, as far as there is room for them; where it begins in them."""
     before = _that_fit(reversed([operation[:_CONTEXT_LINE], *rows[max(0, at - _CONTEXT_LINES) : max(0, at)]]))
     after = _that_fit(rows[at : at + _CONTEXT_LINES])
-    return "\n".join([*reversed(before), *after])
+    head = "".join(f"{row}\n" for row in reversed(before))
+    return head + "\n".join(after), len(head)
 
 
 def _that_fit(rows: Iterable[str]) -> list[str]:

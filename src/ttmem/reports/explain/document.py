@@ -36,6 +36,8 @@ class RemedyEntry(Document, frozen=True):
     caution: str | None
     evidence: list[Thread]
     id: str
+    is_general: bool = msgspec.field(name="general")
+    """Advice for the whole class, or for a kind of operations that the text does not name; listed last."""
 
     @classmethod
     def of_remedy(cls, remedy: Remedy) -> RemedyEntry:
@@ -87,6 +89,8 @@ class LiveTensorEntry(Document, frozen=True):
     is_idle: bool = msgspec.field(name="idle")
     is_input: bool = msgspec.field(name="input")
     """The failing operation reads it."""
+    is_output: bool = msgspec.field(name="output")
+    """The failing operation made it."""
     producer: str
     producer_index: int | None
     location: str
@@ -119,6 +123,8 @@ class Explanation(Document, frozen=True, tag_field="schema", tag="ttmem.explanat
 
     failure_class: str = msgspec.field(name="class")
     memory: str | None
+    operation: str | None
+    """The user's call (``ttnn.conv2d``), null when the text does not name it."""
     numbers: dict[str, int]
     diagnosis: str
     tensor_guess: TensorGuessEntry | None
@@ -150,6 +156,7 @@ def _explanation(diagnosis: Diagnosis) -> Explanation:
         diagnosis,
         failure,
         template=failure.template or None,
+        operation=context.operation or None,
         diagnosis=diagnosis.text,
         tensor_guess=guess
         and TensorGuessEntry.of(guess, decimals=4, page_candidates=guess.page_candidates[:_MOST_CANDIDATES]),

@@ -47,7 +47,7 @@ def draw(picture: Picture, *, width: int, ascii_only: bool = False) -> list[Line
     lines += _legend(shown, ascii_only, addresses=not picture.is_schematic)
     notes = list(picture.notes)
     if picture.is_schematic:
-        notes.append("amounts are to scale; where in the bank they lie, the message does not say")
+        notes.append("amounts are to scale; the message does not say where in the bank they are")
     return lines + [((f"({note})", "dim"),) for note in notes]
 
 

@@ -9,7 +9,8 @@ from ttmem.reports.explain.picture import Line, draw
 from ttmem.reports.explain.sentences import board_text, live_lines, place_text, saving_text
 from ttmem.reports.kit.units import counted, one_line, thousands
 
-_MOST_REMEDIES = 6
+_MOST_REMEDIES = 5
+_MOST_GENERAL = 3
 _MOST_LIVE = 5
 _MOST_SHOWN = 20
 _NARROWEST, _WIDEST = 40, 110
@@ -44,12 +45,7 @@ def _lines(diagnosis: Diagnosis, width: int, ascii_only: bool) -> Iterator[Line]
     yield from _listed("Why", list(_remarks(diagnosis)), width)
     yield from _listed("Alive when it failed", live_lines(diagnosis, _MOST_LIVE), width)
     if diagnosis.remedies:
-        yield from _titled("What to do")
-        for number, remedy in enumerate(diagnosis.remedies[:_MOST_REMEDIES], 1):
-            yield from _remedy(number, remedy, width)
-        left = len(diagnosis.remedies) - _MOST_REMEDIES
-        if left > 0:
-            yield ((f"  {left} more: --llm lists all", "dim"),)
+        yield from _remedies(diagnosis.remedies, width)
     if failure.failure_class == "none" and failure.message:  # for the reader to judge
         yield from _titled("The text")
         yield from _wrapped(one_line(failure.message), width, first="  ", rest="  ")
@@ -89,6 +85,20 @@ def _remarks(diagnosis: Diagnosis) -> Iterator[str]:
     named += [f"{name}={value}" for name, value in context.settings.items()]
     if named:
         yield f"The text names {', '.join(map(one_line, named))}."
+
+
+def _remedies(remedies: Sequence[Remedy], width: int) -> Iterator[Line]:
+    """Those for this failure in full; general advice in a line each."""
+    particular = [remedy for remedy in remedies if not remedy.is_general]
+    shown = particular[:_MOST_REMEDIES] or remedies[:_MOST_GENERAL]
+    yield from _titled("What to do")
+    for number, remedy in enumerate(shown, 1):
+        yield from _remedy(number, remedy, width)
+    general = [remedy for remedy in remedies if remedy.is_general and remedy not in shown][:_MOST_GENERAL]
+    yield from _listed("In general", [one_line(remedy.do) for remedy in general], width)
+    left = len(remedies) - len(shown) - len(general)
+    if left > 0:
+        yield ((f"  {left} more: --llm lists all", "dim"),)
 
 
 def _remedy(number: int, remedy: Remedy, width: int) -> Iterator[Line]:
