@@ -54,7 +54,8 @@ class TextReport:
         self._console.print(gated(drawn))
         self._console.width = self.width
         shown = [str(column.header) for column in drawn.columns]
-        if missing := list(dict.fromkeys(head for head in table.heads if head and head not in shown)):
+        missing = list(dict.fromkeys(head for head in table.heads if head and head not in shown))
+        if missing and table.names_omitted:
             self.print(f"(no room for {', '.join(missing)})", style="dim")
 
     def print_unfolded(self, line: str) -> None:

@@ -88,6 +88,8 @@ class Table:
     """What the rows do not show: ``12 more ...``."""
     bars: str | None = None
     """The head of the column whose figure a page also draws as a bar."""
+    names_omitted: bool = True
+    """Whether a terminal that is too narrow lists the columns that it leaves out."""
 
     @classmethod
     def of_texts(cls, heads: Sequence[str], rows: Iterable[Row], *, left: int | None = None, title: str = "") -> Table:

@@ -38,6 +38,35 @@ class RunEntry(Document, frozen=True):
     peak_dram_bytes_per_bank: int | None
 
 
+class _TensorEntry(Document, frozen=True):
+    tensor: str
+    name: str
+    shape: list[int]
+    dtype: str
+    layout: str
+    producer: OperationRef
+    location: str
+
+
+class Consumer(_TensorEntry, frozen=True):
+    """A tensor alive at the peak of its memory, from its first to its last operation."""
+
+    padded_bytes: int = msgspec.field(name="bytes")
+    bytes_per_bank: int
+    alive: tuple[int, int]
+    last_use_index: int | None = msgspec.field(name="last_use")
+    weight: bool
+    program: str
+    distribution: str | UnsetType = UNSET
+
+
+class ConsumersNotListed(Document, frozen=True):
+    """The smaller ones together."""
+
+    count: int
+    bytes_per_bank: int
+
+
 class MemoryPeak(Document, frozen=True, kw_only=True):
     """The fullest moment of one memory.
 
@@ -61,6 +90,10 @@ class MemoryPeak(Document, frozen=True, kw_only=True):
     parts: dict[str, int] | UnsetType = UNSET
     peak_with_programs_at: OperationPlace | UnsetType = UNSET
     unmeasured_operations: int | UnsetType = msgspec.field(default=UNSET, name="operations_with_unmeasured_programs")
+    consumers: list[Consumer] | UnsetType = UNSET
+    """The tensors alive at this peak, largest first; absent for a rank and where they were not determined."""
+    consumers_not_listed: ConsumersNotListed | UnsetType = UNSET
+    unattributed_bytes_per_bank: int | UnsetType = UNSET
 
 
 class RankEntry(Document, frozen=True):
@@ -69,16 +102,6 @@ class RankEntry(Document, frozen=True):
     rank: int | None
     operations: OperationCounts
     memories: dict[str, MemoryPeak]
-
-
-class _TensorEntry(Document, frozen=True):
-    tensor: str
-    name: str
-    shape: list[int]
-    dtype: str
-    layout: str
-    producer: OperationRef
-    location: str
 
 
 class PaddedTensor(_TensorEntry, frozen=True):
@@ -97,25 +120,6 @@ class PaddingEntry(Document, frozen=True):
     padded_bytes: int | None
     overhead_percent: float | None
     top: list[PaddedTensor]
-
-
-class Consumer(_TensorEntry, frozen=True):
-    """A tensor alive at the DRAM peak, from its first to its last operation."""
-
-    padded_bytes: int = msgspec.field(name="bytes")
-    bytes_per_bank: int
-    alive: tuple[int, int]
-    last_use_index: int | None = msgspec.field(name="last_use")
-    weight: bool
-    program: str
-    distribution: str | UnsetType = UNSET
-
-
-class ConsumersNotListed(Document, frozen=True):
-    """The smaller ones together."""
-
-    count: int
-    bytes_per_bank: int
 
 
 FAILURE_FIGURES = ("requested_bytes", "bytes_per_bank", "bank_bytes", "banks", "allocated", "free", "largest_free")

@@ -73,7 +73,9 @@ def _header(profile: Profile, known: Analyses) -> dict[str, Any]:
         "next_command": sentences.next_command(profile, known),
         "fragmentation": [_fragmentation(known, memory) for memory in ("DRAM", "L1") if memory in known.fragmentation],
         "remarks": {"runs": f"A run is one top-level execution. {growth[:1].upper()}{growth[1:]}"},
-        "failure": _failure(profile, known.failure, known.diagnosis) if known.failure else None,
+        "failure": _failure(profile, known.failure, known) if known.failure else None,
+        "ended": _name(sentences.ended_text(known)),
+        "fullest": next(iter(known.memories_by_share), None),
         "document": msgspec.to_builtins(document(profile)),
         "peak_states": {memory: [peak.timeline, peak.state] for memory, peak in known.peaks.items()},
     }
@@ -96,8 +98,9 @@ def _subtitle(profile: Profile, known: Analyses) -> str:
     return " · ".join(parts)
 
 
-def _failure(profile: Profile, failure: RunFailure, diagnosis: Diagnosis | None) -> dict[str, Any]:
-    place = "outside any program: inputs and weights are uploaded there"
+def _failure(profile: Profile, failure: RunFailure, known: Analyses) -> dict[str, Any]:
+    diagnosis = known.diagnosis
+    place = "" if sentences.ended_text(known) else "outside any program: inputs and weights are uploaded there"
     if failure.operation_index is not None:
         at = f" at {_name(failure.operation_location)}" if failure.operation_location else ""
         place = f"{operation_label(failure.operation_index, _name(failure.operation_name))}{at}"
@@ -108,6 +111,7 @@ def _failure(profile: Profile, failure: RunFailure, diagnosis: Diagnosis | None)
         figures = [(item.label, thousands(item.value), item.note) for item in diagnosis.arithmetic]
     return {
         "survived": failure.survived,
+        "fits": known.fits,
         "failure_class": failure.failure_class,
         "memory": failure.memory,
         "line": failure.line,

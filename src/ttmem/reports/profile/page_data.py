@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from ttmem.analysis.architecture import architecture_of
-from ttmem.analysis.consumers import LiveSet
 from ttmem.analysis.lifetimes import TensorLife, lifetimes
 from ttmem.analysis.runs import Run
 from ttmem.analysis.states import bank_size
@@ -97,7 +96,7 @@ def blocks(profile: Profile, more: dict[str, Any]) -> list[bytes]:
     followed = list(_follow(profile, known, lives))
     alive = {
         live.memory: [lives.add(live.peak.timeline, life, live.peak.state, live.peak.state) for life in live.tensors]
-        for live in _peak_sets(profile, known)
+        for live in known.live.values()
     }
     architecture = architecture_of(profile)
     words = _rank_words(profile)
@@ -205,22 +204,6 @@ def _extents(profile: Profile, timeline: Timeline, architecture: Architecture) -
 
 
 # --- who lived when ---------------------------------------------------------------------------------------------
-
-
-def _peak_sets(profile: Profile, known: Analyses) -> Iterator[LiveSet]:
-    """What was alive at the peaks; a run of very many operations is not replayed a second time for L1."""
-    if known.dram is not None:
-        yield known.dram
-    peak = known.peaks.get("L1")
-    if peak is None or not peak.peak_bytes_per_bank:
-        return
-    captured = profile.timelines[peak.timeline].buffers is not None
-    mine = [
-        run for run in known.runs if run.timeline == peak.timeline and run.first_state <= peak.state < run.end_state
-    ]
-    is_short = all(run.end_index - run.first_index <= _MOST_FOLLOWED_OF_A_RUN for run in mine)
-    if (captured or is_short) and known.l1 is not None:
-        yield known.l1
 
 
 def _follow(profile: Profile, known: Analyses, lives: _Lives) -> Iterator[list[int]]:

@@ -117,6 +117,22 @@ def moment_text(peak: Peak) -> str:
     return f"{place} {operation_label(peak.at_index, peak.at_name)}"
 
 
+def ended_text(known: Analyses) -> str:
+    """How a run ended that another reason than memory stopped; empty for every other run."""
+    if known.end is None or known.end.is_for_memory:
+        return ""
+    return known.end.sentence
+
+
+def status_text(known: Analyses) -> str | None:
+    """``fits``, ``oom/capacity in L1``, ``AssertionError (not memory)``; None where no memory state was seen."""
+    if known.failure is not None and not known.fits:
+        return " in ".join(filter(None, (known.failure.failure_class, known.failure.memory)))
+    if known.end is not None and not known.end.is_for_memory:
+        return f"{one_line(known.end.error) or 'error'} (not memory)"
+    return "fits" if known.peaks else None
+
+
 def l1_text(known: Analyses) -> str:
     """What the L1 figure leaves out, or, where a capture knows them, the programs' own buffers on top of it."""
     programs = known.programs_peak

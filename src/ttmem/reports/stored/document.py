@@ -19,6 +19,10 @@ class StoredReport(Document, frozen=True):
     operations_executed: int | None
     peak_dram_bytes_per_bank: int | None
     peak_dram_percent: float | None
+    peak_l1_bytes_per_bank: int | None
+    peak_l1_percent: float | None
+    status: str | None
+    """``fits``, the class and memory of the failure, or the error that ended the run for another reason."""
     origin: str | None
     """What was read."""
     bytes_on_disk: int
