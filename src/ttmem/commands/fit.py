@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem fit``: Whether a model fits a board, said before it runs."""
+"""``ttmem fit``: Predict whether a model fits a board."""
 
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,7 @@ def command(
     no_advice: bool,
     **asked: Any,
 ) -> int:
-    """Whether TARGET fits a board, how full it gets, and what fails first. Exit 1 when it does not fit.
+    """Predict whether TARGET fits a board, how full it gets, and what fails first. Exit 1 when it does not fit.
 
     TARGET is a function that returns a torch model (FILE.py::load_model), a transformers config (hf:ViTConfig), a
     compiled TTNN module (.mlir, or a log that holds one), or a ttnn script, which is run. Models are traced without

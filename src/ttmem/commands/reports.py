@@ -50,7 +50,7 @@ def path(name: str) -> None:
 @command.command("rm", epilog="ttmem reports rm bert bert-2")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 def rm(names: tuple[str, ...]) -> None:
-    """Delete the reports NAME..., without asking; the logs they came from are not touched."""
+    """Delete the reports NAME..., without asking; their logs are kept."""
     from ttmem.store import store
 
     for report in [_stored(name) for name in dict.fromkeys(names)]:  # all are there, or none is removed

@@ -73,7 +73,7 @@ def _header(profile: Profile, known: Analyses) -> dict[str, Any]:
         "next_command": sentences.next_command(profile, known),
         "fragmentation": [_fragmentation(known, memory) for memory in ("DRAM", "L1") if memory in known.fragmentation],
         "remarks": {"runs": f"A run is one top-level execution. {growth[:1].upper()}{growth[1:]}"},
-        "failure": _failure(profile, known.failure, known) if known.failure else None,
+        "failure": _failure(profile, known),
         "ended": _name(sentences.ended_text(known)),
         "fullest": next(iter(known.memories_by_share), None),
         "document": msgspec.to_builtins(document(profile)),
@@ -98,8 +98,12 @@ def _subtitle(profile: Profile, known: Analyses) -> str:
     return " · ".join(parts)
 
 
-def _failure(profile: Profile, failure: RunFailure, known: Analyses) -> dict[str, Any]:
-    diagnosis = known.diagnosis
+def _failure(profile: Profile, known: Analyses) -> dict[str, Any] | None:
+    failure, diagnosis = known.failure, known.diagnosis
+    if failure is None and known.end is not None:  # a signal or a time limit, of which the source prints no text
+        failure = RunFailure("none", None, ": ".join(filter(None, (known.end.error, known.end.message))), "", line=0)
+    if failure is None:
+        return None
     place = "" if sentences.ended_text(known) else "outside any program: inputs and weights are uploaded there"
     if failure.operation_index is not None:
         at = f" at {_name(failure.operation_location)}" if failure.operation_location else ""
