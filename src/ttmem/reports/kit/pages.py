@@ -33,7 +33,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading, what is said below it, a drawing and tables; whatever of these there is."""
+    """A heading, a text, a drawing and tables; each is optional."""
 
     key: str
     title: str

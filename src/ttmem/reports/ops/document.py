@@ -26,7 +26,7 @@ class MapStatistics(Document, frozen=True):
     """They run on the device."""
     unsupported: int
     meta_operations: int
-    """They need no work there."""
+    """No-ops on the device."""
     by_category: dict[str, int]
     calls: int
     covered_calls: int

@@ -114,7 +114,7 @@ class PaddedTensor(_TensorEntry, frozen=True):
 
 
 class PaddingEntry(Document, frozen=True):
-    """All DRAM tensors alive at the DRAM peak; null where the source does not tell them."""
+    """All DRAM tensors alive at the DRAM peak; null where the source does not list them."""
 
     logical_bytes: int | None
     padded_bytes: int | None
@@ -142,7 +142,7 @@ class FailureFacts(Document, frozen=True):
 
 
 class FailureEntry(FailureFacts, frozen=True):
-    """A failure that the source tells of.
+    """A failure that the source reports.
 
     ``diagnosis`` and ``remedies`` go with the one that ended the run; ``ttmem explain`` gives the whole of it.
     """

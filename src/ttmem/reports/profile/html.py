@@ -52,7 +52,7 @@ def blocks(profile: Profile, *, small: bool = False, side: int = 0, tests: Suite
 
 
 def _suite(profile: Profile, tests: SuiteRun | None) -> dict[str, Any] | None:
-    """What there is to say of the tests, and where each lies: process, first operation, one past the last."""
+    """The tests, and the place of each: process, first operation, one past the last."""
     if tests is None:
         return None
     by_length = sorted(runs(profile), key=lambda run: run.end_index - run.first_index)
@@ -158,7 +158,7 @@ def _stretch(stretch: Stretch) -> dict[str, Any]:
 
 
 def _cards(known: Analyses) -> Iterator[Card]:
-    """What a glance must catch."""
+    """The figures for a first glance."""
     for memory, peak in known.peaks.items():
         if memory not in ("DRAM", "L1") and not peak.peak_bytes_per_bank:
             continue
@@ -175,7 +175,7 @@ def _cards(known: Analyses) -> Iterator[Card]:
         "overhead" if padding.wasted_bytes is not None else "",
         f"{megabytes(padding.wasted_bytes)} of the tensors alive at the DRAM peak"
         if padding.wasted_bytes is not None
-        else "the tensors alive at the DRAM peak are not told",
+        else "the source does not list the tensors alive at the DRAM peak",
         level="warn" if (padding.overhead_percent or 0.0) > sentences.PADDING_HIGH_PERCENT else "ok",
     )
     if found.count:

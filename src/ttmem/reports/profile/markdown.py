@@ -145,7 +145,7 @@ class _Report:
     def _padding(self) -> list[str]:
         padding = self._known.padding
         if padding.logical_bytes is None or padding.padded_bytes is None:
-            return ["Unknown: the source does not tell which tensors were alive at the DRAM peak."]
+            return ["Unknown: the source does not list the tensors alive at the DRAM peak."]
         logical, padded = megabytes(padding.logical_bytes), megabytes(padding.padded_bytes)
         overhead = percent(padding.overhead_percent)
         lines = self._table(tables.padding(self._known, self._detail.rows))
@@ -158,7 +158,7 @@ class _Report:
     def _weights(self) -> list[str]:
         found = self._known.weights
         if not found.count and "engine" in self._profile.facts:
-            return ["A captured script does not say which of its tensors are weights."]
+            return ["A captured script does not mark its weights."]
         if not found.count:
             return ["No module dump in the source names weights (TT-XLA prints one with TTXLA_LOGGER_LEVEL=DEBUG)."]
         table = tables.weights(self._known, self._detail.rows)

@@ -135,8 +135,8 @@ def blocks(profile: Profile, more: dict[str, Any]) -> list[bytes]:
 
 def _rank_words(profile: Profile) -> dict[str, str]:
     """``rank 1`` -> ``submesh 1x4 of rank 0, chips 4 0 2 6``: what a run says of its devices."""
-    told = profile.facts.get("ranks")
-    parted = (str(one).partition(": ") for one in (told if isinstance(told, list | tuple) else ()))
+    ranks = profile.facts.get("ranks")
+    parted = (str(one).partition(": ") for one in (ranks if isinstance(ranks, list | tuple) else ()))
     return {rank: words for rank, _, words in parted}
 
 
@@ -220,7 +220,7 @@ def _follow(profile: Profile, known: Analyses, lives: _Lives) -> Iterator[list[i
     ]
     for run in _in_order_of_interest(known):
         timeline = profile.timelines[run.timeline]
-        if not timeline.programs:  # nothing tells whose a tensor is: all is followed as one
+        if not timeline.programs:  # no program owns a tensor: all operations are followed as one
             if run.timeline in unnamed:
                 continue
             unnamed.add(run.timeline)

@@ -70,7 +70,7 @@ def next_command(profile: Profile, known: Analyses) -> str:
 
 
 def load_text(known: Analyses) -> str:
-    """How the weights came in, in one sentence; empty when there is nothing to tell."""
+    """How the weights came in, in one sentence; empty when unknown."""
     phase = known.load_phase
     if phase is None:
         return ""
@@ -137,7 +137,7 @@ def l1_text(known: Analyses) -> str:
     """What the L1 figure leaves out, or, where a capture knows them, the programs' own buffers on top of it."""
     programs = known.programs_peak
     if programs is None:
-        return "L1 figures leave out circular buffers: they are not part of the allocator's state"
+        return "L1 figures leave out circular buffers, which are not part of the allocator's state"
     parts = ", ".join(
         f"{name.replace('_', ' ')} {megabytes(amount)}" for name, amount in programs.parts.items() if amount
     )
@@ -165,7 +165,7 @@ def weights_text(known: Analyses) -> str:
 
 
 def padding_text(known: Analyses) -> str:
-    """``12.5%``; without states or operations nobody knows."""
+    """``12.5%``; unknown without states or operations."""
     share = known.padding.overhead_percent
     return UNKNOWN if share is None else percent(share)
 
@@ -210,12 +210,12 @@ def _padding(known: Analyses) -> str:
 
 
 def short_facts(profile: Profile) -> list[tuple[str, str]]:
-    """What a line can tell; a whole answer among the facts has a view of its own."""
+    """The facts that fit a line; a whole answer among them has a view of its own."""
     return [(str(key), str(value)) for key, value in profile.facts.items() if not isinstance(value, dict)]
 
 
 def board_text(profile: Profile) -> str:
-    """``a mock n150 (1 chip)``, or ``wormhole`` by its banks; empty when nothing tells."""
+    """``a mock n150 (1 chip)``, or ``wormhole`` by its banks; empty when unknown."""
     facts = profile.facts
     chips = facts.get("chips")
     count = f" ({counted(chips, 'chip')})" if isinstance(chips, int) and chips > 0 else ""

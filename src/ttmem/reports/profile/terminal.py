@@ -51,7 +51,7 @@ def _parts(profile: Profile, known: Analyses, width: int) -> list[RenderableType
     parts += [Text(f"! {warning}", style="yellow") for warning in warnings]
     if known.findings:
         parts += ["", Text("Found", style="bold"), *sentences.finding_lines(known.findings[:_MOST_FINDINGS])]
-        parts.append(Text("'ttmem tune' says what to change", style="dim"))
+        parts.append(Text("'ttmem tune' lists what to change", style="dim"))
     if known.failure is not None or sentences.ended_text(known):
         parts += ["", _failure(known)]
     return parts
@@ -132,14 +132,14 @@ def _facts(profile: Profile, known: Analyses) -> Grid:
     facts.add_column(overflow="fold")
     padding, found = known.padding, known.weights
     if padding.wasted_bytes is None:
-        facts.add_row("Padding", f"{sentences.UNKNOWN}: which tensors were alive at the DRAM peak is not told")
+        facts.add_row("Padding", f"{sentences.UNKNOWN}: the source does not list the tensors alive at the DRAM peak")
     else:
         wasted = f"tensors alive at the DRAM peak ({megabytes(padding.wasted_bytes)})"
         facts.add_row("Padding", f"{sentences.padding_text(known)} of the {wasted}")
     if found.count:
         facts.add_row("Weights", f"{thousands(found.count)}, {sentences.weights_text(known)} logical on one chip")
     elif found.bytes is None:
-        facts.add_row("Weights", f"{sentences.UNKNOWN}: nothing in the source tells what a weight is")
+        facts.add_row("Weights", f"{sentences.UNKNOWN}: the source does not mark weights")
     for label, text in (
         ("L1", one_line(sentences.l1_text(known))),
         ("Growth", sentences.growth_text(known)),
