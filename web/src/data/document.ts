@@ -206,6 +206,8 @@ export interface ProfileHeader {
   failure: FailureStory | null;
   /** How a run ended that another reason than memory stopped; empty for every other run. */
   ended: string;
+  /** A memory failure happened, whether or not it ended the run. */
+  caught: boolean;
   /** The memory that got fullest, L1 with the programs' own buffers. */
   fullest: string | null;
   document: ProfileDocument;

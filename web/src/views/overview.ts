@@ -32,7 +32,7 @@ export function overview(session: Session): View {
   const { header } = session.profile;
   const story = header.failure ? failure(header.failure, header.ended) : null;
   const { failure: failed } = header;
-  const level = failed && !failed.survived && !failed.fits ? "alarm" : failed || header.ended ? "warn" : "ok";
+  const level = failed && !failed.fits ? "alarm" : failed || header.ended ? "warn" : "ok";
   const verdict = h("p", { class: `verdict ${level}`, "data-role": "verdict" }, verdictText(header));
   const peaks = peaksTable(session);
   const isPredicted = header.document.source.kind === "predicted";
@@ -54,7 +54,7 @@ const sentence = (text: string) => text.slice(0, 1).toUpperCase() + text.slice(1
 
 function verdictText(header: ProfileHeader): string {
   const failed = header.failure;
-  if (failed && !failed.survived && !failed.fits) {
+  if (failed && !failed.fits) {
     const verb =
       header.document.source.kind === "predicted" ? "It would fail" : header.suite ? "A test failed" : "It failed";
     return `No. ${verb} ${failed.operation === null ? "" : "at "}${failed.place}.`;
@@ -75,7 +75,7 @@ function verdictText(header: ProfileHeader): string {
     const where = at ? ` at ${at.index === null ? "" : `#${at.index} `}${at.name}` : "";
     room = `L1 came closest: tensors and a program's buffers took ${percent((100 * together) / l1.bytes_per_bank)} of a core${where}, ${amount(Math.max(0, l1.bytes_per_bank - together))} free`;
   }
-  if (failed && !ended) return `Yes, after a failure that the program caught. ${room}.`;
+  if (header.caught || (failed && !ended)) return `Yes, after a failure that the program caught. ${room}.${ended}`;
   return header.document.source.kind === "predicted" ? `Yes, as predicted. ${room}.` : `Yes. ${room}.${ended}`;
 }
 

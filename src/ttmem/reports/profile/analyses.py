@@ -5,7 +5,7 @@ from functools import cached_property
 
 from ttmem.analysis.consumers import LiveSet, alive_at_peak
 from ttmem.analysis.distribution import distribution
-from ttmem.analysis.failure import failure, failures, run_end
+from ttmem.analysis.failure import RunFailure, failure, failures, run_end
 from ttmem.analysis.failure_diagnosis import diagnose_failure
 from ttmem.analysis.findings import findings
 from ttmem.analysis.fragmentation import fragmentation
@@ -99,8 +99,15 @@ class Analyses:
 
     @property
     def fits(self) -> bool:
-        """Whether the memory was enough for all that ran."""
+        """Whether the memory was enough for all that ran; a suite goes on after a test that did not fit."""
+        if self.is_suite:
+            return not self.memory_failures
         return self.failure is None or self.failure.survived or not self.failure.is_for_memory
+
+    @cached_property
+    def memory_failures(self) -> list[RunFailure]:
+        """All for which the memory was too small, those that the program caught included."""
+        return [item for item in self.failures if item.is_for_memory and not item.is_warning]
 
 
 _latest: list[Analyses] = []

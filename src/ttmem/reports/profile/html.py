@@ -75,6 +75,7 @@ def _header(profile: Profile, known: Analyses) -> dict[str, Any]:
         "remarks": {"runs": f"A run is one top-level execution. {growth[:1].upper()}{growth[1:]}"},
         "failure": _failure(profile, known),
         "ended": _name(sentences.ended_text(known)),
+        "caught": bool(known.memory_failures),
         "fullest": next(iter(known.memories_by_share), None),
         "document": msgspec.to_builtins(document(profile)),
         "peak_states": {memory: [peak.timeline, peak.state] for memory, peak in known.peaks.items()},
@@ -101,7 +102,7 @@ def _subtitle(profile: Profile, known: Analyses) -> str:
 def _failure(profile: Profile, known: Analyses) -> dict[str, Any] | None:
     failure, diagnosis = known.failure, known.diagnosis
     if failure is None and known.end is not None:  # a signal or a time limit, of which the source prints no text
-        failure = RunFailure("none", None, ": ".join(filter(None, (known.end.error, known.end.message))), "", line=0)
+        failure = RunFailure("none", None, sentences.end_message(known), "", line=0)
     if failure is None:
         return None
     place = "" if sentences.ended_text(known) else "outside any program: inputs and weights are uploaded there"

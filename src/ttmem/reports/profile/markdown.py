@@ -195,9 +195,9 @@ class _Report:
 
     def _failure(self) -> list[str]:
         failure, ended = self._known.failure, sentences.ended_text(self._known)
-        lines = [f"- Fits as far as it ran; {self._message(ended)}"] if ended else []
+        lines = [f"- {sentences.fit_text(self._known)}; {self._message(ended)}"] if ended else []
         if failure is None:
-            return lines
+            return [*lines, f"- Message: {self._message(sentences.end_message(self._known))}"]
         where = "outside any program (uploads of inputs and weights happen there)"
         if failure.operation_index is not None:
             where = self._name(operation_label(failure.operation_index, failure.operation_name))

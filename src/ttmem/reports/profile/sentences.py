@@ -7,6 +7,7 @@ from typing import Literal
 
 from ttmem.analysis.architecture import architecture_of
 from ttmem.analysis.consumers import LiveSet
+from ttmem.analysis.failure import RunFailure
 from ttmem.analysis.findings import Finding
 from ttmem.analysis.growth import LEAK
 from ttmem.analysis.peaks import Peak
@@ -124,13 +125,29 @@ def ended_text(known: Analyses) -> str:
     return known.end.sentence
 
 
+def end_message(known: Analyses) -> str:
+    """``SystemExit: 3``: the error that ended a run whose source prints no text of it."""
+    return ": ".join(filter(None, (known.end.error, known.end.message))) if known.end else ""
+
+
+def fit_text(known: Analyses) -> str:
+    """``Fits as far as it ran``; a memory failure that the program caught is named instead."""
+    if not known.memory_failures:
+        return "Fits as far as it ran"
+    return f"The program caught a memory failure ({_class_text(known.memory_failures[0])})"
+
+
 def status_text(known: Analyses) -> str | None:
     """``fits``, ``oom/capacity in L1``, ``AssertionError (not memory)``; None where no memory state was seen."""
-    if known.failure is not None and not known.fits:
-        return " in ".join(filter(None, (known.failure.failure_class, known.failure.memory)))
+    if not known.fits:
+        return _class_text(known.memory_failures[0])
     if known.end is not None and not known.end.is_for_memory:
         return f"{one_line(known.end.error) or 'error'} (not memory)"
     return "fits" if known.peaks else None
+
+
+def _class_text(failure: RunFailure) -> str:
+    return " in ".join(filter(None, (failure.failure_class, failure.memory)))
 
 
 def l1_text(known: Analyses) -> str:

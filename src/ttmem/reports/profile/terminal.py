@@ -157,8 +157,7 @@ def _facts(profile: Profile, known: Analyses) -> Grid:
 def _failure(known: Analyses) -> Text:
     failure, diagnosis = known.failure, known.diagnosis
     text = _headline(known)
-    message = failure.message if failure is not None else known.end.message if known.end else ""
-    text.append(one_line(message))
+    text.append(one_line(failure.message if failure is not None else sentences.end_message(known)))
     if failure is None or diagnosis is None:
         return text
     text.append(f"\n{one_line(diagnosis.headline)}", style="bold")
@@ -174,7 +173,7 @@ def _failure(known: Analyses) -> Text:
 def _headline(known: Analyses) -> Text:
     failure = known.failure
     if ended := sentences.ended_text(known):
-        return Text.assemble((f"Fits as far as it ran; {one_line(ended)}\n", "bold yellow"))
+        return Text.assemble((f"{sentences.fit_text(known)}; {one_line(ended)}\n", "bold yellow"))
     assert failure is not None
     where = "outside any program"
     if failure.operation_index is not None:
