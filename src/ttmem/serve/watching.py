@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What grows while one looks: a log that is being written, and the counters of running processes."""
+"""Live sources: a log that is being written, and the counters of running processes."""
 
 from __future__ import annotations
 

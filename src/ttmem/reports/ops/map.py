@@ -122,7 +122,7 @@ def _entry(one: MappedOperator) -> dict[str, Any]:
 
 
 def _twin(one: MappedOperator) -> str:
-    """How certain the twin is of plain calls, by the records of the ttnn operations; empty when nothing is called."""
+    """Return the confidence of the twin for plain calls, by the operations' records; empty without a call."""
     called = one.operator.called if one.operator else ()
     return confidence_in(called) if called else ""
 

@@ -52,7 +52,7 @@ class Analyses:
         return sorted(self.peaks, key=lambda memory: -(self.share(memory) or 0.0))
 
     def share(self, memory: str) -> float | None:
-        """How full a memory got, in percent of a bank; L1 with the programs' own buffers where they are known."""
+        """Return the peak of a memory in percent of a bank; L1 with the programs' own buffers where they are known."""
         peak, programs = self.peaks[memory], self.programs_peak
         if memory != "L1" or programs is None or not peak.bytes_per_bank:
             return peak.peak_percent
@@ -92,7 +92,7 @@ class Analyses:
 
     @cached_property
     def diagnosis(self) -> Diagnosis | None:
-        """Why the run failed and what to change, with what was alive; None for an error of no known class."""
+        """The cause of the failure, the remedies and the live tensors; None for an error of no known class."""
         if self.failure is None or self.failure.failure_class == "none":
             return None
         return diagnose_failure(self._profile, self.failure)

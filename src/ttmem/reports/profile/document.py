@@ -66,7 +66,7 @@ class ProfileDocument(Document, frozen=True, tag_field="schema", tag="ttmem.prof
 
 
 def document(profile: Profile) -> ProfileDocument:
-    """What ``ttmem profile --json`` answers."""
+    """Return the answer of ``ttmem profile --json``."""
     asked = analyses(profile)
     failed = asked.failure
     return ProfileDocument.of(

@@ -154,7 +154,7 @@ class FailureEntry(FailureFacts, frozen=True):
     survived: bool
     is_warning: bool
     alive: list[LiveTensorEntry] | UnsetType = UNSET
-    """What was in the memory concerned, largest first; goes with the one that ended the run."""
+    """The live tensors of the memory concerned, largest first; only for the failure that ended the run."""
     diagnosis: str | UnsetType = UNSET
     remedies: list[RemedyEntry] | UnsetType = UNSET
 

@@ -25,7 +25,7 @@ _MIB = re.compile(r"\bMiB\b")
 
 
 class _Detail(NamedTuple):
-    """How much a section may take."""
+    """The limits of a section."""
 
     rows: int
     name_width: int

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page knows of a profile: every operation and memory state as columns, and who lived when.
+"""The data of a profile's page: every operation and memory state as columns, and the lifetime of each tensor.
 
-Python counts, the page draws: the document of ``--json`` goes along whole, so that no figure is worked out twice.
+Python computes, the page draws. The whole document of ``--json`` is included, so that no figure is computed twice.
 """
 
 from collections.abc import Iterator, Sequence
@@ -192,7 +192,7 @@ def _kind(life: TensorLife) -> int:
 
 
 def _extents(profile: Profile, timeline: Timeline, architecture: Architecture) -> dict[str, list[int]]:
-    """Where each memory lies in a bank: [first address, end]. Its size is known, and what lies at the top of it."""
+    """Return the address range of each memory in a bank: [first address, end], from its size and what is above it."""
     sizes = {memory: bank_size(profile, timeline, memory)[1] for memory in MEMORIES}
     ends = {
         "DRAM": architecture.dram_bytes_per_bank - sizes["TRACE"],
@@ -271,7 +271,7 @@ def _follow_run(profile: Profile, timeline: Timeline, run: Run, lives: _Lives) -
 
 
 def _is_freed(profile: Profile, timeline: Timeline, life: TensorLife) -> bool:
-    """Whether its last operation freed it; what none freed is still there in the state after the run."""
+    """Return whether its last operation freed it; otherwise it is still there in the state after the run."""
     position = life.last_index - timeline.first_index
     if life.last_use_index != life.last_index or not 0 <= position < len(timeline):
         return False

@@ -38,7 +38,7 @@ def threshold_warnings(known: Analyses) -> list[str]:
 
 
 def level(share: float | None) -> Level:
-    """How full a memory is, for colours and cards."""
+    """Return the level for colours and cards."""
     target, risk = TARGETS_PERCENT["DRAM"]
     if share is None or share <= target:
         return "ok"
@@ -51,7 +51,7 @@ def ranks_of(profile: Profile) -> list[int]:
 
 
 def rounding_note(profile: Profile) -> str:
-    """What one bank's figure leaves open; empty for exact sources."""
+    """Return the rounding error of a bank's figure; empty for exact sources."""
     error_bytes = profile.source.state_error_bytes
     return f"states are printed rounded, +-{megabytes(error_bytes, decimals=4)} per bank" if error_bytes else ""
 
@@ -71,7 +71,7 @@ def next_command(profile: Profile, known: Analyses) -> str:
 
 
 def load_text(known: Analyses) -> str:
-    """How the weights came in, in one sentence; empty when unknown."""
+    """Describe how the weights were loaded, in one sentence; empty when unknown."""
     phase = known.load_phase
     if phase is None:
         return ""
@@ -111,7 +111,7 @@ def runs_text(known: Analyses) -> str:
 
 
 def moment_text(peak: Peak) -> str:
-    """When it was fullest: ``before #170 ttnn.deallocate``, ``within #3 ttnn.conv2d``, ``after submit``."""
+    """Return the moment of the peak: ``before #170 ttnn.deallocate``, ``within #3 ttnn.conv2d``, ``after submit``."""
     if peak.at_index is None:
         return peak.at_name
     place = "within" if peak.within_operation else "before"
@@ -119,7 +119,7 @@ def moment_text(peak: Peak) -> str:
 
 
 def ended_text(known: Analyses) -> str:
-    """How a run ended that another reason than memory stopped; empty for every other run."""
+    """Describe the end of a run that another reason than memory stopped; empty for every other run."""
     if known.end is None or known.end.is_for_memory:
         return ""
     return known.end.sentence
@@ -151,7 +151,7 @@ def _class_text(failure: RunFailure) -> str:
 
 
 def l1_text(known: Analyses) -> str:
-    """What the L1 figure leaves out, or, where a capture knows them, the programs' own buffers on top of it."""
+    """Return the programs' own buffers in L1, or, where they are not known, a note that they are left out."""
     programs = known.programs_peak
     if programs is None:
         return "L1 figures leave out circular buffers, which are not part of the allocator's state"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the store keeps of a profile: three data files, the page, and the whole profile.
+"""The files that the store keeps of a profile: three data files, the page, and the whole profile.
 
 The data files hold columns with dictionaries, not one object per operation: half a million operations stay small and
 load at once.
@@ -37,7 +37,7 @@ def files(profile: Profile, tests: SuiteRun | None = None) -> Iterator[tuple[str
 
 
 def facts(profile: Profile) -> dict[str, object]:
-    """What a listing of the store shows."""
+    """Return the facts that a listing of the store shows."""
     known = analyses(profile)
     peaks = [(memory.lower(), known.peaks.get(memory)) for memory in ("DRAM", "L1")]
     return {
