@@ -30,26 +30,19 @@ export interface StoreHeader {
   ttmem: string;
 }
 
-function peakColumns(
+/** The peak of one memory, MiB per bank and share of the bank. */
+function peakColumn(
   memory: string,
   bytes: (one: Report) => number | null,
   share: (one: Report) => number | null,
-): TableColumn<Report>[] {
-  return [
-    {
-      head: `Peak ${memory} MiB/bank`,
-      kind: "number",
-      text: (one) => (bytes(one) === null ? "-" : mib(bytes(one)!)),
-      value: (one) => bytes(one) ?? -1,
-    },
-    {
-      head: `Of ${memory}`,
-      kind: "number",
-      text: (one) => percent(share(one)),
-      value: (one) => share(one) ?? -1,
-      bar: (one) => (share(one) ?? 0) / 100,
-    },
-  ];
+): TableColumn<Report> {
+  return {
+    head: `${memory} MiB/bank`,
+    kind: "number",
+    text: (one) => (bytes(one) === null ? "-" : `${mib(bytes(one)!)} (${percent(share(one))})`),
+    value: (one) => bytes(one) ?? -1,
+    bar: (one) => (share(one) ?? 0) / 100,
+  };
 }
 
 /** Every address of the server needs the token of this one. */
@@ -103,25 +96,25 @@ export function storePage(root: HTMLElement, header: StoreHeader): void {
         link: (one) => address(`report/${encodeURIComponent(one.name)}`),
       },
       { head: "Actions", kind: "text", text: () => "" },
-      { head: "Stored (UTC)", kind: "text", text: (one) => one.stored_at?.replace("T", " ").replace("Z", "") ?? "-" },
+      { head: "Status", kind: "text", text: (one) => one.status ?? "-" },
+      { head: "Stored (UTC)", kind: "text", text: (one) => one.stored_at?.replace("T", " ").slice(0, 16) ?? "-" },
       { head: "Kind", kind: "text", text: (one) => one.kind ?? "-" },
       {
-        head: "Operations",
+        head: "Ops",
         kind: "number",
         text: (one) => (one.operations_executed === null ? "-" : thousands(one.operations_executed)),
         value: (one) => one.operations_executed ?? -1,
       },
-      ...peakColumns(
+      peakColumn(
         "DRAM",
         (one) => one.peak_dram_bytes_per_bank,
         (one) => one.peak_dram_percent,
       ),
-      ...peakColumns(
+      peakColumn(
         "L1",
         (one) => one.peak_l1_bytes_per_bank,
         (one) => one.peak_l1_percent,
       ),
-      { head: "Status", kind: "text", text: (one) => one.status ?? "-" },
       { head: "On disk", kind: "number", text: (one) => amount(one.bytes_on_disk), value: (one) => one.bytes_on_disk },
     ],
     empty: "No stored reports: 'ttmem profile LOG' and 'ttmem run SCRIPT' store one.",
