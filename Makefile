@@ -83,6 +83,7 @@ docs: $(READY)
 	$(BIN)/python tools/cli_docs.py
 	$(BIN)/python tools/operations_docs.py
 	$(BIN)/python tools/schemas.py
+	$(BIN)/python tools/shown_output.py
 
 # The app inside every page: its built form is committed, so that only a change of web/ needs npm.
 web:

@@ -18,14 +18,14 @@ ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES, CAPTURES = ROOT / "docs" / "examples", ROOT / "tests" / "data" / "captures"
 PICTURES = {
     "overview": ("oom", "", 1160, "light"),
-    "timeline": ("five", "#view=timeline", 1160, "light"),
+    "timeline": ("five", "#memory=DRAM&view=timeline", 1160, "light"),
     "tensors": ("oom", "#tensor=0&view=tensors", 1160, "dark"),
-    "lifetimes": ("capture", "#view=lifetimes", 1160, "light"),
-    "stacked": ("five", "#view=lifetimes", 1160, "light"),
+    "lifetimes": ("capture", "#memory=DRAM&view=lifetimes", 1160, "light"),
+    "stacked": ("five", "#memory=DRAM&view=lifetimes", 1160, "light"),
     "map": ("capture", "#op=12&memory=L1&view=map", 1160, "dark"),
-    "operations": ("five", "#op=170&view=operations", 1160, "light"),
+    "operations": ("five", "#op=170&memory=DRAM&view=operations", 1160, "light"),
     "compare": ("compare", "#view=compare", 1160, "light"),
-    "phone": ("five", "#view=timeline", 390, "light"),
+    "phone": ("five", "#memory=DRAM&view=timeline", 390, "light"),
 }
 """File -> source, place on its page, width, colours."""
 

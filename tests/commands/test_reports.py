@@ -37,6 +37,21 @@ def test_the_list(run: Run, home: Path) -> None:
     assert f"{profile['operations']['executed']:,}" in first.split()
 
 
+def test_the_list_shows_how_full_l1_was_and_what_failed(run: Run, home: Path) -> None:
+    run("profile", FIVE_RUNS, "--name", "gpt")
+    run("profile", BLACKHOLE_OOM, "--name", "vit")
+    gpt, vit = json.loads(run("reports", "--json").out)["reports"]
+    profile = json.loads(run("profile", "vit", "--json").out)
+    l1 = profile["memories"]["L1"]
+    assert (vit["peak_l1_bytes_per_bank"], vit["peak_l1_percent"]) == (l1["peak_bytes_per_bank"], l1["peak_percent"])
+    assert gpt["status"] == "fits"
+    assert vit["status"] == f"{profile['failure']['class']} in {profile['failure']['memory']}"
+    shown = run("reports").out
+    assert f"({l1['peak_percent']:.1f}%)" in shown.splitlines()[2]
+    assert vit["status"] in shown.splitlines()[2]
+    assert "no room for" not in shown
+
+
 def test_path(run: Run, home: Path) -> None:
     run("profile", FIVE_RUNS, "--name", "gpt")
     assert run("reports", "path", "gpt") == Result(0, f"{home / 'reports' / 'gpt'}\n", "")

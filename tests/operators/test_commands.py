@@ -107,7 +107,7 @@ def test_map_says_what_the_twin_knows_of_the_calls_of_models(run: Run) -> None:
     assert 0.99 * twin["calls"] <= counted <= twin["calls"]
     assert told["operators"]["convolution"]["exact_percent"] == 100
     shown = run("ops", "map").out
-    assert f"{twin['calls']:,} calls of 52 models" in " ".join(shown.split())
+    assert f"{twin['calls']:,} calls from 52 models" in " ".join(shown.split())
 
 
 def test_map_of_cases_says_what_is_used_and_what_cannot_run(run: Run, cases: Path) -> None:

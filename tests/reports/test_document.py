@@ -122,7 +122,8 @@ def test_figures_of_a_small_run() -> None:
         "finished": True,
         "peak_dram_bytes_per_bank": 388_416,
     }
-    assert document["memories"]["DRAM"] == {
+    own = ("consumers", "consumers_not_listed", "unattributed_bytes_per_bank")
+    assert {key: value for key, value in document["memories"]["DRAM"].items() if key not in own} == {
         "banks": 12,
         "bytes_per_bank": 100 * MIB,
         "peak_bytes_per_bank": 388_416,
@@ -165,6 +166,18 @@ def test_figures_of_a_small_run() -> None:
             },
         ],
     }
+
+
+def test_every_memory_lists_its_own_tensors() -> None:
+    document = two_layers().to_json()
+    memories = document["memories"]
+    for key in ("consumers", "consumers_not_listed", "unattributed_bytes_per_bank"):
+        assert memories["DRAM"][key] == document[key]
+    assert [one["tensor"] for one in memories["L1"]["consumers"]] == ["%2"]
+    for peak in memories.values():
+        listed = sum(one["bytes_per_bank"] for one in peak["consumers"])
+        rest = peak["consumers_not_listed"]["bytes_per_bank"] + peak["unattributed_bytes_per_bank"]
+        assert listed + rest == peak["peak_bytes_per_bank"]
 
 
 def test_the_parts_of_the_peak_sum_to_it() -> None:

@@ -8,7 +8,7 @@ import re
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from support.build_profile import ProfileBuilder
+from support.build_profile import ProfileBuilder, tensor
 from ttmem.reports.profile import terminal
 
 from .stories import ALL, hostile, two_layers
@@ -24,6 +24,17 @@ def test_no_line_is_wider_than_the_terminal(story: str, width: int) -> None:
     text = terminal.render(ALL[story](), width=width)
     assert max(map(len, text.splitlines()), default=0) <= width
     assert "\x1b" not in text
+
+
+def test_the_fullest_memory_comes_first() -> None:
+    # GIVEN tensors in both memories, and L1 the fuller one
+    build = ProfileBuilder(totals={"DRAM": 1 << 20, "L1": 1 << 20})
+    build.operation("ttnn.ones", results={"%0": tensor(32, 32)}, dram=0, l1=0)
+    build.operation("ttnn.gelu", results={"%1": tensor(320, 320, memory="L1", shard_bytes=4096)}, dram=2048, l1=0)
+    build.operation("ttnn.add", operands={"%1": tensor(320, 320, memory="L1")}, dram=2048, l1=4096)
+    lines = terminal.render(build.build(), width=100).splitlines()
+    assert [line for line in lines if line.startswith("Alive at")] == ["Alive at the L1 peak", "Alive at the DRAM peak"]
+    assert lines[lines.index("Alive at the L1 peak") + 2].startswith("%1 ")
 
 
 def test_colour_adds_colour_and_nothing_else() -> None:

@@ -72,6 +72,9 @@ def test_what_a_listing_shows(home: Path) -> None:
         "operations_executed": 2,
         "peak_dram_bytes_per_bank": 4096,
         "peak_dram_percent": pytest.approx(4096 / (1000 * (1 << 20)) * 100, abs=0.01),
+        "peak_l1_bytes_per_bank": None,
+        "peak_l1_percent": None,
+        "status": "fits",
         "origin": "/logs/bert.log",
         "folder": str(home / "reports" / "bert"),
     }

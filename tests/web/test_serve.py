@@ -120,7 +120,10 @@ def test_only_stored_reports_can_be_named(served: Served, name: str) -> None:
 
 def test_reports_are_listed_and_opened(served: Served) -> None:
     listed = json.loads(served.ask("/api/reports")[1])["reports"]
-    assert {"five", "oom"} <= {one["name"] for one in listed}
+    known = {one["name"]: one for one in listed}
+    assert known["five"]["status"] == "fits"
+    assert known["five"]["peak_l1_percent"] > 4
+    assert known["oom"]["status"] == "oom/too-big in DRAM"
     status, page = served.ask("/report/five")
     assert (status, 'id="ttmem-report"' in page) == (200, True)
 

@@ -69,7 +69,7 @@ export function dock(session: Session): { element: HTMLElement; redraw: () => vo
       parts.push(
         `${memory} ${mib(figures[2]!)} MiB/bank (${percent(figures[1] ? (100 * figures[2]!) / figures[1] : null)})`,
       );
-    if (change) parts.push(`${signedMib(change)} by it`);
+    if (change) parts.push(`${signedMib(change)} MiB by this operation`);
     const place = timeline.location(operation);
     if (place) parts.push(placeText(place));
     text.dataset["op"] = String(operation);

@@ -57,7 +57,7 @@ async function profileIn(file: File): Promise<Profile> {
   const found = [...(await file.text()).matchAll(/data-role="block">([A-Za-z0-9+/=\s]*)</g)].map((match) => match[1]!);
   const blocks = await blocksOf(found);
   const at = blocks.findIndex((block) => block.header.part === "profile");
-  if (at < 0) throw new Error("it is not the report of a profile");
+  if (at < 0) throw new Error("this file is not the report of a profile");
   return profileAt(blocks, at);
 }
 
@@ -85,14 +85,14 @@ function profileAt(blocks: Block<Header>[], at: number): Profile {
 }
 
 const MOST_CHANGES = 100;
-const FOOT = "figures are per bank unless they say otherwise";
+const FOOT = "figures are per bank unless marked otherwise";
 const KEYS: [string, string][] = [
   ["n, p", "next, previous peak"],
   ["← →", "along operations (with Shift: ten at a time)"],
   ["Home, End", "first, last operation"],
   ["+, -, 0", "zoom in, out, whole run"],
   ["m", "next memory"],
-  ["x", "take the mark off a tensor"],
+  ["x", "unmark the tensor"],
 ];
 
 function profilePage(root: HTMLElement, profile: Profile): void {
@@ -176,7 +176,6 @@ function moveByKey(event: KeyboardEvent, session: Session): void {
   if (document.querySelector("dialog[open]")) return;
   const far = event.shiftKey ? 10 : 1;
   const [first, last] = session.timeline.range;
-  const memories = session.profile.memories;
   const acts: Record<string, () => void> = {
     ArrowLeft: () => session.toOperation(session.operation - far),
     ArrowRight: () => session.toOperation(session.operation + far),
@@ -189,8 +188,7 @@ function moveByKey(event: KeyboardEvent, session: Session): void {
     "-": () => session.zoomBy(2),
     "0": () => session.zoomOut(),
     x: () => session.chooseTensor(-1),
-    m: () =>
-      memories.length && session.chooseMemory(memories[(memories.indexOf(session.memory) + 1) % memories.length]!),
+    m: () => session.nextMemory(),
   };
   const act = acts[event.key];
   if (!act) return;

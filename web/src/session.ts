@@ -64,7 +64,16 @@ export class Session {
     const peak = this.peak(memory);
     if (!peak) return;
     if (peak[0] !== this.timelineNumber) this.chooseTimeline(peak[0]);
-    this.toState(peak[1]);
+    const { peak_bytes_per_bank, peak_with_programs_at } = this.profile.header.document.memories[memory]!;
+    const program = peak_with_programs_at?.index ?? null;
+    if (!peak_bytes_per_bank && program !== null) this.toOperation(program);
+    else this.toState(peak[1]);
+  }
+  /** The next memory that ever held anything. */
+  nextMemory(): void {
+    const used = this.profile.memories.filter((memory) => isUsed(this.profile, memory));
+    const next = used[(used.indexOf(this.memory) + 1) % used.length];
+    if (next) this.showMemory(next);
   }
   /** Where the run failed; null where it did not, or outside any operation. */
   get failed(): number | null {
@@ -115,6 +124,12 @@ export class Session {
     this.memory = memory;
     this.tell("memory", "cursor", "range");
   }
+  /** Show a memory; if it is empty at the cursor, at its peak. */
+  showMemory(memory: Memory): void {
+    this.chooseMemory(memory);
+    const figures = this.profile.figures(this.timelineNumber, memory, this.state);
+    if (!figures?.[2]) this.toPeak(memory);
+  }
   chooseTimeline(number: number): void {
     this.timelineNumber = number;
     this.range = this.timeline.range;
@@ -155,10 +170,13 @@ export class Session {
       this.chooseTimeline(process);
     const memory = asked.get("memory")?.toUpperCase();
     const known = MEMORIES.find((one) => one === memory);
-    if (known && known !== this.memory && this.profile.memories.includes(known)) this.chooseMemory(known);
+    const operation = whole("op");
+    if (known && known !== this.memory && this.profile.memories.includes(known)) {
+      if (operation === null) this.showMemory(known);
+      else this.chooseMemory(known);
+    }
     const [from, to] = [whole("from"), whole("to")];
     if (from !== null && to !== null && from < to) this.zoom(from, to);
-    const operation = whole("op");
     if (operation !== null && operation !== this.operation) this.toOperation(operation);
     const tensor = whole("tensor");
     if (tensor !== null && tensor !== this.tensor) this.chooseTensor(tensor);
@@ -166,12 +184,14 @@ export class Session {
   }
 }
 
-/** Where the run failed, else DRAM, else the fullest one. */
+/** The memory that the run failed for, else the fullest one. */
 function mostInteresting(profile: Profile): Memory {
-  const { failure, document } = profile.header;
+  const { failure, fullest } = profile.header;
   const failed = profile.memories.find((memory) => memory === failure?.memory && !failure.survived);
-  if (failed) return failed;
-  const share = (memory: Memory) => document.memories[memory]?.peak_percent ?? 0;
-  if (share("DRAM") > 0) return "DRAM";
-  return [...profile.memories].sort((a, b) => share(b) - share(a))[0] ?? "DRAM";
+  return failed ?? profile.memories.find((memory) => memory === fullest) ?? profile.memories[0] ?? "DRAM";
+}
+
+function isUsed(profile: Profile, memory: Memory): boolean {
+  const peak = profile.header.document.memories[memory]!;
+  return Math.max(peak.peak_bytes_per_bank, peak.peak_with_programs_bytes_per_core ?? 0) > 0;
 }

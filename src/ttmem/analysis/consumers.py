@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What filled a memory at its peak: the tensors alive then, and what no tensor of the source accounts for."""
+"""The tensors alive at the peak of a memory, and the bytes that no tensor of the source accounts for."""
 
 from dataclasses import dataclass
 

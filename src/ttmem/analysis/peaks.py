@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How full each memory got, when, and because of which operation."""
+"""The peak of each memory: how much, when, and which operation caused it."""
 
 from dataclasses import dataclass
 

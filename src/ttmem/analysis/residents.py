@@ -2,7 +2,7 @@
 """Arguments that stay on the device from run to run: parameters, constants, and caches that a graph updates.
 
 A graph that is not running still holds its parameters. No operation of the current run names them, but earlier runs
-did, and the graphs' dumps tell which arguments stay.
+did, and the graphs' dumps show which arguments stay.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from ttmem.profile import Profile, Timeline
 
 @dataclass(frozen=True, slots=True)
 class ResidentName:
-    """What a graph calls an argument that stays."""
+    """The name that a graph gives an argument that stays."""
 
     name: str
     weight: bool

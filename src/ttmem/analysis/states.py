@@ -42,7 +42,7 @@ class StateColumn:
 
 
 def state_column(profile: Profile, timeline: Timeline, memory: str, view_column: int = VIEW_ALLOCATED) -> StateColumn:
-    """The states that have a line for this memory; a state with that line missing says nothing, not zero."""
+    """The states that have a line for this memory; a state without that line is unknown, not zero."""
     views = timeline.state_view[:, MEMORIES.index(memory)]
     shown = np.flatnonzero(views >= 0)
     return StateColumn(state=shown, value=profile.views[views[shown], view_column])
@@ -82,7 +82,7 @@ def seen_memories(profile: Profile) -> tuple[str, ...]:
 
 
 def operation_line(timeline: Timeline, operation: int | None) -> int | None:
-    """Where the operation stands in the source."""
+    """Return the line of the operation in the source."""
     if operation is None or not timeline.first_index <= operation < timeline.end_index:
         return None
     return int(timeline.line[operation - timeline.first_index])

@@ -127,9 +127,10 @@ def say_what_next(
         return
     if stored_now:
         note(f"stored as '{report.name}' in {report.folder}", quiet=quiet)
-    from ttmem.analysis.failure import failures
+    from ttmem.analysis.failure import failure
 
-    if any(timeline.failures for timeline in profile.timelines) and failures(profile):
+    failed = failure(profile) if any(timeline.failures for timeline in profile.timelines) else None
+    if failed is not None and failed.failure_class != "none":
         words = f"explain {report.name}"
     else:
         words = f"check {report.name} --max-dram 80%" if check else f"profile {report.name} --llm"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem boards``: The boards, their banks and memories, per ttnn release."""
+"""``ttmem boards``: List the boards with their banks and memories, per ttnn release."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ ttmem boards --json
 @json_option
 @output_option
 def command(names: tuple[str, ...], as_json: bool, output: Path | None, **opening: Any) -> None:
-    """The memories of every BOARD that ttnn opens, per chip: banks, bytes per bank, compute grid.
+    """List the memories of every BOARD that ttnn opens, per chip: banks, bytes per bank, compute grid.
 
     The sizes are those of the published ttnn wheels. A build of your own differs a little: 'ttmem tensor --like' and
     'ttmem replay --like' take them from a log or an error message.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem check``: Whether a profile stays within a memory budget, for CI."""
+"""``ttmem check``: Check a profile against a memory budget, for CI."""
 
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ ttmem check run.log --github
 def command(
     source: str, baseline: str | None, as_json: bool, as_github: bool, output: Path | None, quiet: bool, **limits: Any
 ) -> int:
-    """Whether SOURCE stays within a memory budget: exit 0 when every limit holds, 1 when one does not.
+    """Check SOURCE against a memory budget: exit 0 when every limit holds, 1 when one does not.
 
     Without any limit the usual targets hold: DRAM at most 80% of a bank, L1 at most 90%. L1 is judged with what
     programs take where SOURCE knows it (captured runs), else by its tensors alone; the verdict says which. A run that

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem device``: What can run ttnn here, making it, and why it does not work."""
+"""``ttmem device``: Find, install and diagnose the ttnn environment."""
 
 import click
 
@@ -16,7 +16,7 @@ ttmem device doctor
 
 @click.group("device", cls=GroupWithExamples, epilog=_EXAMPLES)
 def command() -> None:
-    """The real ttnn, with or without a card: what this machine has, the managed environment, what is wrong.
+    """Find, install and diagnose the real ttnn, with or without a card.
 
     ttnn runs in an interpreter of its own: --python, TTMEM_TTNN_PYTHON, the one that runs ttmem, or the managed one in
     ~/.ttmem/device (TTMEM_HOME moves it). Boards that are not there are opened as mocks.
@@ -30,7 +30,7 @@ command.params.append(debug_option())
 @json_option
 @python_option()
 def info(as_json: bool, python: str | None) -> None:
-    """What this machine has: interpreters with ttnn, cards, boards that can be mocked."""
+    """List what this machine has: interpreters with ttnn, cards, boards that can be mocked."""
     from ttmem.library import device
     from ttmem.reports.device import terminal
 
@@ -52,7 +52,7 @@ ttmem device install --ttnn 0.78.0
 @click.option("--force", is_flag=True, help="Make it anew even if it is there.")
 @quiet_option
 def install_verb(as_json: bool, python: str | None, release: str | None, force: bool, quiet: bool) -> None:
-    """Make the managed environment with the ttnn release that ttmem was tested with, or with another one beside it.
+    """Install the ttnn release that ttmem was tested with into the managed environment, or another release next to it.
 
     Needs a CPython 3.12 or 3.10 (looked for on PATH, in pyenv, uv and conda), the network once, and no rights.
     """
@@ -61,7 +61,7 @@ def install_verb(as_json: bool, python: str | None, release: str | None, force: 
     done = device.install(python, release=release, force=force, say=lambda text: note(text, quiet=quiet))
     emit(json_text(done) if as_json else done.interpreter.path, None)
     if not as_json:
-        note("made" if done.made_now else "there already", quiet=quiet)
+        note("installed" if done.made_now else "already installed", quiet=quiet)
         note("next: ttmem device doctor", quiet=quiet)
 
 
@@ -70,7 +70,7 @@ def install_verb(as_json: bool, python: str | None, release: str | None, force: 
 @python_option()
 @board_option("The mock board to try.")
 def doctor(as_json: bool, python: str | None, board: str) -> int:
-    """Try everything that a mock board needs, and say what to do about what fails: exit 0 when it works, else 1."""
+    """Check everything that a mock board needs, with a fix for what fails: exit 0 when all works, else 1."""
     from ttmem.library import device
     from ttmem.reports.device import terminal
 

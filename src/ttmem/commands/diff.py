@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem diff``: What grew from one profile to another, and which operation did it."""
+"""``ttmem diff``: Compare two profiles: what grew, and which operation caused it."""
 
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ ttmem diff before.log after.log --html compare.html
 def command(
     a: str, b: str, as_json: bool, html_path: Path | None, output: Path | None, quiet: bool, **settings: Any
 ) -> int:
-    """What grew from A to B: which memory, which tensor, and the operation that made it.
+    """Compare A and B: which memory and which tensors grew, and the operation that made each.
 
     A and B are sources as for 'ttmem profile': logs, saved profiles or names of stored reports. Nothing is stored.
     """

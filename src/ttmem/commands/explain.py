@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem explain``: what happened in memory when something failed, and what to change."""
+"""``ttmem explain``: Explain a memory failure: the numbers, the cause, and what to change."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def command(
     quiet: bool,
     **asked: Any,
 ) -> None:
-    """What happened in memory when something failed, in numbers, and what to change.
+    """Explain a memory failure: the numbers, the cause, and what to change.
 
     Takes a pasted message, a file, stdin (-), a pytest log or a whole runtime log (plain, .gz, .zst), a saved profile
-    or the name of a stored report. Reports each distinct failure once; text without a failure gives class 'none'. Exit
-    code 0 whenever the text could be read.
+    or the name of a stored report. Each failure is reported once; text without one gives class 'none'. Exit code 0
+    whenever the text could be read.
     """
     form = one_of(json=as_json, llm=as_llm, issue=as_issue)
     if source is None:

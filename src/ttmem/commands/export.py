@@ -36,7 +36,7 @@ ttmem export run.log --to parquet -o tables
 @jobs_option
 @quiet_option
 def command(source: str, target: str, out: Path, which_run: str, quiet: bool, **part: Any) -> None:
-    """Write SOURCE in the format of another tool and print where it went.
+    """Write SOURCE in the format of another tool and print the path.
 
     A folder of an earlier export is replaced; any other folder that is not empty is refused. Warnings of the source
     travel along. Addresses of tensors that a log names are simulated, and the export says so.

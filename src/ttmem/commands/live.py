@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem live``: What running processes hold on the cards, from shared memory."""
+"""``ttmem live``: Show what running processes hold on the cards, from shared memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ttmem live --json --interval 0.5 > counters.jsonl
 @seconds_option("--interval", 0.02, 1.0, "Time between samples.")
 @count_option("--count", help="End after N samples.")
 def command(as_json: bool, once: bool, interval: float, count: int | None) -> None:
-    """What every running process holds in DRAM and L1, per chip, with the highest values since the start.
+    """Show what every running process holds in DRAM and L1, per chip, with the highest values since the start.
 
     tt-metal publishes these counters in /dev/shm (TTMEM_SHM_DIR names another folder); neither ttnn nor access to the
     card is needed. They are bytes as requested, summed over banks and cores: bank padding and dataflow buffers are

@@ -36,7 +36,7 @@ claude mcp add ttmem -- ttmem mcp
 )
 @click.pass_context
 def command(ctx: click.Context, roots: tuple[Path, ...]) -> None:
-    """Serve the verbs as MCP tools on stdin and stdout, for an agent that starts this command itself.
+    """Serve the verbs as MCP tools on stdin and stdout; the agent starts this command.
 
     Every verb that answers in JSON is a tool with the verb's own options. Answers are bounded: 10 rows per table unless
     asked for more (at most 100), about 25,000 tokens in all, with their caveats in them. Tools read files below the

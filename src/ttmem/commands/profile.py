@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem profile``: What filled the memory: peaks, consumers, padding, weights, failure."""
+"""``ttmem profile``: Report what filled the memory: peaks, consumers, padding, weights, failure."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ some-command 2>&1 | ttmem profile - --name nightly
 @options.no_store_option
 @options.selection_options
 @click.option("--follow", is_flag=True, help="Keep reading a growing log; Ctrl-C ends it with the answer.")
-@click.option("--idle", type=float, metavar="SECONDS", help="With --follow: end when nothing came for so long.")
+@click.option("--idle", type=float, metavar="SECONDS", help="With --follow: end after SECONDS without a new line.")
 @options.jobs_option
 @click.option("--mlir", multiple=True, metavar="FILE", help="A module dump that belongs to the log; may be repeated.")
 @options.quiet_option
@@ -44,7 +44,7 @@ def command(
     quiet: bool,
     **reading: Any,
 ) -> None:
-    """What filled the memory in SOURCE, which operation and tensor did it, how much of it is padding.
+    """Report what filled the memory in SOURCE: which operations and tensors, and how much of it is padding.
 
     SOURCE is a tt-mlir or TT-XLA runtime log (plain, .gz, .zst, - for stdin), a ttnn graph capture, a ttnn-visualizer
     report (folder or db.sqlite), a folder of tt-metal memory-report CSVs, ttrt memory results, a module dump (.mlir), a

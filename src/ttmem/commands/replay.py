@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem replay``: Play an allocation script on the twin of the allocator."""
+"""``ttmem replay``: Play an allocation script on the model of the allocator (the twin)."""
 
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ ttmem replay - --strict < steps.jsonl
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: every step, then the memories.")
 @output_option
 def command(steps: str, board: str | None, strict: bool, as_json: bool, output: Path | None, **opening: Any) -> int:
-    """Where every buffer of an allocation script would lie, and which step would run out of memory.
+    """Show the address of every buffer of an allocation script, and which step would run out of memory.
 
     One step per line: {"alloc": "a", "shape": [1, 1, 64, 64], "dtype": "bfloat16", "layout": "tile", "memory": "L1"},
     with "shard": {"kind": "height", "shape": [64, 512], "grid": [8, 8], "orientation": "row"} if sharded, or

@@ -22,9 +22,9 @@ ttmem reports rm bert bert-2
 @json_option
 @click.pass_context
 def command(ctx: click.Context, as_json: bool) -> None:
-    """List the stored reports: when, from what, how many operations, the DRAM peak per bank, size on disk.
+    """List the stored reports: when, from what, how full DRAM and L1 got, and whether it fit.
 
-    They lie in ~/.ttmem/reports (TTMEM_HOME moves it); each name is a SOURCE for every verb.
+    They are in ~/.ttmem/reports (TTMEM_HOME moves it); each name is a SOURCE for every verb.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -50,7 +50,7 @@ def path(name: str) -> None:
 @command.command("rm", epilog="ttmem reports rm bert bert-2")
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 def rm(names: tuple[str, ...]) -> None:
-    """Delete the reports NAME..., without asking; the logs they came from are not touched."""
+    """Delete the reports NAME..., without asking; their logs are kept."""
     from ttmem.store import store
 
     for report in [_stored(name) for name in dict.fromkeys(names)]:  # all are there, or none is removed

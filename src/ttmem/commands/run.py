@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem run``: Run a ttnn script on a mock board and tell what it did to the memory."""
+"""``ttmem run``: Run a ttnn script on a mock board and report its memory use."""
 
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ class _Run(PassingThrough):
 @options.no_store_option
 @options.python_option()
 @options.ttnn_option
-@click.option("--timeout", type=float, metavar="SECONDS", help="End the script and what it started after so long.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="Kill the script and its children after SECONDS.")
 @options.bytes_option("--l1-small", "Open devices with this L1_SMALL region.")
 @options.bytes_option("--trace-region", "Open devices with this trace region.")
 @options.no_programs_option
@@ -60,11 +60,11 @@ def command(
     quiet: bool,
     **settings: Any,
 ) -> int:
-    """Run SCRIPT, your own unedited ttnn program, on a mock board and tell what it did to the memory.
+    """Run SCRIPT, your own unedited ttnn program, on a mock board and report its memory use.
 
     Nothing is computed: allocator, validation, programs and errors are the real library's, values are zeros. The
     script's output goes to stderr, its exit status becomes ours (128 + signal when it was killed), and 125 means that
-    ttmem itself failed. Options of ttmem may stand anywhere; what follows -- is the script's alone.
+    ttmem itself failed. ttmem's options may appear anywhere; everything after -- goes to the script.
     """
     import ttmem
     from ttmem.commands import _profiles

@@ -38,8 +38,8 @@ ttmem serve --port 9000 --follow run.log
 def command(name: str | None, port: int | None, follow: Path | None, wants_open: bool | None, quiet: bool) -> None:
     """List, search, open, compare and delete the stored reports in a browser; NAME opens one of them.
 
-    The server answers on 127.0.0.1 alone, and only to who knows the token in the address: the first line on stdout.
-    Ctrl-C ends it. What runs on the cards ('ttmem live') and a log that is followed are live charts.
+    The server listens on 127.0.0.1 only and requires the token in the URL, which is the first line on stdout. Ctrl-C
+    stops it. Running processes ('ttmem live') and a followed log are live charts.
     """
     try:
         import uvicorn

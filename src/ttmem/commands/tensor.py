@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem tensor``: What a tensor needs on each board: pages, padding, bytes per bank."""
+"""``ttmem tensor``: Compute what a tensor needs on each board: pages, padding, bytes per bank."""
 
 import sys
 from pathlib import Path
@@ -33,7 +33,7 @@ ttmem tensor 1x1024x1024 --like "$(tail -50 failed.log)"
 @json_option
 @output_option
 def command(shape: str, as_json: bool, output: Path | None, **spec: Any) -> int:
-    """What a tensor of SHAPE (1x96x2176x1920) takes of every bank, what of it is padding, and whether it fits.
+    """Compute the bytes per bank of a tensor of SHAPE (1x96x2176x1920), its padding, and whether it fits.
 
     Exit 1 when an empty board could not hold it. A layout or permutation that takes less is named.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem test``: Run a ttnn test suite on a mock board, with the peak memory of every test."""
+"""``ttmem test``: Run a ttnn test suite on a mock board and report the peak memory of every test."""
 
 from pathlib import Path
 from typing import Any
@@ -41,12 +41,12 @@ ttmem test tests --baseline nightly --max-growth 2% --junit memory.xml --html me
 @options.no_store_option
 @options.python_option("ttnn and pytest")
 @options.ttnn_option
-@click.option("--timeout", type=float, metavar="SECONDS", help="End pytest and what it started after so long.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="Kill pytest and its children after SECONDS.")
 @click.option(
     "--test-timeout",
     type=click.FloatRange(0, min_open=True),
     metavar="SECONDS",
-    help="End a test that does nothing for so long (default 300).",
+    help="Kill a test after SECONDS without an operation (default 300).",
 )
 @click.option("--values", is_flag=True, help="Keep value comparisons on, although a mock board computes nothing.")
 @options.no_programs_option
@@ -61,7 +61,7 @@ def command(
     no_programs: bool,
     **settings: Any,
 ) -> int:
-    """Run a pytest suite of ttnn programs on a mock board and tell the peak memory of every test.
+    """Run a pytest suite of ttnn programs on a mock board and report the peak memory of every test.
 
     The fixtures device and mesh_device are there unless the suite has its own; @pytest.mark.ttmem(max_l1="90%",
     max_dram="700MiB") limits a test, --max-l1 and --max-dram limit all. A test that crashes or hangs costs itself

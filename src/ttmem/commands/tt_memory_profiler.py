@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tt-memory-profiler``: run a model with memory logging switched on, keep its log, tell what filled the memory."""
+"""``tt-memory-profiler``: run a model with memory logging on, keep its log, report what filled the memory."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def command(
     target: tuple[str, ...],
     is_command: bool,
 ) -> int:
-    """Run TARGET with memory logging switched on, then tell what filled the memory.
+    """Run TARGET with memory logging on, then report what filled the memory.
 
     TARGET is a Python script with its arguments, or any command after --. Its output is kept in
     ./logs/<model>_<timestamp>/<model>_profile.log, its exit status becomes ours (128 + signal when it was killed),

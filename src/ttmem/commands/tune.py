@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem tune``: What to change so that a captured run fits, with a proof."""
+"""``ttmem tune``: Find the changes that make a captured run fit, and prove them on a mock board."""
 
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ def command(
     quiet: bool,
     **settings: Any,
 ) -> int:
-    """Search the smallest set of edits with which SOURCE, a run that 'ttmem run' captured, reaches a target.
+    """Find the smallest set of edits that brings SOURCE, a run captured by 'ttmem run', to a target.
 
     Cheap edits come first: freeing at the last use, writing in place, regions that nobody uses, L1 or DRAM, narrower
     data types, parts. Exit 1 when the target is not reached. Without a target: the edits that lower the peaks most.

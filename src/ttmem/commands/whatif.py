@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem whatif``: A captured run with changes, before you make them."""
+"""``ttmem whatif``: Predict the peaks of a captured run after an edit, before you make it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -58,7 +58,7 @@ def command(
     quiet: bool,
     **more: list[str],
 ) -> int:
-    """Apply EDITs to SOURCE, a run that 'ttmem run' captured, and tell its new peaks: exit 0 when it fits then, else 1.
+    """Predict the peaks of SOURCE, a run captured by 'ttmem run', after EDITs: exit 0 when it fits then, else 1.
 
     \b
     free:TENSOR@LINE            free it right after its last use

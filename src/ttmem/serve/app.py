@@ -101,7 +101,7 @@ def application(token: str, *, log: Path | None = None) -> Starlette:
 
 
 def _told(_: Request, error: Exception) -> Response:
-    """What went wrong in one line; never a traceback."""
+    """Answer with the error in one line; never a traceback."""
     if isinstance(error, HTTPException):
         return PlainTextResponse(f"{error.detail}\n", status_code=error.status_code)
     if isinstance(error, TtmemError):

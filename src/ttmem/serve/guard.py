@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may ask: somebody who knows the token, on this machine, from a page of this server.
+"""Requests are accepted with the token, on this machine, from a page of this server.
 
 A token alone is not enough. A page of another site can make a browser ask 127.0.0.1; then the name in ``Host`` is
 that site's (rebinding), or ``Origin`` is.
@@ -64,7 +64,7 @@ class Guard:
         if scheme.lower() == "bearer":
             given = bearer.strip()
         if not hmac.compare_digest(given.encode(), self._token):
-            return "the token of the address that 'ttmem serve' printed is missing or wrong"
+            return "the token is missing or wrong; it is in the URL that 'ttmem serve' printed"
         return None
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What grows while one looks: a log that is being written, and the counters of running processes."""
+"""Live sources: a log that is being written, and the counters of running processes."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ def live_sample() -> dict[str, Any]:
     """The counters of every chip at this moment, as the page draws them."""
     seen = next(watch(1))
     lines: list[dict[str, Any]] = []
-    told = []
+    running = []
     for device in seen.devices:
         chart = f"Device {device.device} (chip {device.chip_unique_id}), bytes of all banks"
         for name in ("dram", "l1", "l1_small", "trace", "circular_buffer"):
             held = getattr(device.total, f"{name}_bytes")
             lines.append({"chart": chart, "name": name.replace("_", " "), "bytes": held, "of": None})
-        told += [f"{process.name} ({process.pid})" for process in device.processes if process.running]
+        running += [f"{process.name} ({process.pid})" for process in device.processes if process.running]
     if not seen.devices:
         return {"samples": [], "note": f"no process publishes counters in {seen.folder}"}
-    text = f"{len(seen.devices)} chips; processes: {', '.join(told) or 'none that runs'}"
+    text = f"{len(seen.devices)} chips; processes: {', '.join(running) or 'none running'}"
     return {"samples": [{"at": seen.taken_ns / 1e9, "lines": lines, "told": text}], "note": text}

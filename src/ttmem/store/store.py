@@ -20,7 +20,10 @@ from ttmem._gate import visible_json
 from ttmem._home import home_folder
 from ttmem.store.folders import remove_folder, remove_leftovers, write_folder
 
-_FACTS = ("stored_at", "kind", "operations_executed", "peak_dram_bytes_per_bank", "peak_dram_percent", "origin")
+_FACTS = (
+    "stored_at", "kind", "operations_executed", "peak_dram_bytes_per_bank", "peak_dram_percent",
+    "peak_l1_bytes_per_bank", "peak_l1_percent", "status", "origin",
+)  # fmt: skip
 _LONGEST_BYTES = 120
 """File systems end at 255 bytes; ``_inputs_registry.json`` and a number come on top."""
 _DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))}

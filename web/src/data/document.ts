@@ -91,6 +91,8 @@ export interface Stretch {
 
 export interface FailureStory {
   survived: boolean;
+  /** The memory was enough: another reason ended the run. */
+  fits: boolean;
   failure_class: string;
   memory: string | null;
   line: number;
@@ -202,6 +204,12 @@ export interface ProfileHeader {
   fragmentation: string[];
   remarks: Record<string, string>;
   failure: FailureStory | null;
+  /** How a run ended that another reason than memory stopped; empty for every other run. */
+  ended: string;
+  /** A memory failure happened, whether or not it ended the run. */
+  caught: boolean;
+  /** The memory that got fullest, L1 with the programs' own buffers. */
+  fullest: string | null;
   document: ProfileDocument;
   peak_states: Record<string, [number, number]>;
   suite: Suite | null;

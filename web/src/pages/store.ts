@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kept reports, as `ttmem serve` shows them: find, open, compare, delete.
+// The stored reports in `ttmem serve`: find, open, compare, delete.
 
 import { Shell } from "../shell";
 import { fill, h } from "../ui/dom";
 import { amount, mib, percent, thousands } from "../ui/format";
 import { announce } from "../ui/save";
-import { Table } from "../ui/table";
+import { Table, type TableColumn } from "../ui/table";
 import { section } from "../views/view";
 
 interface Report {
@@ -15,6 +15,9 @@ interface Report {
   operations_executed: number | null;
   peak_dram_bytes_per_bank: number | null;
   peak_dram_percent: number | null;
+  peak_l1_bytes_per_bank: number | null;
+  peak_l1_percent: number | null;
+  status: string | null;
   bytes_on_disk: number;
 }
 
@@ -25,6 +28,21 @@ export interface StoreHeader {
   reports: Report[];
   follows: string;
   ttmem: string;
+}
+
+/** The peak of one memory, MiB per bank and share of the bank. */
+function peakColumn(
+  memory: string,
+  bytes: (one: Report) => number | null,
+  share: (one: Report) => number | null,
+): TableColumn<Report> {
+  return {
+    head: `${memory} MiB/bank`,
+    kind: "number",
+    text: (one) => (bytes(one) === null ? "-" : `${mib(bytes(one)!)} (${percent(share(one))})`),
+    value: (one) => bytes(one) ?? -1,
+    bar: (one) => (share(one) ?? 0) / 100,
+  };
 }
 
 /** Every address of the server needs the token of this one. */
@@ -78,30 +96,28 @@ export function storePage(root: HTMLElement, header: StoreHeader): void {
         link: (one) => address(`report/${encodeURIComponent(one.name)}`),
       },
       { head: "Actions", kind: "text", text: () => "" },
-      { head: "Stored (UTC)", kind: "text", text: (one) => one.stored_at?.replace("T", " ").replace("Z", "") ?? "-" },
+      { head: "Status", kind: "text", text: (one) => one.status ?? "-" },
+      { head: "Stored (UTC)", kind: "text", text: (one) => one.stored_at?.replace("T", " ").slice(0, 16) ?? "-" },
       { head: "Kind", kind: "text", text: (one) => one.kind ?? "-" },
       {
-        head: "Operations",
+        head: "Ops",
         kind: "number",
         text: (one) => (one.operations_executed === null ? "-" : thousands(one.operations_executed)),
         value: (one) => one.operations_executed ?? -1,
       },
-      {
-        head: "Peak DRAM MiB/bank",
-        kind: "number",
-        text: (one) => (one.peak_dram_bytes_per_bank === null ? "-" : mib(one.peak_dram_bytes_per_bank)),
-        value: (one) => one.peak_dram_bytes_per_bank ?? -1,
-      },
-      {
-        head: "Of bank",
-        kind: "number",
-        text: (one) => percent(one.peak_dram_percent),
-        value: (one) => one.peak_dram_percent ?? -1,
-        bar: (one) => (one.peak_dram_percent ?? 0) / 100,
-      },
+      peakColumn(
+        "DRAM",
+        (one) => one.peak_dram_bytes_per_bank,
+        (one) => one.peak_dram_percent,
+      ),
+      peakColumn(
+        "L1",
+        (one) => one.peak_l1_bytes_per_bank,
+        (one) => one.peak_l1_percent,
+      ),
       { head: "On disk", kind: "number", text: (one) => amount(one.bytes_on_disk), value: (one) => one.bytes_on_disk },
     ],
-    empty: "No report is kept yet: 'ttmem profile LOG' and 'ttmem run SCRIPT' keep one.",
+    empty: "No stored reports: 'ttmem profile LOG' and 'ttmem run SCRIPT' store one.",
     onDraw: (rows, elements) => rows.forEach((one, at) => fill(elements[at]!.cells[1]!, ...actions(one))),
   });
   const choose = (name: string) => {
@@ -129,7 +145,7 @@ export function storePage(root: HTMLElement, header: StoreHeader): void {
         ),
     );
   const remove = async (name: string) => {
-    if (!confirm(`Delete the report '${name}'? The log it came from is not touched.`)) return;
+    if (!confirm(`Delete the report '${name}'? Its log is not deleted.`)) return;
     const answer = await fetch(address(`api/reports/${encodeURIComponent(name)}`), { method: "DELETE" });
     if (answer.ok) {
       reports = reports.filter((one) => one.name !== name);

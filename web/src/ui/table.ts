@@ -230,11 +230,7 @@ export class Table<Row> {
     this.nothing.hidden = !isEmpty;
     for (const part of this.full) part.hidden = isEmpty;
     if (isEmpty) this.nothing.textContent = this.options.empty ?? "Nothing to list.";
-    if (!count)
-      fill(
-        this.body,
-        h("tr", {}, h("td", { colspan: wide, class: "muted" }, "No row has all the words searched for.")),
-      );
+    if (!count) fill(this.body, h("tr", {}, h("td", { colspan: wide, class: "muted" }, "No matching rows.")));
     this.options.onDraw?.(drawn, elements);
   }
 
@@ -277,9 +273,7 @@ export class Table<Row> {
       this.texts(MOST_COPIED),
     );
     const rows = Math.min(this.shown.length, MOST_COPIED);
-    announce(
-      (await copy(text)) ? `${thousands(rows)} rows copied as Markdown` : "the browser did not let it be copied",
-    );
+    announce((await copy(text)) ? `${thousands(rows)} rows copied as Markdown` : "the browser refused to copy");
   }
 }
 

@@ -297,9 +297,9 @@ export function compare(
       "p",
       { class: "muted" },
       steps
-        ? "Two programs of one model: steps with the same operator and the same number of elements lie above each other."
+        ? "Two programs of one model: steps with the same operator and the same number of elements are aligned."
         : aligned().anchors.length
-          ? "Operations of both runs that are the same one lie above each other."
+          ? "Matching operations are aligned."
           : "Operations are counted from the start of each run.",
     ),
     tests && h("h3", { class: "sub" }, "Tests that need more or less"),

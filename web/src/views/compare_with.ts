@@ -39,7 +39,7 @@ export function compareWith(after: Profile, read: (file: File) => Promise<Profil
   const element = section(
     "compare",
     "Compare",
-    "Choose the page of another run: its curves are laid under these, and the tensors of both peaks are compared by name and type.",
+    "Choose the page of another run: its curves are drawn below these, and the tensors of both peaks are compared by name and type.",
     h("p", {}, input),
     told,
     place,

@@ -22,13 +22,13 @@ export function fit(session: Session): View {
   const told = [
     `${answer.fits ? "It fits" : "It does not fit"} ${answer.board}`,
     answer.chips > 1 ? ` (${counted(answer.chips, "chip")}; figures are per chip)` : "",
-    bound === null ? "." : `; a real port's DRAM peak was within ${bound} % where it was measured.`,
+    bound === null ? "." : `; measured ports matched this DRAM peak to within ${bound} %.`,
   ].join("");
   const element = section(
     "fit",
     "Does it fit?",
     told,
-    h("h3", {}, "What the DRAM of a chip goes to"),
+    h("h3", {}, "What uses the DRAM of a chip"),
     parts(answer, header.title),
     answer.capacity ? h("h3", { class: "sub" }, said(answer.capacity)) : null,
     plot && plot.element,
@@ -60,7 +60,7 @@ function parts(answer: FitAnswer, file: string): HTMLElement {
   );
   return new Table<[string, number]>({
     key: "fit-parts",
-    label: "What DRAM goes to, on one chip",
+    label: "What uses DRAM, on one chip",
     file,
     rows: held,
     columns: [
@@ -84,7 +84,7 @@ function parts(answer: FitAnswer, file: string): HTMLElement {
 
 const said = ({ users, context, largest_users, largest_context, points }: Capacity): string =>
   points.every((point) => point.context <= 0)
-    ? "Not even one user fits, with a context of any length"
+    ? "Not even one user fits, at any context length"
     : `Largest context for ${counted(users, "user")}: ${counted(largest_context, "token")}; ` +
       `most users of ${counted(context, "token")}: ${thousands(largest_users)}`;
 
@@ -110,7 +110,11 @@ function capacityTable(capacity: Capacity, file: string): HTMLElement {
         text: (point) => thousands(point.users * point.context),
         value: (point) => point.users * point.context,
       },
-      { head: "Ends", kind: "text", text: (point) => (point.is_limit ? "for memory" : "all that the model has") },
+      {
+        head: "Ends",
+        kind: "text",
+        text: (point) => (point.is_limit ? "out of memory" : "the model's largest context"),
+      },
     ],
   }).element;
 }
@@ -141,7 +145,7 @@ function plotOf(capacity: Capacity, file: string): Figure {
     );
     pen.frame(x(capacity.users) - 5, y(capacity.context) - 5, 10, 10, color("text"));
     const isRight = x(capacity.users) + 80 > pen.width;
-    pen.text(x(capacity.users) + (isRight ? -10 : 10), y(capacity.context), "asked for", color("text"), {
+    pen.text(x(capacity.users) + (isRight ? -10 : 10), y(capacity.context), "requested", color("text"), {
       align: isRight ? "right" : "left",
     });
   };
@@ -152,7 +156,7 @@ function plotOf(capacity: Capacity, file: string): Figure {
 function advice(answer: FitAnswer, file: string): HTMLElement {
   return new Table<FitAnswer["advice"][number]>({
     key: "advice",
-    label: "What would change it; each was fitted",
+    label: "What would change it; each was checked with its own prediction",
     file,
     rows: answer.advice,
     columns: [

@@ -6,7 +6,7 @@ import { KINDS, MEMORIES } from "../data/profile";
 import type { Session } from "../session";
 import { color, fill, h, perFrame } from "../ui/dom";
 import { Figure, Kept, outline, Tip } from "../ui/figure";
-import { amount, thousands } from "../ui/format";
+import { amount, counted, thousands } from "../ui/format";
 import type { Pen } from "../ui/pen";
 import { FOOT, paintStacked, type Piece } from "./stacked";
 import { bandColor } from "./bands";
@@ -46,11 +46,11 @@ export function lifetimes(session: Session): View {
     const bytes = late.reduce((sum, row) => sum + lives.bytes[row]!, 0);
     rows = found.slice(0, most);
     about.textContent = !found.length
-      ? `No tensor of ${session.memory} is known to live in this stretch${session.words.length ? " and to have all the words searched for" : ""}.`
-      : `${found.length === 1 ? `1 tensor of ${session.memory} lives` : `${thousands(found.length)} tensors of ${session.memory} live`} in this stretch` +
+      ? `No known tensor of ${session.memory} is alive in this range${session.words.length ? " and matches the search" : ""}.`
+      : `${found.length === 1 ? `1 tensor of ${session.memory} is` : `${thousands(found.length)} tensors of ${session.memory} are`} alive in this range` +
         (isStacked ? "." : `; the ${thousands(rows.length)} largest are drawn.`) +
         (late.length
-          ? ` ${thousands(late.length)} lay unused for ${LATE} operations or more before their end${isStacked ? "" : " (hatched)"}, together ${amount(bytes)} per bank.`
+          ? ` ${counted(late.length, "tensor")} stayed allocated for ${LATE} or more operations after ${late.length === 1 ? "its" : "their"} last use${isStacked ? "" : " (hatched)"}: ${amount(bytes)} per bank in total.`
           : "");
     more.hidden = isStacked || rows.length >= found.length;
     figure.element.hidden = !found.length;
@@ -58,7 +58,7 @@ export function lifetimes(session: Session): View {
     fill(
       legend,
       ...legendOf(seen.map((kind) => [kind, bandColor(kind)])),
-      ...(late.length && !isStacked ? legendOf([["unused before its end", color("alarm")]]) : []),
+      ...(late.length && !isStacked ? legendOf([["unused before it is freed", color("alarm")]]) : []),
     );
   };
   const has = (row: number) => {
@@ -169,7 +169,7 @@ export function lifetimes(session: Session): View {
   const element = section(
     "lifetimes",
     "How long?",
-    "How long each tensor stayed: as bars, largest first, or stacked as they filled the memory. Click one to mark it everywhere.",
+    "How long each tensor stayed allocated: as bars, largest first, or stacked as they filled the memory. Click one to mark it in all drawings.",
     about,
     modes,
     figure.element,

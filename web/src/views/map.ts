@@ -43,7 +43,7 @@ export function map(session: Session): View {
     pieces = [];
     const figures = session.timeline ? profile.figures(session.timelineNumber, session.memory, session.state) : null;
     if (!figures) {
-      about.textContent = `No state of ${session.memory} here.`;
+      about.textContent = `The source shows no state of ${session.memory} at the cursor.`;
       return;
     }
     const [, total, allocated, free, largest] = figures as [number, number, number, number, number];
@@ -56,7 +56,7 @@ export function map(session: Session): View {
         { start: allocated, end: allocated + scattered, kind: "scattered", label: "free, in smaller blocks", row: -1 },
         { start: total - largest, end: total, kind: "free", label: "largest free block", row: -1 },
       ].filter((piece) => piece.end > piece.start && piece.start < extent[1]);
-      about.textContent = `${session.memory} ${session.timeline.stateLabel(session.state)}: ${amount(allocated)} allocated, ${amount(free)} free, ${amount(largest)} of it in one block. A log prints amounts, not addresses: they are to scale, their places are not.`;
+      about.textContent = `${session.memory} ${session.timeline.stateLabel(session.state)}: ${amount(allocated)} allocated, ${amount(free)} free, ${amount(largest)} of it in one block. A log prints amounts, not addresses: sizes are to scale, positions are not known.`;
       return;
     }
     const { held } = bank;
@@ -193,7 +193,7 @@ export function map(session: Session): View {
   const element = section(
     "map",
     "Where?",
-    "Every bank holds the same, so one stands for all. Tensors of L1 grow down from the top, programs' buffers up from the base.",
+    "All banks hold the same, so one is drawn. In L1, tensors grow down from the top and programs' buffers grow up from the base.",
     about,
     parts,
     bank.element,

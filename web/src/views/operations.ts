@@ -276,7 +276,7 @@ function described(session: Session): (Node | null)[] {
         const figures = profile.figures(session.timelineNumber, memory, state);
         return figures
           ? [
-              `- ${memory}: ${mib(figures[2]!)} MiB/bank before, ${signedMib(timeline.changeAt(memory, operation))} by it`,
+              `- ${memory}: ${mib(figures[2]!)} MiB/bank before, ${signedMib(timeline.changeAt(memory, operation))} by this operation`,
             ]
           : [];
       }),

@@ -30,8 +30,9 @@ function card(one: Card): HTMLElement {
 
 export function overview(session: Session): View {
   const { header } = session.profile;
-  const story = header.failure ? failure(header.failure) : null;
-  const level = header.failure ? (header.failure.survived ? "warn" : "alarm") : "ok";
+  const story = header.failure ? failure(header.failure, header.ended) : null;
+  const { failure: failed } = header;
+  const level = failed && !failed.fits ? "alarm" : failed || header.ended ? "warn" : "ok";
   const verdict = h("p", { class: `verdict ${level}`, "data-role": "verdict" }, verdictText(header));
   const peaks = peaksTable(session);
   const isPredicted = header.document.source.kind === "predicted";
@@ -49,9 +50,11 @@ export function overview(session: Session): View {
   return { name: "overview", title: "Overview", element, redraw: () => story?.redraw() };
 }
 
+const sentence = (text: string) => text.slice(0, 1).toUpperCase() + text.slice(1);
+
 function verdictText(header: ProfileHeader): string {
   const failed = header.failure;
-  if (failed && !failed.survived) {
+  if (failed && !failed.fits) {
     const verb =
       header.document.source.kind === "predicted" ? "It would fail" : header.suite ? "A test failed" : "It failed";
     return `No. ${verb} ${failed.operation === null ? "" : "at "}${failed.place}.`;
@@ -59,20 +62,21 @@ function verdictText(header: ProfileHeader): string {
   const shares = Object.entries(header.document.memories).filter(
     ([, peak]) => peak.peak_percent !== null && peak.peak_bytes_per_bank > 0,
   );
-  if (!shares.length) return "No memory state was recorded, so nothing can be said about how full it got.";
+  const ended = header.ended && ` ${sentence(header.ended)}.`;
+  if (!shares.length) return `Unknown: no memory state was recorded.${ended}`;
   shares.sort((a, b) => b[1].peak_percent! - a[1].peak_percent!);
   const [memory, peak] = shares[0]!;
   let room = `${memory} came closest: ${percent(peak.peak_percent)} of a bank, ${amount(peak.free_bytes_at_peak)} free in each`;
-  // What programs take beside the tensors counts too, where it is known: there an operation clashes.
+  // The programs' own buffers count too where they are known: that is where an operation clashes.
   const l1 = header.document.memories["L1"];
   const together = l1?.peak_with_programs_bytes_per_core ?? 0;
   if (l1?.bytes_per_bank && (100 * together) / l1.bytes_per_bank > peak.peak_percent!) {
     const at = l1.peak_with_programs_at;
     const where = at ? ` at ${at.index === null ? "" : `#${at.index} `}${at.name}` : "";
-    room = `L1 came closest: tensors and a program's buffers took ${percent((100 * together) / l1.bytes_per_bank)} of a core${where}, ${amount(Math.max(0, l1.bytes_per_bank - together))} were left`;
+    room = `L1 came closest: tensors and a program's buffers took ${percent((100 * together) / l1.bytes_per_bank)} of a core${where}, ${amount(Math.max(0, l1.bytes_per_bank - together))} free`;
   }
-  if (failed) return `It went on after a failure. ${room}.`;
-  return header.document.source.kind === "predicted" ? `It fits, as predicted. ${room}.` : `It fit. ${room}.`;
+  if (header.caught || (failed && !ended)) return `Yes, after a failure that the program caught. ${room}.${ended}`;
+  return header.document.source.kind === "predicted" ? `Yes, as predicted. ${room}.` : `Yes. ${room}.${ended}`;
 }
 
 function peaksTable(session: Session): Table<string> {
@@ -159,35 +163,37 @@ const BAD = new Set(["overlap", "beyond"]);
 const NAMES: Record<string, string> = {
   reserved: "firmware",
   buffers: "program's buffers",
-  overlap: "wanted by both",
+  overlap: "overlap",
   tensors: "tensors",
   free: "free",
   l1_small: "L1_SMALL",
   beyond: "beyond the bank",
 };
 
-function failure(story: FailureStory): { element: HTMLElement; redraw: () => void } {
+function failure(story: FailureStory, ended: string): { element: HTMLElement; redraw: () => void } {
   const drawn = story.picture ? picture(story) : null;
   const place = story.operation === null ? story.place : h("a", { href: operationLink(story.operation)! }, story.place);
   const element = h(
     "section",
-    { class: "failure", "data-role": "failure", "aria-label": "Failure" },
+    { class: ended ? "failure ended" : "failure", "data-role": "failure", "aria-label": "Failure" },
     h(
       "h3",
       {},
-      story.survived ? "Failed, but the process went on " : "What failed ",
-      h("span", { class: "tag" }, story.failure_class + (story.memory ? ` · ${story.memory}` : "")),
+      ended ? sentence(ended) : story.survived ? "Failed, but the process continued " : "What failed ",
+      story.failure_class !== "none" &&
+        h("span", { class: "tag" }, story.failure_class + (story.memory ? ` · ${story.memory}` : "")),
     ),
-    h(
-      "p",
-      {},
-      place,
+    story.place !== "" &&
       h(
-        "span",
-        { class: "muted" },
-        story.line && !story.place.endsWith(`:${story.line}`) ? ` line ${thousands(story.line)}` : "",
+        "p",
+        {},
+        place,
+        h(
+          "span",
+          { class: "muted" },
+          story.line && !story.place.endsWith(`:${story.line}`) ? ` line ${thousands(story.line)}` : "",
+        ),
       ),
-    ),
     story.headline && h("p", { class: "strong", "data-role": "diagnosis" }, story.headline),
     story.findings.map((text) => h("p", {}, text)),
     drawn?.element,
@@ -214,7 +220,9 @@ function failure(story: FailureStory): { element: HTMLElement; redraw: () => voi
           ),
         ),
       ),
-    h("details", {}, h("summary", {}, "The message as it was printed"), h("pre", { class: "message" }, story.message)),
+    ended
+      ? h("pre", { class: "message" }, story.message)
+      : h("details", {}, h("summary", {}, "The message as printed"), h("pre", { class: "message" }, story.message)),
   );
   return { element, redraw: () => drawn?.draw() };
 }
@@ -260,7 +268,7 @@ function picture(story: FailureStory): { element: HTMLElement; draw: () => void 
       pen.text(
         1,
         request ? 96 : 68,
-        "Amounts are to scale; where in the bank they lie, the message does not say.",
+        "Amounts are to scale; the message does not give their addresses.",
         color("muted"),
         {
           most: pen.width,

@@ -32,7 +32,7 @@ export function padding(session: Session): View {
     label: "Padding of the tensors alive at the peaks",
     file: header.title,
     rows,
-    empty: "No tensor that is known to be alive at a peak takes more than its elements.",
+    empty: "No tensor known to be alive at a peak is padded.",
     columns: [
       { head: "Tensor", kind: "name", text: (row) => profile.nameOf(row) },
       { head: "Memory", kind: "text", text: memoryOf },
@@ -74,7 +74,7 @@ export function padding(session: Session): View {
   const element = section(
     "padding",
     "How much is waste?",
-    "Of the tensors alive at the DRAM peak, over all banks of the chip: shapes are rounded up to tiles (or shards), pages to the banks' alignment.",
+    "Tensors alive at the DRAM peak, over all banks of the chip: shapes are rounded up to tiles (or shards), pages to the banks' alignment.",
     h(
       "div",
       { class: "facts-line" },
@@ -138,12 +138,12 @@ function fragmentation(session: Session): { elements: HTMLElement[]; update: () 
     if (bank) {
       const found = fragments(bank).filter((one) => one.below + one.above > 0);
       const splitting = found.filter((one) => one.gain > 0).length;
-      about.textContent = `${told}. ${counted(found.length, "tensor")} ${found.length === 1 ? "borders" : "border"} on free memory; ${splitting ? `to free ${splitting === 1 ? "one" : `any of ${splitting}`} of them would make the largest free block larger` : "none of them alone keeps it small"}.`;
+      about.textContent = `${told}. ${counted(found.length, "tensor")} ${found.length === 1 ? "borders" : "border"} on free memory; ${splitting ? `freeing ${splitting === 1 ? "one" : `any of ${splitting}`} of them would enlarge the largest free block` : "freeing a single one would not enlarge the largest free block"}.`;
       table.setRows(found);
     } else {
       about.textContent = figures
-        ? `${told}. A log prints amounts, not addresses: which tensor lies between free blocks is not known.`
-        : `No state of ${session.memory} here.`;
+        ? `${told}. A log prints amounts, not addresses: which tensors separate free blocks is not known.`
+        : `The source shows no state of ${session.memory} at the cursor.`;
       table.setRows([]);
     }
     table.element.hidden = !bank;

@@ -6,7 +6,7 @@ import { KINDS } from "../data/profile";
 import type { Session } from "../session";
 import { color, fill, h, perFrame, whenSeen } from "../ui/dom";
 import { Figure, outline, Tip } from "../ui/figure";
-import { amount, mib, percent, placeText, shapeText, thousands } from "../ui/format";
+import { amount, counted, mib, percent, placeText, shapeText, thousands } from "../ui/format";
 import { type Pen, widthOf } from "../ui/pen";
 import { Table } from "../ui/table";
 import { type Box, squarified } from "../ui/treemap";
@@ -79,7 +79,7 @@ export function tensors(session: Session): View {
         link: (row) => operationLink(lives.lastUse[row]!),
       },
       {
-        head: "Unused before its end",
+        head: "Unused before it is freed",
         kind: "number",
         text: (row) => {
           const unused = unusedFor(session, row);
@@ -163,10 +163,10 @@ export function tensors(session: Session): View {
     fill(
       about,
       figures === null
-        ? `No state of ${session.memory} here.`
+        ? `The source shows no state of ${session.memory} at the cursor.`
         : followed
-          ? `${thousands(rows.length)} tensors hold ${mib(known)} of ${mib(total)} MiB/bank in ${session.memory} ${where}; not attributed to any tensor: ${mib(rest)} MiB/bank.`
-          : `${mib(total)} MiB/bank in ${session.memory} ${where}. The tensors of this run were not followed for this page; choose it with --run.`,
+          ? `${counted(rows.length, "tensor")} ${rows.length === 1 ? "holds" : "hold"} ${mib(known)} of ${mib(total)} MiB/bank in ${session.memory} ${where}; not attributed to any tensor: ${mib(rest)} MiB/bank.`
+          : `${mib(total)} MiB/bank in ${session.memory} ${where}. This page does not hold the tensors of this run; select the run with --run.`,
     );
     about.dataset["unattributed"] = String(rest);
     fillTable();
@@ -183,7 +183,7 @@ export function tensors(session: Session): View {
   const element = section(
     "tensors",
     "What?",
-    "Who holds the memory at the cursor, who made it, and how long nobody needed it.",
+    "The tensors alive at the cursor: which operation made each, and how long it stayed unused.",
     about,
     groups,
     figure.element,

@@ -136,7 +136,7 @@ export function timeline(session: Session): View {
     fill(
       memories,
       ...session.profile.memories.map((memory, at) => {
-        const button = choice(memory, memory === session.memory, () => session.chooseMemory(memory), {
+        const button = choice(memory, memory === session.memory, () => session.showMemory(memory), {
           "data-memory": memory,
         });
         button.append(sparks[at]!.canvas, h("span", { class: "muted" }, peakText(session, memory)));
@@ -208,7 +208,7 @@ export function timeline(session: Session): View {
   const element = section(
     "timeline",
     "When?",
-    "Bytes per bank over operations. Drag over the chart to zoom, click to look at a moment, double click for the whole run.",
+    "Bytes per bank over operations. Drag over the chart to zoom, click to move the cursor, double-click for the whole run.",
     processes,
     memories,
     zoomTools,
@@ -288,13 +288,15 @@ function momentLines(session: Session, at: number): string[] {
   if (operation >= 0 && operation === profile.header.failure?.operation) parts.push("it failed");
   else if (change) parts.push(`it changes ${memory} by ${signedMib(change)} MiB`);
   const programs = memory === "L1" ? timeline.programBytes(operation) : 0;
-  if (programs) parts.push(`its program's buffers take ${amount(programs)} more of a core`);
+  if (programs) parts.push(`its program's buffers take another ${amount(programs)} per core`);
   if (timeline.isFollowed(state)) {
     const alive = profile.alive(session.timelineNumber, memory, state);
     const largest = alive
       .slice(0, 3)
       .map((row) => `${short(profile.nameOf(row), 40)} ${amount(profile.lives.bytes[row]!)}`);
-    parts.push(`${counted(alive.length, "tensor")} alive${largest.length ? `, most in ${largest.join(", ")}` : ""}`);
+    parts.push(
+      `${counted(alive.length, "tensor")} alive${largest.length ? `, the largest: ${largest.join(", ")}` : ""}`,
+    );
   }
   return parts;
 }

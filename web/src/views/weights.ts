@@ -37,8 +37,8 @@ export function weights(session: Session): View {
     .filter(Boolean)
     .join(", ");
   const question = count
-    ? `${counted(count, "weight")}, ${amount(bytes)} of elements on one chip, each once over all graphs${places ? ` (${places})` : ""}. Host: it only feeds const-eval.`
-    : "The source names no weights.";
+    ? `${counted(count, "weight")}, ${amount(bytes)} of elements on one chip, each counted once over all graphs${places ? ` (${places})` : ""}. A weight on the host only feeds const-eval.`
+    : "The source does not mark weights.";
   return {
     name: "weights",
     title: "Weights",
@@ -61,7 +61,7 @@ export function warnings(session: Session): View {
     "Warnings and source",
     notes.length + warned.length
       ? `${counted(notes.length + warned.length, "remark")} on this run and its source.`
-      : "Nothing to warn about.",
+      : "No warnings.",
     list(notes, "notes"),
     list(warned, "remarks"),
     h("dl", { class: "facts" }, facts.map(([label, text]) => [h("dt", {}, label), h("dd", {}, text)]).flat()),

@@ -71,11 +71,17 @@ export function whyCard(session: Session): HTMLElement {
       ["Size", [`${mib(lives.bytes[row]!)} MiB/bank${padding ? `, ${amount(padding)} of padding on the chip` : ""}`]],
       ["Type", [[shapeText(type[0], type[1]), type[2], type[3], type[4]].filter(Boolean).join(", ")]],
       ["Made by", made < 0 ? ["resident before the run"] : [operation(made), ` ${placeText(timeline.location(made))}`]],
-      ["Last used by", lives.lastUse[row]! < 0 ? ["no operation that is known"] : [operation(lives.lastUse[row]!)]],
+      ["Last used by", lives.lastUse[row]! < 0 ? ["no known operation"] : [operation(lives.lastUse[row]!)]],
       ["Alive", [`#${thousands(lives.first[row]!)} to #${thousands(lives.last[row]!)}`]],
       [
-        "Unused before its end",
-        [unused === null ? "a weight: it stays" : unused ? counted(unused, "operation") : "freed as soon as it can be"],
+        "Unused before it is freed",
+        [
+          unused === null
+            ? "a weight: it stays allocated"
+            : unused
+              ? counted(unused, "operation")
+              : "freed right after its last use",
+        ],
       ],
     ];
     if (lives.address[row]! >= 0) facts.push(["Address", [`0x${lives.address[row]!.toString(16)}`]]);
@@ -97,7 +103,7 @@ export function whyCard(session: Session): HTMLElement {
             class: "choice",
             click: () => session.zoom(Math.max(timeline.first, lives.first[row]! - 2), lives.last[row]! + 2),
           },
-          "Zoom to its life",
+          "Zoom to its lifetime",
         ),
         h("a", { class: "choice", href: `#op=${session.operation}&view=map` }, "On the map"),
         h("button", { type: "button", class: "choice", click: () => session.chooseTensor(-1) }, "Take the mark off"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem cb``: Circular buffers: depths, stalls, declarations in C++ code, what logs say."""
+"""``ttmem cb``: Analyse circular buffers: depths, stalls, declarations in C++ code, figures in logs."""
 
 from ttmem.commands._group import VerbGroup
 
@@ -14,6 +14,6 @@ command = VerbGroup(
     __name__,
     first=("simulate", "scan", "profile", "analyze"),
     name="cb",
-    help="Circular buffers: how deep they should be, what declares them, what was seen of them.",
+    help="Analyse circular buffers: the depths they need, their declarations in C++ code, figures in logs.",
     epilog=_EXAMPLES,
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem cb analyze``: All of it in one report."""
+"""``ttmem cb analyze``: Write all circular-buffer analyses into one report."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def command(
     quiet: bool,
     **assumed: Any,
 ) -> None:
-    """All about circular buffers in one Markdown report: T and R simulated, code scanned, logs and captures read.
+    """Simulate T and R, scan code, and read logs and captures, in one Markdown report about circular buffers.
 
     Folders and C++ files are scanned as by 'ttmem cb scan', with tiles_per_shard and r_tiles bound to T and R; two or
     more are compared side by side. Any other file or stored report is read as by 'ttmem cb profile'. Where the parts

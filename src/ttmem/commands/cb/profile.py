@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem cb profile``: What a log, capture or profiler table says about circular buffers."""
+"""``ttmem cb profile``: Report what a log, capture or profiler table holds about circular buffers."""
 
 import sys
 from pathlib import Path
@@ -23,7 +23,7 @@ ttmem cb profile ops_perf_results.csv
 @output_option
 @quiet_option
 def command(source: str, as_json: bool, output: Path | None, quiet: bool) -> None:
-    """What SOURCE says about circular buffers, and plainly what it cannot say.
+    """Report what SOURCE holds about circular buffers, and what it does not.
 
     SOURCE is a graph capture, a log of the program, a watcher log, the device profiler's table of operations (CSV), a
     ttnn-visualizer report or a stored profile. The runtime itself logs no allocation, reserve, push or pop of a

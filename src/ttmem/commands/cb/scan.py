@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem cb scan``: Buffers that C++ code declares, whether they fit, which rules kernels break."""
+"""``ttmem cb scan``: Scan C++ code: the buffers it declares, whether they fit, which rules kernels break."""
 
 import sys
 from pathlib import Path
@@ -73,7 +73,7 @@ def command(
     output: Path | None,
     quiet: bool,
 ) -> int:
-    """Circular and dataflow buffers in the C++ code of PATH: sizes, whether they fit, and rules that kernels break.
+    """Scan the C++ code of PATH for circular and dataflow buffers: sizes, fit, and rules that kernels break.
 
     PATH is a file or a folder of host code and kernels; nothing is compiled and no include is needed. Sizes stay
     expressions until every name in them is bound with --bind. Buffers that borrow a tensor's memory are not counted.

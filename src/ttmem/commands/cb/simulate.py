@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem cb simulate``: What depths cost in L1 and in time: predicted stall, strategies compared."""
+"""``ttmem cb simulate``: Compare strategies for the depths of circular buffers: L1 use and predicted stall."""
 
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ def command(
     output: Path | None,
     **assumed: Any,
 ) -> int:
-    """Circular buffers for TILES_PER_SHARD A tiles and R_TILES B tiles: depths, L1, predicted stall.
+    """Compare circular buffers for TILES_PER_SHARD A tiles and R_TILES B tiles: depths, L1, predicted stall.
 
     Every A tile is combined with every B tile, as in the distributed element-wise example. The headline is the share
     of its time that the compute kernel waits, simulated on published NoC latencies and given as a range over what is

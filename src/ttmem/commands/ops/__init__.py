@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem ops``: What models are made of: extract operators, map them to ttnn, write tests."""
+"""``ttmem ops``: Extract the operators of models, map them to ttnn, write tests."""
 
 from ttmem.commands._group import VerbGroup
 
-_HELP = """What models are made of: extract their operators, map them to ttnn, write tests for them.
+_HELP = """Extract the operators of models, map them to ttnn, write tests for them.
 
 A case is one operator with all its shapes, data types and scalars; a case file has one per line and is what
 'ttmem sweep' runs.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem ops extract``: Operators, shapes, types and scalars of models, one case per line."""
+"""``ttmem ops extract``: Extract operators, shapes, types and scalars of models, one case per line."""
 
 import os
 import sys
@@ -48,7 +48,7 @@ def command(
     output: Path | None,
     quiet: bool,
 ) -> int:
-    """Operators, all tensor shapes, data types, scalars, module paths and counts, one case per line (JSON).
+    """Extract operators with all shapes, data types, scalars, module paths and counts, one case per line (JSON).
 
     TARGET is a function that returns a torch model (FILE.py::load_model), a transformers config or model class without
     weights (hf:ViTConfig), an operators CSV (name, shapes, model), a master or sweep JSON of tt-metal, or input

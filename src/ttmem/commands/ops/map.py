@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem ops map``: Which ttnn call stands for each operator, and what is supported."""
+"""``ttmem ops map``: List the ttnn call of each operator, and what is supported."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ttmem ops map --json
 @python_option()
 @quiet_option
 def command(cases: str | None, as_json: bool, output: str | None, engine: str | None, quiet: bool, **mock: Any) -> None:
-    """The catalogue: the ttnn call of every aten operator, its kind and what is supported.
+    """List the ttnn call of every aten operator, its kind and what is supported.
 
     With CASES (from 'ttmem ops extract'): the operators used there, how often, and how many cases can be run. -o writes
     basic_operators.json, operator_mapping.json, mapping_analysis.json and compatibility_matrix.md. --engine mock calls

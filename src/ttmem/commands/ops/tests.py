@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem ops tests``: pytest files, one per operator, for a card and for the mock."""
+"""``ttmem ops tests``: Write pytest files, one per operator, for a card and for the mock."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem sweep``: Which operators and shapes fail on which board and memory, and their limits."""
+"""``ttmem sweep``: Find which operators and shapes fail on which board and memory, and their limits."""
 
 from ttmem.commands._group import VerbGroup
 
-_HELP = """Which operators and shapes fail on which board and memory, what the largest are, and what to do about it.
+_HELP = """Find which operators and shapes fail on which board and memory, the largest that pass, and what to change.
 
 Every case runs alone on an empty device: the residents of a whole model leave less room.
 """

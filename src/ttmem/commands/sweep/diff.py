@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem sweep diff``: Which cases need more memory, newly fail or newly pass between two sweeps."""
+"""``ttmem sweep diff``: Compare two sweeps: which cases need more memory, newly fail or newly pass."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ ttmem sweep diff before after --fail-on growth:5% --json
 @json_option
 @output_option
 def command(before: Path, after: Path, fail_on: str | None, as_json: bool, output: Path | None) -> int:
-    """Compare two folders of 'ttmem sweep run', case by case: what needs more memory, newly fails or newly passes.
+    """Compare two folders of 'ttmem sweep run', case by case: which need more memory, newly fail or newly pass.
 
     Two releases of ttnn (sweep run --ttnn VERSION), two boards' builds, twin against mock, before and after a change.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem sweep limits``: The largest shape per operator that passes, by progressive search."""
+"""``ttmem sweep limits``: Find the largest shape per operator that passes, by progressive search."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def command(
     output: Path | None,
     quiet: bool,
 ) -> None:
-    """The largest shape that passes, by progressive search: sizes double until one fails, then the gap is halved.
+    """Find the largest shape that passes: sizes double until one fails, then the gap is halved.
 
     Where the operator allows it, this is done for several widths: the frontier between shapes that pass and shapes that
     do not.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem sweep report``: The reports of a sweep, or of a folder of other tools' test logs."""
+"""``ttmem sweep report``: Write the reports of a sweep, or of a folder of other tools' test logs."""
 
 import time
 from pathlib import Path

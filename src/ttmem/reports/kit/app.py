@@ -42,7 +42,7 @@ def data_frame(kind: str, title: str, data: dict[str, Any], *, plain: str = "", 
 
 
 def header(data: dict[str, Any]) -> dict[str, Any]:
-    """What every page says of itself, with texts that came from sources made printable."""
+    """The header of every page, with the texts of sources made printable."""
     cleaned: dict[str, Any] = clean({**data, "ttmem": __version__})
     return cleaned
 

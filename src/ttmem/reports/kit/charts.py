@@ -33,7 +33,7 @@ class Axis:
     ticks: Sequence[Tick]
 
     def share(self, value: float) -> float:
-        """Where a value lies, from 0 to 1."""
+        """Return the position of a value, from 0 to 1."""
         return (value - self.first) / ((self.last - self.first) or 1.0)
 
 

@@ -21,7 +21,7 @@ _LEVEL = 6
 
 @dataclass(slots=True)
 class Packed:
-    """What one block holds: a JSON header and columns, in the order in which they were added."""
+    """The content of one block: a JSON header and columns, in the order in which they were added."""
 
     header: dict[str, Any]
     columns: list[dict[str, Any]] = field(default_factory=list)

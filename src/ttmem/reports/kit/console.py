@@ -18,7 +18,7 @@ _NARROWEST_NAME = 14
 
 
 class TextReport:
-    """What is printed here becomes one text, without blanks at the ends of lines.
+    """Collects what is printed into one text, without blanks at the ends of lines.
 
     Nothing is interpreted on the way (no markup, no emoji codes, no highlighting): names come from logs.
     """
@@ -47,14 +47,15 @@ class TextReport:
                 self._console.print(gated(part), style=style or None)
 
     def _print_table(self, table: Table) -> None:
-        """Where even the least does not fit, lines are longer than the terminal: a broken figure is a wrong one."""
+        """Lines may be longer than the terminal: a figure must not be broken."""
         drawn = rich_table(table, self.width)
         needed = sum((column.width or 0) + _GAP for column in drawn.columns)
         self._console.width = max(needed, self.width)  # print(width=...) never goes beyond the console's own
         self._console.print(gated(drawn))
         self._console.width = self.width
         shown = [str(column.header) for column in drawn.columns]
-        if missing := list(dict.fromkeys(head for head in table.heads if head and head not in shown)):
+        missing = list(dict.fromkeys(head for head in table.heads if head and head not in shown))
+        if missing and table.names_omitted:
             self.print(f"(no room for {', '.join(missing)})", style="dim")
 
     def print_unfolded(self, line: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What typed documents have in common: fields in the order of the answer, no change afterwards.
+"""The base of typed documents: fields in the order of the answer, no change afterwards.
 
 A field has the name that the analysis gives the figure, so that most of a document is filled from the result's own
 attributes; where the key of the JSON differs, ``msgspec.field(name=...)`` says so. A part whose keys are those of a
@@ -29,7 +29,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls: type[_Document], *sources: object, decimals: int | None = None, **given: object) -> _Document:
-        """What the sources hold under the names of the fields, the first that has one, floats rounded; or ``given``.
+        """Take each field from ``given`` or from the first source that has it, floats rounded.
 
         Results in lists and mappings become parts by the names of their fields alone.
         """
@@ -73,7 +73,7 @@ def indented(document: Any, indent: int = 2) -> str:
 
 
 def indented_pieces(document: Any, indent: int = 2, level: int = 0) -> Iterator[str]:
-    """What ``indented`` gives, in pieces of a few hundred entries: a document of many failures is never one text."""
+    """Yield the text of ``indented`` in pieces of a few hundred entries, never as one long text."""
     if not isinstance(document, dict | list) or not document:
         yield indented(document, indent)
         return

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a cell may be."""
+    """The kinds of a cell."""
 
     name: str
     level: Literal["ok", "warn", "alarm", "none"]
@@ -30,7 +30,7 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Who did what when: (from, to, kind)."""
+    """A row of periods: (from, to, kind)."""
 
     name: str
     spans: Sequence[tuple[float, float, str]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pages other than a profile's are made of: cards, notes, sections with drawings and tables, drawn by the app.
+"""The parts of pages other than a profile's: cards, notes, sections with drawings and tables, drawn by the app.
 
 Python prepares values; ``web/src/views/document.ts`` draws them.
 """
@@ -16,7 +16,7 @@ from ttmem.reports.kit.figures import Lanes, Matrix
 from ttmem.reports.kit.tables import Table, plain
 
 LONGEST_NAME = 160
-"""What a name may take of a cell or a heading."""
+"""The longest name in a cell or a heading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading, what is said below it, a drawing and tables; whatever of these there is."""
+    """A heading, a text, a drawing and tables; each is optional."""
 
     key: str
     title: str

@@ -18,7 +18,7 @@ _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 @dataclass(frozen=True, slots=True)
 class SarifRule:
-    """What is judged."""
+    """The rule that is checked."""
 
     identifier: str
     title: str

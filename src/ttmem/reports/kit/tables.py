@@ -33,9 +33,9 @@ class Column:
     head: str
     kind: Kind = "text"
     write: Callable[[Any], str] = str
-    """How a value is written, without its unit: the head names that."""
+    """Writes a value, without its unit: the head names that."""
     unknown: str = "-"
-    """What stands for None."""
+    """The text for None."""
     style: Callable[[Any], str] | None = None
     """The terminal's colour for a value; by meaning only, so that nothing is lost without it."""
     most: int | None = None
@@ -85,9 +85,11 @@ class Table:
     rows: Sequence[Row]
     title: str = ""
     left_out: str = ""
-    """What the rows do not show: ``12 more ...``."""
+    """A note on rows that are not shown: ``12 more ...``."""
     bars: str | None = None
     """The head of the column whose figure a page also draws as a bar."""
+    names_omitted: bool = True
+    """Whether a terminal that is too narrow lists the columns that it leaves out."""
 
     @classmethod
     def of_texts(cls, heads: Sequence[str], rows: Iterable[Row], *, left: int | None = None, title: str = "") -> Table:
@@ -131,7 +133,7 @@ class Table:
 
     @property
     def bar_column(self) -> int | None:
-        """Where the column of the bars is."""
+        """The position of the column with bars."""
         return None if self.bars is None else self._place(self.bars)
 
     def _place(self, head: str) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How reports write amounts, shapes and names: one place, so that every format says the same."""
+"""Amounts, shapes and names as text: one place, so that every format writes them alike."""
 
 import re
 import string
@@ -177,6 +177,6 @@ def _telling(names: Collection[str], width: int) -> Iterator[tuple[str, str]]:
 
 
 def _common(names: Collection[str]) -> str:
-    """What all of them begin with: what the first and the last in order do."""
+    """Return the common prefix: that of the first and the last in order."""
     pairs = zip(min(names), max(names), strict=False)
     return "".join(letter for letter, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

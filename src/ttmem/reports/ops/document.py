@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``ttmem ops map``, ``extract`` and ``tests`` say with ``--json``."""
+"""The answers of ``ttmem ops map``, ``extract`` and ``tests`` with ``--json``."""
 
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType
 
 
 class TwinCoverage(Document, frozen=True):
-    """What the twin knows of the calls of many models, as it was last compared with the mock."""
+    """The share of many models' calls that the twin covers, as last compared with the mock."""
 
     models: int
     calls: int
@@ -26,7 +26,7 @@ class MapStatistics(Document, frozen=True):
     """They run on the device."""
     unsupported: int
     meta_operations: int
-    """They need no work there."""
+    """No-ops on the device."""
     by_category: dict[str, int]
     calls: int
     covered_calls: int
@@ -43,11 +43,11 @@ class MappedOperator(Document, frozen=True, kw_only=True):
     supported: bool
     support: str | UnsetType = UNSET
     twin: str | UnsetType | None = UNSET
-    """How certain the twin is of plain calls: ``exact``, ``bounded`` or ``none``; null when nothing is called."""
+    """The confidence of the twin for plain calls: ``exact``, ``bounded`` or ``none``; null when nothing is called."""
     model_calls: int | UnsetType = UNSET
-    """How often the models of ``twin`` call it; left out when none does."""
+    """The number of calls by the models of ``twin``; left out when none does."""
     exact_percent: float | UnsetType = UNSET
-    """Of those calls."""
+    """The share of those calls."""
     lowering: str | UnsetType = UNSET
     tensors: tuple[str, ...] | UnsetType = UNSET
     arguments: tuple[str, ...] | UnsetType = UNSET
@@ -73,7 +73,7 @@ class OpsMap(Document, frozen=True, tag_field="schema", tag="ttmem.ops-map/1"):
 
 
 class ExtractedSource(Document, frozen=True):
-    """What one target (at one size) gave."""
+    """The result of one target (at one size)."""
 
     target: str
     model: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an extraction gave: a table for a person, a document for a program."""
+"""The result of an extraction: a table for a person, a document for a program."""
 
 from typing import Any
 

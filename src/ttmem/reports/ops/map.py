@@ -122,7 +122,7 @@ def _entry(one: MappedOperator) -> dict[str, Any]:
 
 
 def _twin(one: MappedOperator) -> str:
-    """How certain the twin is of plain calls, by the records of the ttnn operations; empty when nothing is called."""
+    """Return the confidence of the twin for plain calls, by the operations' records; empty without a call."""
     called = one.operator.called if one.operator else ()
     return confidence_in(called) if called else ""
 
@@ -177,9 +177,9 @@ def matrix_markdown(mapped: Mapped) -> str:
     for head in ("operator", "ttnn"):
         shown = shown.with_column(head, write="`{}`".format)
     lines = ["# Operator compatibility", "", _sentence(mapped), "", f"The column twin: {_TWIN_MEANS}.", ""]
-    lines += [f"The column exact calls: of those that models make. {_coverage_sentence()}", ""]
+    lines += [f"The column exact calls: the share of the models' calls. {_coverage_sentence()}", ""]
     if any(one.cells for one in mapped.operators):
-        lines += ["The four columns of memory and layout are the example of each operator, run on the mock board.", ""]
+        lines += ["The four columns of memory and layout show the example of each operator, run on the mock board.", ""]
     return "\n".join([*lines, *markdown(shown)]) + "\n"
 
 
@@ -187,18 +187,18 @@ def _sentence(mapped: Mapped) -> str:
     counts = statistics(mapped)
     sentence = (
         f"{counts['total_operators']} operators: {counts['supported']} run on the device, "
-        f"{counts['meta_operations']} need no work there, {counts['unsupported']} are the host's or have no form."
+        f"{counts['meta_operations']} are no-ops, {counts['unsupported']} run on the host or are unsupported."
     )
     covered = f" {share(mapped.covered_calls, mapped.calls)[:-1]} % of {thousands(mapped.calls)} calls are covered."
     return sentence + (covered if mapped.calls else "")
 
 
 def _coverage_sentence() -> str:
-    told = _coverage()
+    found = _coverage()
     return (
-        f"Of {thousands(told['calls'])} calls of {told['models']} models, on {len(model_calls().places)} boards and "
-        f"memories, the twin knows {told['exact_percent']:g} % exactly and {told['bounded_percent']:g} % between "
-        f"bounds; of {told['unknown_percent']:g} % it knows nothing."
+        f"Across {thousands(found['calls'])} calls from {found['models']} models ({len(model_calls().places)} "
+        f"board/memory pairs) the twin is exact for {found['exact_percent']:g} %, bounded for "
+        f"{found['bounded_percent']:g} %, and has no rule for {found['unknown_percent']:g} %."
     )
 
 

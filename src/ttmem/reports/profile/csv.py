@@ -18,7 +18,7 @@ HEADER = (
 
 
 def render(profile: Profile) -> str:
-    """Empty cells say that the source does not tell; a submit state has no operation of its own.
+    """Empty cells are unknown; a submit state has no operation of its own.
 
     A log repeats few operations and few states many times, so each distinct one is quoted once.
     """

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ttmem.analysis.consumers import LiveSet
 from ttmem.analysis.distribution import distribution
 from ttmem.analysis.failure import RunFailure
 from ttmem.analysis.findings import Finding
@@ -50,6 +51,7 @@ class ProfileDocument(Document, frozen=True, tag_field="schema", tag="ttmem.prof
     weights: Weights
     padding: parts.PaddingEntry
     consumers: list[parts.Consumer]
+    """Those of DRAM; ``memories`` has those of each memory."""
     consumers_not_listed: parts.ConsumersNotListed
     unattributed_bytes_per_bank: int | None
     fragmentation: dict[str, Fragmentation]
@@ -64,10 +66,9 @@ class ProfileDocument(Document, frozen=True, tag_field="schema", tag="ttmem.prof
 
 
 def document(profile: Profile) -> ProfileDocument:
-    """What ``ttmem profile --json`` answers."""
+    """Return the answer of ``ttmem profile --json``."""
     asked = analyses(profile)
-    live, failed = asked.dram, asked.failure
-    unlisted = live.tensors[_MOST_CONSUMERS:] if live else ()
+    failed = asked.failure
     return ProfileDocument.of(
         profile,
         operations=asked.distribution,
@@ -76,7 +77,11 @@ def document(profile: Profile) -> ProfileDocument:
         run_list=_run_list(profile, asked.runs),
         ranks=_ranks(profile),
         memories={
-            memory: _memory(peak, asked.programs_peak if memory == "L1" else None)
+            memory: _memory(
+                peak,
+                asked.programs_peak if memory == "L1" else None,
+                **(_consumers(asked.live[memory]) if memory in asked.live else {}),
+            )
             for memory, peak in asked.peaks.items()
         },
         weights=asked.weights,
@@ -89,20 +94,7 @@ def document(profile: Profile) -> ProfileDocument:
                 for life in asked.padding.top[:_MOST_PADDED]
             ],
         ),
-        consumers=[
-            parts.Consumer.of(
-                life,
-                life.type,
-                **_tensor(life),
-                alive=(life.first_index, life.last_index),
-                distribution=life.type.distribution or UNSET,
-            )
-            for life in (live.tensors[:_MOST_CONSUMERS] if live else ())
-        ],
-        consumers_not_listed=parts.ConsumersNotListed(
-            count=len(unlisted), bytes_per_bank=sum(life.bytes_per_bank for life in unlisted)
-        ),
-        unattributed_bytes_per_bank=live.unattributed_bytes_per_bank if live else None,
+        **_consumers(asked.live.get("DRAM")),
         fragmentation=asked.fragmentation,
         growth=asked.growth,
         load_phase=asked.load_phase,
@@ -166,10 +158,31 @@ def _ranks(profile: Profile) -> list[parts.RankEntry]:
     return listed
 
 
-def _memory(peak: Peak, programs: ProgramPeak | None = None) -> parts.MemoryPeak:
+def _consumers(live: LiveSet | None) -> dict[str, Any]:
+    unlisted = live.tensors[_MOST_CONSUMERS:] if live else ()
+    return {
+        "consumers": [
+            parts.Consumer.of(
+                life,
+                life.type,
+                **_tensor(life),
+                alive=(life.first_index, life.last_index),
+                distribution=life.type.distribution or UNSET,
+            )
+            for life in (live.tensors[:_MOST_CONSUMERS] if live else ())
+        ],
+        "consumers_not_listed": parts.ConsumersNotListed(
+            count=len(unlisted), bytes_per_bank=sum(life.bytes_per_bank for life in unlisted)
+        ),
+        "unattributed_bytes_per_bank": live.unattributed_bytes_per_bank if live else None,
+    }
+
+
+def _memory(peak: Peak, programs: ProgramPeak | None = None, **more: Any) -> parts.MemoryPeak:
     return parts.MemoryPeak.of(
         peak,
         programs,
+        **more,
         peak_at=OperationRef(peak.at_index, peak.at_name),
         peak_within_operation=peak.within_operation or UNSET,
         caused_by=caused_by(peak),

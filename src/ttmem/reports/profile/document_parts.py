@@ -38,6 +38,35 @@ class RunEntry(Document, frozen=True):
     peak_dram_bytes_per_bank: int | None
 
 
+class _TensorEntry(Document, frozen=True):
+    tensor: str
+    name: str
+    shape: list[int]
+    dtype: str
+    layout: str
+    producer: OperationRef
+    location: str
+
+
+class Consumer(_TensorEntry, frozen=True):
+    """A tensor alive at the peak of its memory, from its first to its last operation."""
+
+    padded_bytes: int = msgspec.field(name="bytes")
+    bytes_per_bank: int
+    alive: tuple[int, int]
+    last_use_index: int | None = msgspec.field(name="last_use")
+    weight: bool
+    program: str
+    distribution: str | UnsetType = UNSET
+
+
+class ConsumersNotListed(Document, frozen=True):
+    """The smaller ones together."""
+
+    count: int
+    bytes_per_bank: int
+
+
 class MemoryPeak(Document, frozen=True, kw_only=True):
     """The fullest moment of one memory.
 
@@ -61,6 +90,10 @@ class MemoryPeak(Document, frozen=True, kw_only=True):
     parts: dict[str, int] | UnsetType = UNSET
     peak_with_programs_at: OperationPlace | UnsetType = UNSET
     unmeasured_operations: int | UnsetType = msgspec.field(default=UNSET, name="operations_with_unmeasured_programs")
+    consumers: list[Consumer] | UnsetType = UNSET
+    """The tensors alive at this peak, largest first; absent for a rank and where they were not determined."""
+    consumers_not_listed: ConsumersNotListed | UnsetType = UNSET
+    unattributed_bytes_per_bank: int | UnsetType = UNSET
 
 
 class RankEntry(Document, frozen=True):
@@ -69,16 +102,6 @@ class RankEntry(Document, frozen=True):
     rank: int | None
     operations: OperationCounts
     memories: dict[str, MemoryPeak]
-
-
-class _TensorEntry(Document, frozen=True):
-    tensor: str
-    name: str
-    shape: list[int]
-    dtype: str
-    layout: str
-    producer: OperationRef
-    location: str
 
 
 class PaddedTensor(_TensorEntry, frozen=True):
@@ -91,31 +114,12 @@ class PaddedTensor(_TensorEntry, frozen=True):
 
 
 class PaddingEntry(Document, frozen=True):
-    """All DRAM tensors alive at the DRAM peak; null where the source does not tell them."""
+    """All DRAM tensors alive at the DRAM peak; null where the source does not list them."""
 
     logical_bytes: int | None
     padded_bytes: int | None
     overhead_percent: float | None
     top: list[PaddedTensor]
-
-
-class Consumer(_TensorEntry, frozen=True):
-    """A tensor alive at the DRAM peak, from its first to its last operation."""
-
-    padded_bytes: int = msgspec.field(name="bytes")
-    bytes_per_bank: int
-    alive: tuple[int, int]
-    last_use_index: int | None = msgspec.field(name="last_use")
-    weight: bool
-    program: str
-    distribution: str | UnsetType = UNSET
-
-
-class ConsumersNotListed(Document, frozen=True):
-    """The smaller ones together."""
-
-    count: int
-    bytes_per_bank: int
 
 
 FAILURE_FIGURES = ("requested_bytes", "bytes_per_bank", "bank_bytes", "banks", "allocated", "free", "largest_free")
@@ -138,7 +142,7 @@ class FailureFacts(Document, frozen=True):
 
 
 class FailureEntry(FailureFacts, frozen=True):
-    """A failure that the source tells of.
+    """A failure that the source reports.
 
     ``diagnosis`` and ``remedies`` go with the one that ended the run; ``ttmem explain`` gives the whole of it.
     """
@@ -150,7 +154,7 @@ class FailureEntry(FailureFacts, frozen=True):
     survived: bool
     is_warning: bool
     alive: list[LiveTensorEntry] | UnsetType = UNSET
-    """What was in the memory concerned, largest first; goes with the one that ended the run."""
+    """The live tensors of the memory concerned, largest first; only for the failure that ended the run."""
     diagnosis: str | UnsetType = UNSET
     remedies: list[RemedyEntry] | UnsetType = UNSET
 

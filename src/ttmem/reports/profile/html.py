@@ -52,7 +52,7 @@ def blocks(profile: Profile, *, small: bool = False, side: int = 0, tests: Suite
 
 
 def _suite(profile: Profile, tests: SuiteRun | None) -> dict[str, Any] | None:
-    """What there is to say of the tests, and where each lies: process, first operation, one past the last."""
+    """The tests, and the place of each: process, first operation, one past the last."""
     if tests is None:
         return None
     by_length = sorted(runs(profile), key=lambda run: run.end_index - run.first_index)
@@ -73,7 +73,10 @@ def _header(profile: Profile, known: Analyses) -> dict[str, Any]:
         "next_command": sentences.next_command(profile, known),
         "fragmentation": [_fragmentation(known, memory) for memory in ("DRAM", "L1") if memory in known.fragmentation],
         "remarks": {"runs": f"A run is one top-level execution. {growth[:1].upper()}{growth[1:]}"},
-        "failure": _failure(profile, known.failure, known.diagnosis) if known.failure else None,
+        "failure": _failure(profile, known),
+        "ended": _name(sentences.ended_text(known)),
+        "caught": bool(known.memory_failures),
+        "fullest": next(iter(known.memories_by_share), None),
         "document": msgspec.to_builtins(document(profile)),
         "peak_states": {memory: [peak.timeline, peak.state] for memory, peak in known.peaks.items()},
     }
@@ -96,8 +99,13 @@ def _subtitle(profile: Profile, known: Analyses) -> str:
     return " · ".join(parts)
 
 
-def _failure(profile: Profile, failure: RunFailure, diagnosis: Diagnosis | None) -> dict[str, Any]:
-    place = "outside any program: inputs and weights are uploaded there"
+def _failure(profile: Profile, known: Analyses) -> dict[str, Any] | None:
+    failure, diagnosis = known.failure, known.diagnosis
+    if failure is None and known.end is not None:  # a signal or a time limit, of which the source prints no text
+        failure = RunFailure("none", None, sentences.end_message(known), "", line=0)
+    if failure is None:
+        return None
+    place = "" if sentences.ended_text(known) else "outside any program: inputs and weights are uploaded there"
     if failure.operation_index is not None:
         at = f" at {_name(failure.operation_location)}" if failure.operation_location else ""
         place = f"{operation_label(failure.operation_index, _name(failure.operation_name))}{at}"
@@ -108,6 +116,7 @@ def _failure(profile: Profile, failure: RunFailure, diagnosis: Diagnosis | None)
         figures = [(item.label, thousands(item.value), item.note) for item in diagnosis.arithmetic]
     return {
         "survived": failure.survived,
+        "fits": known.fits,
         "failure_class": failure.failure_class,
         "memory": failure.memory,
         "line": failure.line,
@@ -150,7 +159,7 @@ def _stretch(stretch: Stretch) -> dict[str, Any]:
 
 
 def _cards(known: Analyses) -> Iterator[Card]:
-    """What a glance must catch."""
+    """The figures for a first glance."""
     for memory, peak in known.peaks.items():
         if memory not in ("DRAM", "L1") and not peak.peak_bytes_per_bank:
             continue
@@ -167,7 +176,7 @@ def _cards(known: Analyses) -> Iterator[Card]:
         "overhead" if padding.wasted_bytes is not None else "",
         f"{megabytes(padding.wasted_bytes)} of the tensors alive at the DRAM peak"
         if padding.wasted_bytes is not None
-        else "the tensors alive at the DRAM peak are not told",
+        else "the source does not list the tensors alive at the DRAM peak",
         level="warn" if (padding.overhead_percent or 0.0) > sentences.PADDING_HIGH_PERCENT else "ok",
     )
     if found.count:

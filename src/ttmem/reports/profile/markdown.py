@@ -25,7 +25,7 @@ _MIB = re.compile(r"\bMiB\b")
 
 
 class _Detail(NamedTuple):
-    """How much a section may take."""
+    """The limits of a section."""
 
     rows: int
     name_width: int
@@ -59,12 +59,13 @@ class _Report:
             [f"> {self._summary()}"],
             ["## Configuration", *self._configuration()],
             ["## Peak Memory", *self._peaks()],
-            ["## Top 10 Memory Consumers (DRAM)", *self._consumers()],
+            ["## Top 10 Memory Consumers (DRAM)", *self._consumers("DRAM")],
+            *([["## Top 10 Memory Consumers (L1)", *self._consumers("L1")]] if self._knows_l1 else []),
             ["## Top 10 Padding Overhead", *self._padding()],
             [f"## Model Weights ({weights.removesuffix(' MiB')} MB total)", *self._weights()],
             ["## Operation Distribution", *self._distribution()],
         ]
-        if self._known.failure is not None:
+        if self._known.failure is not None or sentences.ended_text(self._known):
             sections.append(["## Failure", *self._failure()])
         texts = ("\n\n".join((head, "\n".join(lines))) if lines else head for head, *lines in sections)
         return "\n\n".join(texts) + "\n"
@@ -121,8 +122,13 @@ class _Report:
         lines = self._table(table) or ["No memory state in the source."]
         return ["MB per bank.", "", *lines, "", *(f"- {remark}" for remark in remarks)]
 
-    def _consumers(self) -> list[str]:
-        live = self._known.dram
+    @property
+    def _knows_l1(self) -> bool:
+        live = self._known.live.get("L1")
+        return live is not None and bool(live.tensors)
+
+    def _consumers(self, memory: str) -> list[str]:
+        live = self._known.live.get(memory)
         if live is None:
             return ["No DRAM state in the source."]
         table = tables.consumers(live, self._detail.rows)
@@ -139,7 +145,7 @@ class _Report:
     def _padding(self) -> list[str]:
         padding = self._known.padding
         if padding.logical_bytes is None or padding.padded_bytes is None:
-            return ["Unknown: the source does not tell which tensors were alive at the DRAM peak."]
+            return ["Unknown: the source does not list the tensors alive at the DRAM peak."]
         logical, padded = megabytes(padding.logical_bytes), megabytes(padding.padded_bytes)
         overhead = percent(padding.overhead_percent)
         lines = self._table(tables.padding(self._known, self._detail.rows))
@@ -152,7 +158,7 @@ class _Report:
     def _weights(self) -> list[str]:
         found = self._known.weights
         if not found.count and "engine" in self._profile.facts:
-            return ["A captured script does not say which of its tensors are weights."]
+            return ["A captured script does not mark its weights."]
         if not found.count:
             return ["No module dump in the source names weights (TT-XLA prints one with TTXLA_LOGGER_LEVEL=DEBUG)."]
         table = tables.weights(self._known, self._detail.rows)
@@ -188,16 +194,17 @@ class _Report:
         return lines
 
     def _failure(self) -> list[str]:
-        failure = self._known.failure
+        failure, ended = self._known.failure, sentences.ended_text(self._known)
+        lines = [f"- {sentences.fit_text(self._known)}; {self._message(ended)}"] if ended else []
         if failure is None:
-            return []
+            return [*lines, f"- Message: {self._message(sentences.end_message(self._known))}"]
         where = "outside any program (uploads of inputs and weights happen there)"
         if failure.operation_index is not None:
             where = self._name(operation_label(failure.operation_index, failure.operation_name))
             where += f" at {self._name(failure.operation_location)}" if failure.operation_location else ""
-        lines = [
+        lines += [
             f"- Class: {failure.failure_class}" + (f" ({failure.memory})" if failure.memory else ""),
-            f"- Operation: {where}",
+            *([f"- Operation: {where}"] if failure.operation_index is not None or not ended else []),
             f"- Message: {self._message(failure.message)}",
             f"- Line: {failure.line or '-'}" + ("; the process went on after it" if failure.survived else ""),
         ]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page knows of a profile: every operation and memory state as columns, and who lived when.
+"""The data of a profile's page: every operation and memory state as columns, and the lifetime of each tensor.
 
-Python counts, the page draws: the document of ``--json`` goes along whole, so that no figure is worked out twice.
+Python computes, the page draws. The whole document of ``--json`` is included, so that no figure is computed twice.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from ttmem.analysis.architecture import architecture_of
-from ttmem.analysis.consumers import LiveSet
 from ttmem.analysis.lifetimes import TensorLife, lifetimes
 from ttmem.analysis.runs import Run
 from ttmem.analysis.states import bank_size
@@ -97,7 +96,7 @@ def blocks(profile: Profile, more: dict[str, Any]) -> list[bytes]:
     followed = list(_follow(profile, known, lives))
     alive = {
         live.memory: [lives.add(live.peak.timeline, life, live.peak.state, live.peak.state) for life in live.tensors]
-        for live in _peak_sets(profile, known)
+        for live in known.live.values()
     }
     architecture = architecture_of(profile)
     words = _rank_words(profile)
@@ -136,8 +135,8 @@ def blocks(profile: Profile, more: dict[str, Any]) -> list[bytes]:
 
 def _rank_words(profile: Profile) -> dict[str, str]:
     """``rank 1`` -> ``submesh 1x4 of rank 0, chips 4 0 2 6``: what a run says of its devices."""
-    told = profile.facts.get("ranks")
-    parted = (str(one).partition(": ") for one in (told if isinstance(told, list | tuple) else ()))
+    ranks = profile.facts.get("ranks")
+    parted = (str(one).partition(": ") for one in (ranks if isinstance(ranks, list | tuple) else ()))
     return {rank: words for rank, _, words in parted}
 
 
@@ -193,7 +192,7 @@ def _kind(life: TensorLife) -> int:
 
 
 def _extents(profile: Profile, timeline: Timeline, architecture: Architecture) -> dict[str, list[int]]:
-    """Where each memory lies in a bank: [first address, end]. Its size is known, and what lies at the top of it."""
+    """Return the address range of each memory in a bank: [first address, end], from its size and what is above it."""
     sizes = {memory: bank_size(profile, timeline, memory)[1] for memory in MEMORIES}
     ends = {
         "DRAM": architecture.dram_bytes_per_bank - sizes["TRACE"],
@@ -205,22 +204,6 @@ def _extents(profile: Profile, timeline: Timeline, architecture: Architecture) -
 
 
 # --- who lived when ---------------------------------------------------------------------------------------------
-
-
-def _peak_sets(profile: Profile, known: Analyses) -> Iterator[LiveSet]:
-    """What was alive at the peaks; a run of very many operations is not replayed a second time for L1."""
-    if known.dram is not None:
-        yield known.dram
-    peak = known.peaks.get("L1")
-    if peak is None or not peak.peak_bytes_per_bank:
-        return
-    captured = profile.timelines[peak.timeline].buffers is not None
-    mine = [
-        run for run in known.runs if run.timeline == peak.timeline and run.first_state <= peak.state < run.end_state
-    ]
-    is_short = all(run.end_index - run.first_index <= _MOST_FOLLOWED_OF_A_RUN for run in mine)
-    if (captured or is_short) and known.l1 is not None:
-        yield known.l1
 
 
 def _follow(profile: Profile, known: Analyses, lives: _Lives) -> Iterator[list[int]]:
@@ -237,7 +220,7 @@ def _follow(profile: Profile, known: Analyses, lives: _Lives) -> Iterator[list[i
     ]
     for run in _in_order_of_interest(known):
         timeline = profile.timelines[run.timeline]
-        if not timeline.programs:  # nothing tells whose a tensor is: all is followed as one
+        if not timeline.programs:  # no program owns a tensor: all operations are followed as one
             if run.timeline in unnamed:
                 continue
             unnamed.add(run.timeline)
@@ -288,7 +271,7 @@ def _follow_run(profile: Profile, timeline: Timeline, run: Run, lives: _Lives) -
 
 
 def _is_freed(profile: Profile, timeline: Timeline, life: TensorLife) -> bool:
-    """Whether its last operation freed it; what none freed is still there in the state after the run."""
+    """Return whether its last operation freed it; otherwise it is still there in the state after the run."""
     position = life.last_index - timeline.first_index
     if life.last_use_index != life.last_index or not 0 <= position < len(timeline):
         return False

@@ -7,6 +7,7 @@ from typing import Literal
 
 from ttmem.analysis.architecture import architecture_of
 from ttmem.analysis.consumers import LiveSet
+from ttmem.analysis.failure import RunFailure
 from ttmem.analysis.findings import Finding
 from ttmem.analysis.growth import LEAK
 from ttmem.analysis.peaks import Peak
@@ -37,7 +38,7 @@ def threshold_warnings(known: Analyses) -> list[str]:
 
 
 def level(share: float | None) -> Level:
-    """How full a memory is, for colours and cards."""
+    """Return the level for colours and cards."""
     target, risk = TARGETS_PERCENT["DRAM"]
     if share is None or share <= target:
         return "ok"
@@ -50,7 +51,7 @@ def ranks_of(profile: Profile) -> list[int]:
 
 
 def rounding_note(profile: Profile) -> str:
-    """What one bank's figure leaves open; empty for exact sources."""
+    """Return the rounding error of a bank's figure; empty for exact sources."""
     error_bytes = profile.source.state_error_bytes
     return f"states are printed rounded, +-{megabytes(error_bytes, decimals=4)} per bank" if error_bytes else ""
 
@@ -70,7 +71,7 @@ def next_command(profile: Profile, known: Analyses) -> str:
 
 
 def load_text(known: Analyses) -> str:
-    """How the weights came in, in one sentence; empty when there is nothing to tell."""
+    """Describe how the weights were loaded, in one sentence; empty when unknown."""
     phase = known.load_phase
     if phase is None:
         return ""
@@ -110,18 +111,50 @@ def runs_text(known: Analyses) -> str:
 
 
 def moment_text(peak: Peak) -> str:
-    """When it was fullest: ``before #170 ttnn.deallocate``, ``within #3 ttnn.conv2d``, ``after submit``."""
+    """Return the moment of the peak: ``before #170 ttnn.deallocate``, ``within #3 ttnn.conv2d``, ``after submit``."""
     if peak.at_index is None:
         return peak.at_name
     place = "within" if peak.within_operation else "before"
     return f"{place} {operation_label(peak.at_index, peak.at_name)}"
 
 
+def ended_text(known: Analyses) -> str:
+    """Describe the end of a run that another reason than memory stopped; empty for every other run."""
+    if known.end is None or known.end.is_for_memory:
+        return ""
+    return known.end.sentence
+
+
+def end_message(known: Analyses) -> str:
+    """``SystemExit: 3``: the error that ended a run whose source prints no text of it."""
+    return ": ".join(filter(None, (known.end.error, known.end.message))) if known.end else ""
+
+
+def fit_text(known: Analyses) -> str:
+    """``Fits as far as it ran``; a memory failure that the program caught is named instead."""
+    if not known.memory_failures:
+        return "Fits as far as it ran"
+    return f"The program caught a memory failure ({_class_text(known.memory_failures[0])})"
+
+
+def status_text(known: Analyses) -> str | None:
+    """``fits``, ``oom/capacity in L1``, ``AssertionError (not memory)``; None where no memory state was seen."""
+    if not known.fits:
+        return _class_text(known.memory_failures[0])
+    if known.end is not None and not known.end.is_for_memory:
+        return f"{one_line(known.end.error) or 'error'} (not memory)"
+    return "fits" if known.peaks else None
+
+
+def _class_text(failure: RunFailure) -> str:
+    return " in ".join(filter(None, (failure.failure_class, failure.memory)))
+
+
 def l1_text(known: Analyses) -> str:
-    """What the L1 figure leaves out, or, where a capture knows them, the programs' own buffers on top of it."""
+    """Return the programs' own buffers in L1, or, where they are not known, a note that they are left out."""
     programs = known.programs_peak
     if programs is None:
-        return "L1 figures leave out circular buffers: they are not part of the allocator's state"
+        return "L1 figures leave out circular buffers, which are not part of the allocator's state"
     parts = ", ".join(
         f"{name.replace('_', ' ')} {megabytes(amount)}" for name, amount in programs.parts.items() if amount
     )
@@ -149,7 +182,7 @@ def weights_text(known: Analyses) -> str:
 
 
 def padding_text(known: Analyses) -> str:
-    """``12.5%``; without states or operations nobody knows."""
+    """``12.5%``; unknown without states or operations."""
     share = known.padding.overhead_percent
     return UNKNOWN if share is None else percent(share)
 
@@ -194,12 +227,12 @@ def _padding(known: Analyses) -> str:
 
 
 def short_facts(profile: Profile) -> list[tuple[str, str]]:
-    """What a line can tell; a whole answer among the facts has a view of its own."""
+    """The facts that fit a line; a whole answer among them has a view of its own."""
     return [(str(key), str(value)) for key, value in profile.facts.items() if not isinstance(value, dict)]
 
 
 def board_text(profile: Profile) -> str:
-    """``a mock n150 (1 chip)``, or ``wormhole`` by its banks; empty when nothing tells."""
+    """``a mock n150 (1 chip)``, or ``wormhole`` by its banks; empty when unknown."""
     facts = profile.facts
     chips = facts.get("chips")
     count = f" ({counted(chips, 'chip')})" if isinstance(chips, int) and chips > 0 else ""

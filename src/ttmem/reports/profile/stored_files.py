@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the store keeps of a profile: three data files, the page, and the whole profile.
+"""The files that the store keeps of a profile: three data files, the page, and the whole profile.
 
 The data files hold columns with dictionaries, not one object per operation: half a million operations stay small and
 load at once.
@@ -14,7 +14,7 @@ import msgspec
 from ttmem._gate import visible_json
 from ttmem.profile import MEMORIES, STATE_NAMES, OperationForms, Profile, storage
 from ttmem.profile.operation_forms import Int64
-from ttmem.reports.profile import html
+from ttmem.reports.profile import html, sentences
 from ttmem.reports.profile.analyses import analyses
 from ttmem.reports.test.document import SuiteRun
 
@@ -37,13 +37,15 @@ def files(profile: Profile, tests: SuiteRun | None = None) -> Iterator[tuple[str
 
 
 def facts(profile: Profile) -> dict[str, object]:
-    """What a listing of the store shows."""
-    dram = analyses(profile).peaks.get("DRAM")
+    """Return the facts that a listing of the store shows."""
+    known = analyses(profile)
+    peaks = [(memory.lower(), known.peaks.get(memory)) for memory in ("DRAM", "L1")]
     return {
         "kind": profile.source.kind,
         "operations_executed": sum(len(timeline) for timeline in profile.timelines),
-        "peak_dram_bytes_per_bank": dram.peak_bytes_per_bank if dram else None,
-        "peak_dram_percent": dram.peak_percent if dram else None,
+        **{f"peak_{memory}_bytes_per_bank": peak and peak.peak_bytes_per_bank for memory, peak in peaks},
+        **{f"peak_{memory}_percent": peak and peak.peak_percent for memory, peak in peaks},
+        "status": sentences.status_text(known),
     }
 
 

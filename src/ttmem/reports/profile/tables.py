@@ -90,7 +90,7 @@ def weights(known: Analyses, most: int) -> Table:
 
 
 def distribution(known: Analyses, most: int) -> Table:
-    """How often each operation was executed."""
+    """The number of executions of each operation."""
     counts = known.distribution
     columns: Columns = [
         (name_column("Operation"), lambda named: named[0]),
@@ -143,7 +143,7 @@ def ranks(profile: Profile) -> Table:
 
 
 def overhead_percent(life: TensorLife) -> float | None:
-    """How much a tensor's padding adds to it; None for a tensor of no bytes."""
+    """Return the share that padding adds to a tensor; None for a tensor of no bytes."""
     return 100 * life.type.padding_bytes / life.type.logical_bytes if life.type.logical_bytes else None
 
 

@@ -8,7 +8,6 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from ttmem.analysis.consumers import LiveSet
-from ttmem.analysis.failure import RunFailure
 from ttmem.analysis.peaks import Peak
 from ttmem.profile import Profile
 from ttmem.reports.explain.sentences import advice, live_lines
@@ -41,9 +40,10 @@ def _parts(profile: Profile, known: Analyses, width: int) -> list[RenderableType
         for memory in ("DRAM", "L1"):
             if memory in known.peaks and known.peaks[memory].peak_bytes_per_bank:
                 parts += [_chart(profile, known.peaks[memory], width), ""]
-    if known.dram is not None and known.dram.tensors:
-        parts += [Text("Alive at the DRAM peak", style="bold"), _consumers(known.dram, width)]
-        parts += [Text(sentences.unattributed_text(known.dram), style="dim"), ""]
+    for memory, live in known.live.items():
+        if live.tensors and memory in (known.memories_by_share[0], "DRAM", "L1"):
+            parts += [Text(f"Alive at the {memory} peak", style="bold"), _consumers(live, width)]
+            parts += [Text(sentences.unattributed_text(live), style="dim"), ""]
     parts.append(_facts(profile, known))
     warnings = [*sentences.threshold_warnings(known), *(one_line(warning) for warning in profile.source.warnings[:5])]
     if warnings:
@@ -51,9 +51,9 @@ def _parts(profile: Profile, known: Analyses, width: int) -> list[RenderableType
     parts += [Text(f"! {warning}", style="yellow") for warning in warnings]
     if known.findings:
         parts += ["", Text("Found", style="bold"), *sentences.finding_lines(known.findings[:_MOST_FINDINGS])]
-        parts.append(Text("'ttmem tune' says what to change", style="dim"))
-    if known.failure is not None:
-        parts += ["", _failure(known.failure, known)]
+        parts.append(Text("'ttmem tune' lists what to change", style="dim"))
+    if known.failure is not None or sentences.ended_text(known):
+        parts += ["", _failure(known)]
     return parts
 
 
@@ -132,14 +132,14 @@ def _facts(profile: Profile, known: Analyses) -> Grid:
     facts.add_column(overflow="fold")
     padding, found = known.padding, known.weights
     if padding.wasted_bytes is None:
-        facts.add_row("Padding", f"{sentences.UNKNOWN}: which tensors were alive at the DRAM peak is not told")
+        facts.add_row("Padding", f"{sentences.UNKNOWN}: the source does not list the tensors alive at the DRAM peak")
     else:
         wasted = f"tensors alive at the DRAM peak ({megabytes(padding.wasted_bytes)})"
         facts.add_row("Padding", f"{sentences.padding_text(known)} of the {wasted}")
     if found.count:
         facts.add_row("Weights", f"{thousands(found.count)}, {sentences.weights_text(known)} logical on one chip")
     elif found.bytes is None:
-        facts.add_row("Weights", f"{sentences.UNKNOWN}: nothing in the source tells what a weight is")
+        facts.add_row("Weights", f"{sentences.UNKNOWN}: the source does not mark weights")
     for label, text in (
         ("L1", one_line(sentences.l1_text(known))),
         ("Growth", sentences.growth_text(known)),
@@ -154,19 +154,29 @@ def _facts(profile: Profile, known: Analyses) -> Grid:
     return facts
 
 
-def _failure(failure: RunFailure, known: Analyses) -> Text:
+def _failure(known: Analyses) -> Text:
+    failure, diagnosis = known.failure, known.diagnosis
+    text = _headline(known)
+    text.append(one_line(failure.message if failure is not None else sentences.end_message(known)))
+    if failure is None or diagnosis is None:
+        return text
+    text.append(f"\n{one_line(diagnosis.headline)}", style="bold")
+    if diagnosis.live:
+        text.append(f"\nAlive in {failure.memory} when it failed:")
+        for line in live_lines(diagnosis, _LIVE_ROWS):
+            text.append(f"\n  - {line}")
+    for number, line in enumerate(advice(diagnosis), 1):
+        text.append(f"\n{number}. {line}")
+    return text
+
+
+def _headline(known: Analyses) -> Text:
+    failure = known.failure
+    if ended := sentences.ended_text(known):
+        return Text.assemble((f"{sentences.fit_text(known)}; {one_line(ended)}\n", "bold yellow"))
+    assert failure is not None
     where = "outside any program"
     if failure.operation_index is not None:
         where = f"in {operation_label(failure.operation_index, failure.operation_name)}"
     place = f", line {thousands(failure.line)}" if failure.line else ""
-    about = f"  {failure.failure_class}{place}\n"
-    text = Text.assemble((f"Failed {where}", "bold red"), (about, "dim"), one_line(failure.message))
-    if (diagnosis := known.diagnosis) is not None:
-        text.append(f"\n{one_line(diagnosis.headline)}", style="bold")
-        if diagnosis.live:
-            text.append(f"\nAlive in {failure.memory} when it failed:")
-            for line in live_lines(diagnosis, _LIVE_ROWS):
-                text.append(f"\n  - {line}")
-        for number, line in enumerate(advice(diagnosis), 1):
-            text.append(f"\n{number}. {line}")
-    return text
+    return Text.assemble((f"Failed {where}", "bold red"), (f"  {failure.failure_class}{place}\n", "dim"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``ttmem reports --json`` says."""
+"""The answer of ``ttmem reports --json``."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,31 +9,35 @@ from ttmem.reports.kit.documents import Document
 
 
 class StoredReport(Document, frozen=True):
-    """One report of the store; what its maker did not know is null."""
+    """One report of the store; unknown facts are null."""
 
     name: str
     stored_at: str | None
     """UTC."""
     kind: str | None
-    """Of the source that it was made from."""
+    """The kind of its source."""
     operations_executed: int | None
     peak_dram_bytes_per_bank: int | None
     peak_dram_percent: float | None
+    peak_l1_bytes_per_bank: int | None
+    peak_l1_percent: float | None
+    status: str | None
+    """``fits``, the class and memory of the failure, or the error that ended the run for another reason."""
     origin: str | None
-    """What was read."""
+    """The file or command that was read."""
     bytes_on_disk: int
     folder: str
 
 
 class StoredReports(Document, frozen=True, tag_field="schema", tag="ttmem.reports/1"):
-    """What is in the store, by name."""
+    """The reports of the store, by name."""
 
     folder: str
     reports: tuple[StoredReport, ...]
 
 
 def document(folder: str, entries: Sequence[Mapping[str, object]]) -> StoredReports:
-    """What the store lists. Facts that were damaged since are not known: the report itself can still be read."""
+    """Return the listing of the store. Damaged facts become null: the report itself can still be read."""
     return StoredReports(folder, tuple(map(_report, entries)))
 
 

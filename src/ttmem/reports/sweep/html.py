@@ -97,7 +97,7 @@ def _matrix(summary: Summary) -> Section:
     title = "Operators by shapes"
     names = [one_line(operator.name) for operator in shown]
     drawing = Matrix(title, names, [shape_list(shape) for shape in shapes], cells, remarks, _OUTCOMES)
-    about = "One column per shape, from small to large; a cell shows the worst that came of it in any memory or layout."
+    about = "One column per shape, from small to large; each cell shows the worst result across memories and layouts."
     return Section("matrix", title, about=about, drawing=drawing if shapes else None, drawing_role="matrix")
 
 
