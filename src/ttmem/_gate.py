@@ -23,6 +23,8 @@ _HOSTILE = re.compile(
 """What Unicode calls a control, a format, a surrogate, private, a separator of lines, or ignorable by default: the
 tests hold it to that, character by character. All else is seen, and stays."""
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
 
 class Styled(str):
     """A text that passed the gate before our own colours were put into it."""
@@ -54,6 +56,11 @@ def visible_json(encoded: bytes) -> bytes:
     if encoded.isascii() and b"\x7f" not in encoded:
         return encoded
     return _HOSTILE.sub(_escape, encoded.decode("utf-8", "replace")).encode()
+
+
+def without_surrogates(text: str) -> str:
+    """The text with lone surrogates replaced (bytes that were no UTF-8, or what a program made): no file takes them."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -20,7 +20,8 @@ from ttmem.engines.workspace import Worker, Workspace, workspace
 from ttmem.profile import Profile
 
 _GRACE_SECONDS = 2.0
-"""How long a child that was told to end may take, and how long the last messages may take after it has ended."""
+"""How long a child may take to end when it is asked to."""
+_READ_SECONDS, _POLL_SECONDS = 0.05, 0.005
 
 Child = Worker
 Supervision = Callable[[Child], AbstractContextManager[None]]
@@ -89,8 +90,6 @@ def run_script(
         with started as (child, pipe), supervise(child):
             timed_out = not _follow(child, pipe, capture, settings.timeout_seconds)
             status = child.wait()
-            if settings.timeout_seconds:
-                child.kill_family()  # the time is for all that the script started
         status = 128 - status if status < 0 else status
     if not capture.hello:
         raise WorkerFailedError(
@@ -151,36 +150,30 @@ def _started(
 def _follow(child: Child, pipe: int, capture: Capture, timeout_seconds: float | None) -> bool:
     """Feed the capture until the child ends; False when it had to be ended.
 
-    It has ended when the pipe does, or when the child has and nothing more comes: a process that the script forked may
-    hold the pipe open.
+    What the child has written is in the pipe when it has ended, so nobody waits for the pipe's own end: a process that
+    the script forked may hold it open.
     """
     lines = protocol.LineReader(pipe)
     deadline = time.monotonic() + timeout_seconds if timeout_seconds else None
-    ended_at: float | None = None
     is_open = True
     while deadline is None or time.monotonic() <= deadline:
-        try:
-            line = lines.line(0.1) if is_open else _nothing_for(0.1)
-        except TimeoutError:
-            if child.poll() is not None:
-                ended_at = ended_at or time.monotonic()
-                if time.monotonic() - ended_at > _GRACE_SECONDS:
-                    return True
+        has_ended = child.poll() is not None
+        if not is_open:
+            if has_ended:
+                return True
+            time.sleep(_POLL_SECONDS)
             continue
-        if not line:  # the process is gone, or has closed the pipe and goes on
-            is_open = False
-            if child.poll() is not None:
+        try:
+            line = lines.line(0 if has_ended else _READ_SECONDS)
+        except TimeoutError:
+            if has_ended:
                 return True
             continue
+        is_open = bool(line)  # else the child is about to end, or has closed the pipe and goes on
         with suppress(ValueError):  # half a line of a process that died
             capture.feed(protocol.decode(line))
     end(child)
     return False
-
-
-def _nothing_for(seconds: float) -> bytes:
-    time.sleep(seconds)
-    raise TimeoutError
 
 
 def end(child: Child) -> int:

@@ -10,10 +10,10 @@ import dis
 import functools
 import inspect
 import sys
-import time
 import types
 from collections import deque
 from collections.abc import Callable, Iterator
+from time import monotonic
 from typing import Any, NamedTuple
 
 _ATOMS = (str, bytes, bytearray, int, float, complex, bool, type(None), type, types.ModuleType, types.CodeType)
@@ -44,7 +44,7 @@ def tensors_by_path(
     objects: deque[tuple[Any, str, int]] = deque()
     containers: deque[tuple[Any, str, int]] = deque()
     seen: set[int] = set()
-    ends = time.monotonic() + _MOST_SECONDS
+    ends = monotonic() + _MOST_SECONDS
 
     def add(value: Any, path: str, depth: int) -> Iterator[Found]:
         if isinstance(value, _ATOMS) or id(value) in seen:
@@ -58,7 +58,7 @@ def tensors_by_path(
             objects.append((value, path, depth))
 
     def walk() -> Iterator[Found]:
-        while (objects or containers) and len(seen) < _MOST_OBJECTS and time.monotonic() < ends:
+        while (objects or containers) and len(seen) < _MOST_OBJECTS and monotonic() < ends:
             value, path, depth = (objects or containers).popleft()
             for part, inner in _parts(value):
                 yield from add(inner, f"{path}{part}", depth + 1)
