@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem device``: What can run ttnn here, making it, and why it does not work."""
+"""``ttmem device``: Find, install and diagnose the ttnn environment."""
 
 import click
 
@@ -9,6 +9,7 @@ from ttmem.commands._runner import GroupWithExamples, debug_option
 
 _EXAMPLES = """
 ttmem device install
+ttmem device install --with torch,transformers
 ttmem device info --json
 ttmem device doctor
 """
@@ -16,10 +17,10 @@ ttmem device doctor
 
 @click.group("device", cls=GroupWithExamples, epilog=_EXAMPLES)
 def command() -> None:
-    """The real ttnn, with or without a card: what this machine has, the managed environment, what is wrong.
+    """Find, install and diagnose the real ttnn, with or without a card.
 
     ttnn runs in an interpreter of its own: --python, TTMEM_TTNN_PYTHON, the one that runs ttmem, or the managed one in
-    ~/.ttmem/device (TTMEM_HOME moves it). Boards that are not there are opened as mocks.
+    ~/.ttmem/device (TTMEM_HOME moves it). Boards that are not in this machine are opened as mocks.
     """
 
 
@@ -30,7 +31,7 @@ command.params.append(debug_option())
 @json_option
 @python_option()
 def info(as_json: bool, python: str | None) -> None:
-    """What this machine has: interpreters with ttnn, cards, boards that can be mocked."""
+    """List interpreters with ttnn, cards, and boards that can be mocked."""
     from ttmem.library import device
     from ttmem.reports.device import terminal
 
@@ -40,6 +41,7 @@ def info(as_json: bool, python: str | None) -> None:
 
 _INSTALL_EXAMPLES = """
 ttmem device install
+ttmem device install --with torch,transformers
 ttmem device install --force
 ttmem device install --ttnn 0.78.0
 """
@@ -47,21 +49,41 @@ ttmem device install --ttnn 0.78.0
 
 @command.command("install", epilog=_INSTALL_EXAMPLES)
 @json_option
-@click.option("--python", metavar="PATH", help="Make it with this CPython 3.12 or 3.10 (default: one is looked for).")
-@click.option("--ttnn", "release", metavar="VERSION", help="This release, beside the others (default: the tested one).")
-@click.option("--force", is_flag=True, help="Make it anew even if it is there.")
+@click.option("--python", metavar="PATH", help="Create it with this CPython 3.12 or 3.10 (default: search for one).")
+@click.option(
+    "--ttnn", "release", metavar="VERSION", help="Install this release next to the others (default: the tested one)."
+)
+@click.option(
+    "--with",
+    "packages",
+    metavar="PACKAGE,..",
+    default="",
+    help="Also install these packages, for example torch,transformers; the packages that ttnn needs stay as they are.",
+)
+@click.option("--force", is_flag=True, help="Create it again even if it exists.")
 @quiet_option
-def install_verb(as_json: bool, python: str | None, release: str | None, force: bool, quiet: bool) -> None:
-    """Make the managed environment with the ttnn release that ttmem was tested with, or with another one beside it.
+def install_verb(
+    as_json: bool, python: str | None, release: str | None, packages: str, force: bool, quiet: bool
+) -> None:
+    """Create the managed environment with the ttnn release that ttmem was tested with, or with another one.
 
-    Needs a CPython 3.12 or 3.10 (looked for on PATH, in pyenv, uv and conda), the network once, and no rights.
+    Needs a CPython 3.12 or 3.10 (searched on PATH, in pyenv, uv and conda) and the network once; no root rights. With
+    --with, packages that your scripts import are added to the environment, also when it exists already. For torch
+    without CUDA libraries let pip use PyTorch's CPU index (PIP_INDEX_URL).
     """
+    from ttmem.engines.install import packages_of
     from ttmem.library import device
 
-    done = device.install(python, release=release, force=force, say=lambda text: note(text, quiet=quiet))
+    done = device.install(
+        python,
+        release=release,
+        packages=packages_of(packages),
+        force=force,
+        say=lambda text: note(text, quiet=quiet),
+    )
     emit(json_text(done) if as_json else done.interpreter.path, None)
     if not as_json:
-        note("made" if done.made_now else "there already", quiet=quiet)
+        note("created" if done.made_now else "exists already", quiet=quiet)
         note("next: ttmem device doctor", quiet=quiet)
 
 
@@ -70,7 +92,7 @@ def install_verb(as_json: bool, python: str | None, release: str | None, force: 
 @python_option()
 @board_option("The mock board to try.")
 def doctor(as_json: bool, python: str | None, board: str) -> int:
-    """Try everything that a mock board needs, and say what to do about what fails: exit 0 when it works, else 1."""
+    """Try everything that a mock board needs and print a remedy for what fails. Exit 0 when all works, else 1."""
     from ttmem.library import device
     from ttmem.reports.device import terminal
 

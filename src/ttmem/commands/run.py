@@ -8,7 +8,7 @@ import click
 
 from ttmem.commands import _options as options
 from ttmem.commands._child import PASSING_CONTEXT, PassingThrough, passing_signals
-from ttmem.commands._output import note, stderr_descriptor, warn
+from ttmem.commands._output import emit, note, stderr_descriptor, warn
 from ttmem.commands._runner import verb
 
 _EXAMPLES = """
@@ -83,18 +83,30 @@ def command(
     run = ttmem.run(
         script, arguments, name=name, programs=not no_programs, output=printed, **settings, **passing_signals()
     )
-    kept = _profiles.deliver(
-        run.profile,
-        form,
-        html_path=html_path,
-        output=output,
-        quiet=quiet,
-        store=lambda: None if no_store else _profiles.keep(run.profile, Located(script, None), name=name),
-    )
-    if run.status:
-        late = "ran out of time and " if run.timed_out else ""
-        note(f"the script {late}ended with status {run.status}", quiet=quiet)
+    if run.is_empty and form is None and not (html_path or output):
+        emit(f"{run.profile.name}: no ttnn operation was recorded", None)
+        kept = None
+    else:
+        kept = _profiles.deliver(
+            run.profile,
+            form,
+            html_path=html_path,
+            output=output,
+            quiet=quiet,
+            store=lambda: (
+                None if no_store or run.is_empty else _profiles.keep(run.profile, Located(script, None), name=name)
+            ),
+        )
+    if run.timed_out:
+        note(f"the script was stopped by --timeout {settings['timeout']:g} (status {run.status})", quiet=quiet)
+    elif run.status:
+        note(f"the script ended with status {run.status}", quiet=quiet)
     elif not any(map(len, run.profile.timelines)):
         warn(f"{script} called no ttnn operation: nothing was measured")
-    _profiles.say_what_next(run.profile, kept, quiet=quiet)
+    if run.is_empty and not no_store:
+        note("nothing was recorded, so nothing was stored", quiet=quiet)
+    if run.remedy:
+        note(f"next: {run.remedy}", quiet=quiet)
+    else:
+        _profiles.say_what_next(run.profile, kept, quiet=quiet)
     return run.status

@@ -15,6 +15,7 @@ from typing import Any
 from ttmem._errors import BadInputError, TtmemError
 from ttmem.engines.capture import Capture
 from ttmem.engines.interpreters import Interpreter, find_interpreter
+from ttmem.engines.packages import missing_module, remedy
 from ttmem.engines.worker import protocol
 from ttmem.engines.workspace import Worker, Workspace, workspace
 from ttmem.profile import Profile
@@ -51,13 +52,20 @@ class RunSettings:
 
 @dataclass(frozen=True, slots=True)
 class CapturedRun:
-    """What came of it."""
+    """A finished run."""
 
     profile: Profile
     status: int
     """As a shell reports it: 128 + signal when the script was killed."""
     timed_out: bool
     interpreter: Interpreter
+    remedy: str = ""
+    """The command that makes a module importable whose absence ended the script."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was recorded: no operation, and no state of a device."""
+        return not any(len(timeline) or len(timeline.state_kind) for timeline in self.profile.timelines)
 
     def to_json(self) -> dict[str, Any]:
         """The document of ``ttmem run --json``: the profile's."""
@@ -101,6 +109,11 @@ def run_script(
         signal_number=status - 128 if status > 128 and not capture.has_ended else None,
         timeout_seconds=settings.timeout_seconds if timed_out else None,
     )
+    ended = capture.ended or {"error": "", "message": ""}
+    module = missing_module(ended["error"], ended["message"])
+    command = remedy(module, interpreter, Path(script)) if module else ""
+    if command:
+        capture.feed({"note": f"the interpreter that has ttnn has no module '{module}': {command}"})
     profile = capture.profile(
         name=name or Path(script).stem,
         script=str(script),
@@ -109,7 +122,7 @@ def run_script(
     )
     if arguments:
         profile = replace(profile, facts={**profile.facts, "arguments": list(arguments)})
-    return CapturedRun(profile, status, timed_out, interpreter)
+    return CapturedRun(profile, status, timed_out, interpreter, command)
 
 
 def worker_settings(settings: RunSettings, place: Workspace) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def decode(line: bytes | str) -> dict[str, Any]:
     message = json.loads(line)
     if not isinstance(message, dict):
         raise ValueError("not a message")
-    if (b"\\ud" if isinstance(line, bytes) else "\\ud") in line:
+    if b"\\ud" in (line if isinstance(line, bytes) else line.encode()):
         whole: dict[str, Any] = _without_surrogates(message)
         return whole
     return message

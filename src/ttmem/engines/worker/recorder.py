@@ -202,18 +202,19 @@ class Recorder:
             return returned
 
         with self._lock:
-            self._depth.inside = True
+            self._depth.inside = is_recorded = True
             try:
                 results = self._recorded(name, called, arguments, options)
             except Exception as error:
                 if (outcome and outcome[0][1] is error) or _is_raised_by_a_handler(error.__traceback__):
                     raise
+                is_recorded = False
                 self._break_off(name, error)
             finally:
                 self._depth.inside = False
                 first = outcome[:1]
                 outcome.clear()  # an error holds the frames that hold it, and they hold tensors
-            if self._is_broken:
+            if not is_recorded:
                 results = _repeated(first[0]) if first else function(*arguments, **options)
         self.gave(name, arguments, results)
         return results

@@ -123,7 +123,7 @@ def _run_main(file: str) -> None:
 
 def _code(file: str) -> CodeType:
     with io.open_code(str(Path(file).resolve())) as stream:
-        compiled: CodeType | None = pkgutil.read_code(stream)  # type: ignore[attr-defined]
+        compiled: CodeType | None = pkgutil.read_code(stream)
         stream.seek(0)
         return compiled or compile(stream.read(), file, "exec", dont_inherit=True)
 
@@ -131,7 +131,7 @@ def _code(file: str) -> CodeType:
 def _end_of(error: BaseException, file: str) -> dict[str, str]:
     """The error that ended the script, and the innermost line of the script that led to it."""
     lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
-    if isinstance(error, SyntaxError) and error.filename == file:
+    if isinstance(error, SyntaxError) and error.filename == file and error.lineno:
         lines = [error.lineno]
     location = f"{file}:{lines[-1]}" if lines else ""
     return {"error": type(error).__name__, "message": protocol.error_text(error), "location": location}
