@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem run``: Run a ttnn script on a mock board and tell what it did to the memory."""
+"""``ttmem run``: Run a ttnn script on a mock board and report its memory use."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ class _Run(PassingThrough):
     """The short options that every verb has, as words of their own only."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Spelled out before anything is parsed; behind ``--`` everything is the script's."""
+        """Spelled out before anything is parsed; everything after ``--`` goes to the script."""
         end = args.index("--") if "--" in args else len(args)
         return super().parse_args(ctx, [*(_SHORT.get(word, word) for word in args[:end]), *args[end:]])
 
@@ -41,7 +41,7 @@ class _Run(PassingThrough):
 @options.no_store_option
 @options.python_option()
 @options.ttnn_option
-@click.option("--timeout", type=float, metavar="SECONDS", help="End the script and what it started after so long.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="Stop the script and its child processes after SECONDS.")
 @options.bytes_option("--l1-small", "Open devices with this L1_SMALL region.")
 @options.bytes_option("--trace-region", "Open devices with this trace region.")
 @options.no_programs_option
@@ -60,13 +60,15 @@ def command(
     quiet: bool,
     **settings: Any,
 ) -> int:
-    """Run SCRIPT, your own unedited ttnn program, on a mock board and tell what it did to the memory.
+    """Run SCRIPT, your own unedited ttnn program, on a mock board and report its memory use.
 
     Nothing is computed: allocator, validation, programs and errors are the real library's, values are zeros. The
-    script's output goes to stderr, its exit status becomes ours (128 + signal when it was killed), and 125 means that
-    ttmem itself failed. Options of ttmem may stand anywhere; what follows -- is the script's alone.
+    script's output goes to stderr. Its exit status becomes the status of ttmem (128 + signal when it was killed); 125
+    means that ttmem itself failed: wrong usage, no such script, no ttnn. Processes that the script leaves behind end
+    with the run. ttmem's options may appear anywhere; everything after -- goes to the script.
     """
     import ttmem
+    from ttmem.analysis.failure import run_end
     from ttmem.commands import _profiles
     from ttmem.engines.workspace import cards
     from ttmem.library.sources import Located
@@ -84,7 +86,9 @@ def command(
         script, arguments, name=name, programs=not no_programs, output=printed, **settings, **passing_signals()
     )
     if run.is_empty and form is None and not (html_path or output):
-        emit(f"{run.profile.name}: no ttnn operation was recorded", None)
+        end = run_end(run.profile)
+        how = f"; {end.sentence}" if end and not run.timed_out else ""
+        emit(f"{run.profile.name}: no ttnn operation was recorded{how}", None)
         kept = None
     else:
         kept = _profiles.deliver(

@@ -2,6 +2,7 @@
 """The command that installs what a script could not import."""
 
 import re
+import shlex
 from pathlib import Path
 
 from ttmem.engines.interpreters import PINNED_TTNN, Interpreter, managed_python
@@ -35,7 +36,7 @@ def install_command(interpreter: Interpreter, *packages: str) -> str:
     if Path(interpreter.path) == managed_python(release):
         of_release = "" if release == PINNED_TTNN else f" --ttnn {release}"
         return f"ttmem device install{of_release} --with {','.join(packages)}"
-    return f"{interpreter.path} -m pip install {' '.join(packages)}"
+    return f"{shlex.quote(interpreter.path)} -m pip install {' '.join(packages)}"
 
 
 def remedy(module: str, interpreter: Interpreter, script: Path) -> str:
@@ -43,5 +44,5 @@ def remedy(module: str, interpreter: Interpreter, script: Path) -> str:
     working folder, else a package to install."""
     for folder in (*script.resolve().parents, Path.cwd()):
         if (folder / module).is_dir() or (folder / f"{module}.py").is_file():
-            return f"PYTHONPATH={folder} ttmem run {script}"
+            return f"PYTHONPATH={shlex.quote(str(folder))} ttmem run {shlex.quote(str(script))}"
     return install_command(interpreter, _NAMES.get(module, module))
