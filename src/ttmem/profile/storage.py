@@ -114,7 +114,7 @@ def _unseal(content: bytes, where: str) -> tuple[int, bytes]:
         raise BadInputError(
             f"written by a newer ttmem (schema {version}, this one reads up to {SCHEMA_VERSION})",
             where=where,
-            hint="upgrade with 'pip install --upgrade ttmem', or read the original log again",
+            hint="install a newer ttmem, or read the original log again",
         )
     payload = content[_HEADER.size :]
     if len(payload) < payload_bytes:
