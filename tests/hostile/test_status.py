@@ -177,6 +177,12 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def marked_folder(pid: int) -> Path:
+    """The private folder of the run that a process belongs to."""
+    variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return Path(next(one for one in variables if one.startswith(b"TT_METAL_LOGS_PATH=")).partition(b"=")[2].decode())
+
+
 def test_what_a_script_leaves_behind_ends_with_the_run(home: Path) -> None:
     code = LEFT_BEHIND.replace("PIDS", repr(str(home / "pids")))
     _, status, _ = run_it(home, code)
@@ -198,6 +204,8 @@ def test_what_a_script_leaves_behind_ends_when_ttmem_is_killed(home: Path, whole
         for line in running.stderr:
             if "ready" in line:
                 break
+        folder = marked_folder(pids(home / "pids")[0])
+        assert folder.is_dir()
         (os.killpg if whole_group else os.kill)(running.pid, signal.SIGKILL)
         running.communicate(timeout=60)
         deadline = time.monotonic() + 20
@@ -205,6 +213,10 @@ def test_what_a_script_leaves_behind_ends_when_ttmem_is_killed(home: Path, whole
             time.sleep(0.05)
         assert not any(map(is_alive, pids(home / "pids")))
         assert is_alive(stranger.pid)
+        # AND the folder of the run is removed
+        while folder.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not folder.exists()
     finally:
         stranger.kill()
         stranger.wait()

@@ -12,10 +12,12 @@ Also runs as a file, by a Python without ttmem on its path: the guard, which end
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 _ROUNDS, _ROUND_SECONDS = 20, 0.05
@@ -26,13 +28,14 @@ _DISMISSED = b"."
 class Family:
     """What carries a mark. Ends with ``close``, and also when this process is killed before that."""
 
-    def __init__(self, mark: str) -> None:
+    def __init__(self, mark: str, leftovers: Sequence[Path] = ()) -> None:
+        """``leftovers`` are what this process removes at its end, and the guard when it was killed."""
         self._mark = mark
         self._session = 0
         reading, self._writing = os.pipe()
         try:
             self._guard = subprocess.Popen(
-                [sys.executable, "-I", "-S", __file__, mark],
+                [sys.executable, "-I", "-S", __file__, mark, *map(str, leftovers)],
                 stdin=reading,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -103,12 +106,17 @@ def members(mark: str, session: int) -> set[int]:
 
 
 def main() -> None:
-    """``family.py MARK``: wait until ttmem dismisses the guard or is gone; in the latter case end the family."""
+    """``family.py MARK LEFTOVERS...``: wait until ttmem dismisses the guard or is gone; in the latter case end the
+    family and remove what ttmem would have removed."""
     told = b""
     while chunk := os.read(0, 4096):
         told += chunk
-    if not told.endswith(_DISMISSED):
-        end_family(sys.argv[1], int(told or 0))
+    if told.endswith(_DISMISSED):
+        return
+    end_family(sys.argv[1], int(told or 0))
+    for place in map(Path, sys.argv[2:]):
+        with contextlib.suppress(OSError):
+            shutil.rmtree(place) if place.is_dir() else place.unlink()
 
 
 if __name__ == "__main__":

@@ -78,6 +78,8 @@ class Workspace:
     """Of Python."""
     closing: contextlib.ExitStack
     """Left before the folder is removed."""
+    leftovers: tuple[Path, ...] = ()
+    """What is removed at the end."""
 
     @property
     def users_own(self) -> dict[str, str | None]:
@@ -98,7 +100,7 @@ class Workspace:
         command = [self.python, str(_START), job, json.dumps(settings), *words]
         if job not in _OF_USERS:
             return Worker(command, env=self.environment(foreign_environment()), **options)
-        family = self.closing.enter_context(contextlib.closing(Family(f"{_MARK}={self.folder}")))
+        family = self.closing.enter_context(contextlib.closing(Family(f"{_MARK}={self.folder}", self.leftovers)))
         worker = Worker(command, env=self.environment(os.environ), **options)
         worker.family = family
         if options.get("start_new_session"):
@@ -126,13 +128,14 @@ def workspace(
     try:
         if card:
             unwanted = ("TT_METAL_MOCK_CLUSTER_DESC_PATH",)
-            yield Workspace(interpreter.path, None, variables, unwanted, folder, version, closing)
+            yield Workspace(interpreter.path, None, variables, unwanted, folder, version, closing, (folder,))
         else:
             mocked = BOARDS.find(board or "n150")
             number = secrets.randbits(32) if counters else 0
             variables |= _mock_variables(interpreter, mocked, folder, number)
             published = [_SHARED_MEMORY / f"tt_device_{chip}_memory" for chip in chip_ids(mocked, number).values()]
-            yield Workspace(interpreter.path, mocked, variables, _UNWANTED_ON_MOCK, folder, version, closing)
+            unwanted, leftovers = _UNWANTED_ON_MOCK, (folder, *published)
+            yield Workspace(interpreter.path, mocked, variables, unwanted, folder, version, closing, leftovers)
     finally:
         closing.close()
         shutil.rmtree(folder, ignore_errors=True)
