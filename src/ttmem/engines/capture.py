@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a recorder tells, one message after the other, put together as a Profile: a track per device."""
+"""Builds a Profile from a recorder's messages, with a track per device."""
 
 import signal
 from collections import Counter
@@ -14,7 +14,7 @@ from ttmem.profile.tables import ProfileTables
 
 KIND = "ttnn-capture"
 _MOST_RANKS = 8
-"""So many are told in words; the profile's facts have all."""
+"""At most this many are listed in a warning; the profile's facts have all."""
 
 
 class Capture:
@@ -105,7 +105,7 @@ class Capture:
 
     @property
     def residents(self) -> dict[str, Resident]:
-        """What a player said that stays, by path."""
+        """The tensors that a player reports as lasting, by path."""
         return {path: one for track in self._tracks.values() for path, one in track.residents.items()}
 
     def profile(
@@ -177,7 +177,7 @@ _DEATHS: dict[int, str] = {
 
 
 def _death(number: int) -> str:
-    return _DEATHS.get(number) or f"the process was ended by {_signal_name(number)}"
+    return _DEATHS.get(number) or f"the process exited on {_signal_name(number)}"
 
 
 def _signal_name(number: int) -> str:

@@ -108,12 +108,12 @@ def members(mark: str, session: int) -> set[int]:
 def main() -> None:
     """``family.py MARK LEFTOVERS...``: wait until ttmem dismisses the guard or is gone; in the latter case end the
     family and remove what ttmem would have removed."""
-    told = b""
+    words = b""
     while chunk := os.read(0, 4096):
-        told += chunk
-    if told.endswith(_DISMISSED):
+        words += chunk
+    if words.endswith(_DISMISSED):
         return
-    end_family(sys.argv[1], int(told or 0))
+    end_family(sys.argv[1], int(words or 0))
     for place in map(Path, sys.argv[2:]):
         with contextlib.suppress(OSError):
             shutil.rmtree(place) if place.is_dir() else place.unlink()

@@ -156,7 +156,7 @@ def _base(python: str | None, release: str) -> Interpreter:
 
 
 def _run(command: list[str], what: str, say: Callable[[str], None] = lambda _: None) -> None:
-    """Run it; of its output the lines that show progress are passed on, and the errors are told when it fails."""
+    """Run it; pass on the lines that show progress, and report its errors when it fails."""
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     lines: list[str] = []
     try:

@@ -82,7 +82,7 @@ def run_script(
     own_session: bool = False,
     supervise: Supervision = lambda _: nullcontext(),
 ) -> CapturedRun:
-    """Run the user's own script, unedited. Its errors become the profile's failure.
+    """Run the user's own, unedited script. Its errors become the profile's failure.
 
     ``output`` is a descriptor that takes the script's stdout (None: where ours goes). ``supervise`` may pass signals on
     while the script runs; ``own_session`` shields it from signals to our own process group.
@@ -126,7 +126,7 @@ def run_script(
 
 
 def worker_settings(settings: RunSettings, place: Workspace) -> dict[str, Any]:
-    """What the worker is told about opening devices."""
+    """The settings that the worker gets: how devices are opened, what is measured."""
     return {
         "open": {
             "l1_small_size": settings.l1_small_bytes,
@@ -161,9 +161,9 @@ def _started(
 
 
 def _follow(child: Child, pipe: int, capture: Capture, timeout_seconds: float | None) -> bool:
-    """Feed the capture until the child ends; False when it had to be ended.
+    """Feed the capture until the child ends; False when the time limit ended it.
 
-    What the child has written is in the pipe when it has ended, so nobody waits for the pipe's own end: a process that
+    What the child has written is in the pipe when it has ended, so the pipe's own end need not come: a process that
     the script forked may hold it open.
     """
     lines = protocol.LineReader(pipe)
@@ -190,7 +190,7 @@ def _follow(child: Child, pipe: int, capture: Capture, timeout_seconds: float | 
 
 
 def end(child: Child) -> int:
-    """First asked, then made to, with all that it started; its status."""
+    """Ask it to end, then kill it with all that it started; return its status."""
     child.send_signal(signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
         child.wait(_GRACE_SECONDS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follows a program's ttnn operations and tells what each did to the device's memory.
+"""Records a program's ttnn operations and what each did to the device's memory.
 
 Messages, in order: ``device`` when one is opened; ``start`` before an operation (so it is known if the process dies in
 it) with the allocator's own view of the four memories; ``end`` after it; ``closed`` with the last view. Buffers have
@@ -39,10 +39,10 @@ _FIRST_WALK, _WALK_GROWTH = 8, 1.5
 _TENSOR_METHODS = ("to", "cpu", "deallocate")
 """Ways to move memory that are not registered operations."""
 _FUNCTIONS = ("create_global_semaphore", "create_global_circular_buffer")
-_STRANGERS_NOTE = "memory of a device was used that was not seen when it was opened; it is not followed"
+_STRANGERS_NOTE = "the program used memory of a device that it opened in a way that is not recorded; it is left out"
 _THREADS_NOTE = (
-    "operations were called by more than one thread: what one frees while another's operation runs counts until that "
-    "operation has ended"
+    "more than one thread called operations: memory that one thread frees while another thread's operation runs counts "
+    "until that operation ends"
 )
 _BROKEN_NOTE = "the recording ends at operation {index} ({name}): ttmem failed there with {error}"
 
@@ -81,9 +81,9 @@ class Recorder:
         self._is_broken = False
         """A fault of ours ended the recording."""
         self._noted: set[str] = set()
-        """What was said already and is said once."""
+        """Notes that were sent; each is sent once."""
         self._threads: set[int] = set()
-        """Those that called operations; a second one is told of."""
+        """Those that called operations."""
         self._patches = Patches()
         self._origins = Origins(library)
         self._editing = Editing(library, edits, self._note_once)
@@ -256,7 +256,7 @@ class Recorder:
         started |= {"path": site.path, "named_at": site.named_at, "options": list(options)}
         started["origin"] = self._origins.of((*arguments, *options.values()))
         if watch is None:
-            self._places[0] = self._places.get(0, -1) + 1  # what touches no device is told of the first
+            self._places[0] = self._places.get(0, -1) + 1  # what touches no device counts for the first
             self._send(started)
             try:
                 results = function(*arguments, **options)
@@ -325,7 +325,7 @@ class Recorder:
     def _inputs(self, watch: Watch, values: Any) -> dict[str, Any]:
         """The buffers an operation reads, descriptions of those not seen before, and those that were freed before it.
 
-        The latter are told beforehand: some operations do not refuse such an input but die of it.
+        The latter are sent before the call: some operations do not refuse such an input but crash.
         """
         uses, described, freed = [], [], []
         for tensor in self._library.tensors_in(values):
