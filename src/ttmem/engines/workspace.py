@@ -127,15 +127,15 @@ def workspace(
     closing = contextlib.ExitStack()
     try:
         if card:
-            unwanted = ("TT_METAL_MOCK_CLUSTER_DESC_PATH",)
-            yield Workspace(interpreter.path, None, variables, unwanted, folder, version, closing, (folder,))
+            unset: tuple[str, ...] = ("TT_METAL_MOCK_CLUSTER_DESC_PATH",)
+            yield Workspace(interpreter.path, None, variables, unset, folder, version, closing, (folder,))
         else:
             mocked = BOARDS.find(board or "n150")
             number = secrets.randbits(32) if counters else 0
             variables |= _mock_variables(interpreter, mocked, folder, number)
             published = [_SHARED_MEMORY / f"tt_device_{chip}_memory" for chip in chip_ids(mocked, number).values()]
-            unwanted, leftovers = _UNWANTED_ON_MOCK, (folder, *published)
-            yield Workspace(interpreter.path, mocked, variables, unwanted, folder, version, closing, leftovers)
+            unset, leftovers = _UNWANTED_ON_MOCK, (folder, *published)
+            yield Workspace(interpreter.path, mocked, variables, unset, folder, version, closing, leftovers)
     finally:
         closing.close()
         shutil.rmtree(folder, ignore_errors=True)
