@@ -38,7 +38,8 @@ Every `--json` answer names its document under `schema`; [schemas](schemas/READM
 | 1 | the answer is no: over budget, regression |
 | 2 | bad usage or bad input: one line says what and where, a hint says what to do next |
 | 3 | an engine or an optional part is missing; the hint is the command that installs it |
-| 125 | `tt-memory-profiler` itself failed; every other status of it is the child's (128 + signal when it was killed) |
+| 125 | `run`, `test` or `tt-memory-profiler` itself failed (wrong usage, no such script, no ttnn: never 2 or 3); \
+their other statuses are the child's (128 + signal when it was killed) |
 | 130 | interrupted |
 | 141 | the reader of stdout went away (`ttmem ... \\| head`) |
 """

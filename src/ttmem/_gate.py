@@ -26,6 +26,8 @@ _HIGH, _LOW = r"u[dD][89aAbB][0-9a-fA-F]{2}", r"u[dD][c-fC-F][0-9a-fA-F]{2}"
 _HALF_PAIR = re.compile(rf"\\(?:{_HIGH}\\{_LOW}|({_HIGH}|{_LOW})|.)")
 """Any escape of JSON, so that a backslash that is itself escaped begins none; the group is half of a pair."""
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
 
 class Styled(str):
     """A text that passed the gate before our own colours were put into it."""
@@ -63,6 +65,11 @@ def visible_json(encoded: bytes) -> bytes:
     if encoded.isascii() and b"\x7f" not in encoded:
         return encoded
     return _HOSTILE.sub(_escape, encoded.decode("utf-8", "replace")).encode()
+
+
+def without_surrogates(text: str) -> str:
+    """The text with lone surrogates replaced (bytes that were no UTF-8, or what a program made): no file takes them."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def _escape(found: re.Match[str]) -> str:

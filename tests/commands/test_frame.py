@@ -318,3 +318,10 @@ def test_the_seed_form_is_the_profile_verb(run: Run, tmp_path: Path) -> None:
     written = run("--llm", "--logfile", FIVE_RUNS, "-o", tmp_path / "report.md")
     assert (written.code, written.out) == (0, "")
     assert (tmp_path / "report.md").read_text() == asked.out
+
+
+@pytest.mark.parametrize("group", ["device", "cb", "ops", "sweep"])
+def test_a_group_without_a_verb_prints_its_usage(group: str) -> None:
+    done = call(group)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"Usage: ttmem {group}")

@@ -78,7 +78,7 @@ def test_a_traced_program_is_profiled_like_others(
     # AND what is known of the trace is said: where its replays write, and who took memory there afterwards
     (told,) = [warning for warning in ended.profile.source.warnings if "a trace was captured" in warning]
     assert re.search(r"its buffers \([1-9]\d* B per bank of DRAM\) must stay", told)
-    (taken,) = [warning for warning in ended.profile.source.warnings if "does not outlive the next replay" in warning]
+    (taken,) = [warning for warning in ended.profile.source.warnings if "the next replay overwrites it" in warning]
     assert "first by ttnn.relu" in taken
     assert "script.py:" in taken
 

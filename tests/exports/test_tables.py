@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import csv
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -144,12 +145,11 @@ def test_parquet_has_the_same_tables(tmp_path: Path, small: Profile) -> None:
 def test_without_pyarrow_the_command_that_installs_it_is_told(
     tmp_path: Path, small: Profile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import sys
 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(TtmemError) as raised:
         exports.export(small, "parquet", tmp_path / "tables")
-    assert (raised.value.exit_code, raised.value.hint) == (3, "pip install 'ttmem[parquet]'")
+    assert (raised.value.exit_code, raised.value.hint) == (3, f"{sys.executable} -m pip install 'pyarrow>=15'")
     assert list(tmp_path.iterdir()) == []
 
 

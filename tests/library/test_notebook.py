@@ -85,4 +85,4 @@ def test_without_pyarrow_the_way_to_it_is_told(profile: ttmem.Profile, monkeypat
     with pytest.raises(ttmem.TtmemError, match="need pyarrow") as raised:
         profile.states()
     assert raised.value.exit_code == 3
-    assert raised.value.hint == "pip install 'ttmem[notebook]'"
+    assert raised.value.hint == f"{sys.executable} -m pip install 'pandas>=2' 'pyarrow>=15'"

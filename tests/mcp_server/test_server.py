@@ -276,4 +276,4 @@ def test_without_the_sdk_the_command_that_installs_it_is_told(env: dict[str, str
     path = f"{tmp_path / 'empty'}:{env['PYTHONPATH']}"
     result = call("mcp", env={**env, "PYTHONPATH": path}, stdin=subprocess.DEVNULL)
     assert (result.code, result.out) == (3, "")
-    assert "pip install 'ttmem[mcp]'" in result.err
+    assert " -m pip install 'mcp>=" in result.err

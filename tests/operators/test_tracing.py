@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -217,7 +218,7 @@ def test_without_torch_the_hint_is_the_install_command(monkeypatch: pytest.Monke
     monkeypatch.setenv("TTMEM_HOME", str(tmp_path))
     with pytest.raises(TtmemError) as told:
         find_torch_python()
-    assert (told.value.exit_code, told.value.hint) == (3, "pip install 'ttmem[torch]'")
+    assert (told.value.exit_code, told.value.hint) == (3, f"{sys.executable} -m pip install 'torch>=2.4'")
     with pytest.raises(TtmemError, match="has no torch"):
         find_torch_python("some-python")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -248,6 +249,36 @@ def test_an_unfinished_report_is_never_seen_and_swept_up_later(home: Path) -> No
     assert store.names() == ["bert"]
     keep(small(), origin="/a")
     assert leftovers(home) == [fresh.name]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from ttmem.store.folders import write_folder
+def files():
+    yield "a", b"a"
+    os.kill(os.getpid(), signal.SIGKILL)
+write_folder(Path(sys.argv[1]), files(), replace=False)
+"""
+HELD = KILLED.replace("os.kill(os.getpid(), signal.SIGKILL)", "print(flush=True); sys.stdin.read()")
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next_and_what_is_being_written_is_not(home: Path) -> None:
+    # GIVEN a writer that was killed, and one that is at work
+    keep(small(), origin="/a")
+    place = str(home / "reports" / "other")
+    assert subprocess.run([sys.executable, "-c", KILLED, place], check=False).returncode == -signal.SIGKILL
+    assert len(leftovers(home)) == 1
+    writer = subprocess.Popen([sys.executable, "-c", HELD, place], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert writer.stdout is not None
+    writer.stdout.readline()
+    assert len(leftovers(home)) == 2
+    # WHEN a report is stored, THEN the first one's folder is gone and the second one's is not
+    keep(small(), origin="/a")
+    assert [str(writer.pid) in name for name in leftovers(home)] == [True]
+    writer.communicate()
+    assert (home / "reports" / "other" / "a").read_bytes() == b"a"
+    assert leftovers(home) == []
 
 
 def test_a_write_that_fails_leaves_the_old_report(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

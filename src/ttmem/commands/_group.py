@@ -39,13 +39,6 @@ class VerbGroup(GroupWithExamples):
         others = [name for name in found if name not in (*self._first, *self._last)]
         return {name: found[name] for name in (*self._first, *others, *self._last) if name in found}
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """A group without a verb is a question that its help answers."""
-        if not args and not self.invoke_without_command:
-            click.echo(ctx.get_help(), err=True)
-            ctx.exit(2)
-        return super().parse_args(ctx, args)
-
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Every verb."""
         return list(self.lines)

@@ -52,6 +52,13 @@ class GroupWithExamples(WithExamples, click.Group):
 
     command_class = WithExamples
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """A group without a verb is a question that its help answers."""
+        if not args and not self.invoke_without_command:
+            click.echo(ctx.get_help(), err=True)
+            ctx.exit(2)
+        return super().parse_args(ctx, args)
+
 
 def verb(
     examples: str, *, cls: type[WithExamples] = WithExamples, context: dict[str, Any] = CONTEXT

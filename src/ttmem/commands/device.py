@@ -9,6 +9,7 @@ from ttmem.commands._runner import GroupWithExamples, debug_option
 
 _EXAMPLES = """
 ttmem device install
+ttmem device install --with torch,transformers
 ttmem device info --json
 ttmem device doctor
 """
@@ -19,7 +20,7 @@ def command() -> None:
     """Find, install and diagnose the real ttnn, with or without a card.
 
     ttnn runs in an interpreter of its own: --python, TTMEM_TTNN_PYTHON, the one that runs ttmem, or the managed one in
-    ~/.ttmem/device (TTMEM_HOME moves it). Boards that are not there are opened as mocks.
+    ~/.ttmem/device (TTMEM_HOME moves it). Boards that are not in this machine are opened as mocks.
     """
 
 
@@ -40,6 +41,7 @@ def info(as_json: bool, python: str | None) -> None:
 
 _INSTALL_EXAMPLES = """
 ttmem device install
+ttmem device install --with torch,transformers
 ttmem device install --force
 ttmem device install --ttnn 0.78.0
 """
@@ -47,18 +49,38 @@ ttmem device install --ttnn 0.78.0
 
 @command.command("install", epilog=_INSTALL_EXAMPLES)
 @json_option
-@click.option("--python", metavar="PATH", help="Make it with this CPython 3.12 or 3.10 (default: one is looked for).")
-@click.option("--ttnn", "release", metavar="VERSION", help="This release, beside the others (default: the tested one).")
-@click.option("--force", is_flag=True, help="Make it anew even if it is there.")
+@click.option("--python", metavar="PATH", help="Create it with this CPython 3.12 or 3.10 (default: search for one).")
+@click.option(
+    "--ttnn", "release", metavar="VERSION", help="Install this release next to the others (default: the tested one)."
+)
+@click.option(
+    "--with",
+    "packages",
+    metavar="PACKAGE,..",
+    default="",
+    help="Also install these packages, for example torch,transformers; the packages that ttnn needs stay as they are.",
+)
+@click.option("--force", is_flag=True, help="Create it again even if it exists.")
 @quiet_option
-def install_verb(as_json: bool, python: str | None, release: str | None, force: bool, quiet: bool) -> None:
-    """Install the ttnn release that ttmem was tested with into the managed environment, or another release next to it.
+def install_verb(
+    as_json: bool, python: str | None, release: str | None, packages: str, force: bool, quiet: bool
+) -> None:
+    """Create the managed environment with the ttnn release that ttmem was tested with, or with another one.
 
-    Needs a CPython 3.12 or 3.10 (looked for on PATH, in pyenv, uv and conda), the network once, and no rights.
+    Needs a CPython 3.12 or 3.10 (searched on PATH, in pyenv, uv and conda) and the network once; no root rights. With
+    --with, packages that your scripts import are added to the environment, also when it exists already. For torch
+    without CUDA libraries let pip use PyTorch's CPU index (PIP_INDEX_URL).
     """
+    from ttmem.engines.install import packages_of
     from ttmem.library import device
 
-    done = device.install(python, release=release, force=force, say=lambda text: note(text, quiet=quiet))
+    done = device.install(
+        python,
+        release=release,
+        packages=packages_of(packages),
+        force=force,
+        say=lambda text: note(text, quiet=quiet),
+    )
     emit(json_text(done) if as_json else done.interpreter.path, None)
     if not as_json:
         note("installed" if done.made_now else "already installed", quiet=quiet)
@@ -70,7 +92,7 @@ def install_verb(as_json: bool, python: str | None, release: str | None, force: 
 @python_option()
 @board_option("The mock board to try.")
 def doctor(as_json: bool, python: str | None, board: str) -> int:
-    """Check everything that a mock board needs, with a fix for what fails: exit 0 when all works, else 1."""
+    """Try everything that a mock board needs and print a remedy for what fails. Exit 0 when all works, else 1."""
     from ttmem.library import device
     from ttmem.reports.device import terminal
 

@@ -8,7 +8,7 @@ import click
 
 from ttmem.commands import _options as options
 from ttmem.commands._child import PASSING_CONTEXT, PassingThrough, passing_signals
-from ttmem.commands._output import note, stderr_descriptor, warn
+from ttmem.commands._output import emit, note, stderr_descriptor, warn
 from ttmem.commands._runner import verb
 
 _EXAMPLES = """
@@ -26,7 +26,7 @@ class _Run(PassingThrough):
     """The short options that every verb has, as words of their own only."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Spelled out before anything is parsed; behind ``--`` everything is the script's."""
+        """Spelled out before anything is parsed; everything after ``--`` goes to the script."""
         end = args.index("--") if "--" in args else len(args)
         return super().parse_args(ctx, [*(_SHORT.get(word, word) for word in args[:end]), *args[end:]])
 
@@ -41,7 +41,7 @@ class _Run(PassingThrough):
 @options.no_store_option
 @options.python_option()
 @options.ttnn_option
-@click.option("--timeout", type=float, metavar="SECONDS", help="Kill the script and its children after SECONDS.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="Stop the script and its child processes after SECONDS.")
 @options.bytes_option("--l1-small", "Open devices with this L1_SMALL region.")
 @options.bytes_option("--trace-region", "Open devices with this trace region.")
 @options.no_programs_option
@@ -63,10 +63,12 @@ def command(
     """Run SCRIPT, your own unedited ttnn program, on a mock board and report its memory use.
 
     Nothing is computed: allocator, validation, programs and errors are the real library's, values are zeros. The
-    script's output goes to stderr, its exit status becomes ours (128 + signal when it was killed), and 125 means that
-    ttmem itself failed. ttmem's options may appear anywhere; everything after -- goes to the script.
+    script's output goes to stderr. Its exit status becomes the status of ttmem (128 + signal when it was killed); 125
+    means that ttmem itself failed: wrong usage, no such script, no ttnn. Processes that the script leaves behind end
+    with the run. ttmem's options may appear anywhere; everything after -- goes to the script.
     """
     import ttmem
+    from ttmem.analysis.failure import run_end
     from ttmem.commands import _profiles
     from ttmem.engines.workspace import cards
     from ttmem.library.sources import Located
@@ -83,18 +85,32 @@ def command(
     run = ttmem.run(
         script, arguments, name=name, programs=not no_programs, output=printed, **settings, **passing_signals()
     )
-    kept = _profiles.deliver(
-        run.profile,
-        form,
-        html_path=html_path,
-        output=output,
-        quiet=quiet,
-        store=lambda: None if no_store else _profiles.keep(run.profile, Located(script, None), name=name),
-    )
-    if run.status:
-        late = "ran out of time and " if run.timed_out else ""
-        note(f"the script {late}ended with status {run.status}", quiet=quiet)
+    if run.is_empty and form is None and not (html_path or output):
+        end = run_end(run.profile)
+        how = f"; {end.sentence}" if end and not run.timed_out else ""
+        emit(f"{run.profile.name}: no ttnn operation was recorded{how}", None)
+        kept = None
+    else:
+        kept = _profiles.deliver(
+            run.profile,
+            form,
+            html_path=html_path,
+            output=output,
+            quiet=quiet,
+            store=lambda: (
+                None if no_store or run.is_empty else _profiles.keep(run.profile, Located(script, None), name=name)
+            ),
+        )
+    if run.timed_out:
+        note(f"the script was stopped by --timeout {settings['timeout']:g} (status {run.status})", quiet=quiet)
+    elif run.status:
+        note(f"the script ended with status {run.status}", quiet=quiet)
     elif not any(map(len, run.profile.timelines)):
         warn(f"{script} called no ttnn operation: nothing was measured")
-    _profiles.say_what_next(run.profile, kept, quiet=quiet)
+    if run.is_empty and not no_store:
+        note("nothing was recorded, so nothing was stored", quiet=quiet)
+    if run.remedy:
+        note(f"next: {run.remedy}", quiet=quiet)
+    else:
+        _profiles.say_what_next(run.profile, kept, quiet=quiet)
     return run.status

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import click
 
 from ttmem._errors import BadInputError, MissingPartError
+from ttmem._extras import install_command
 from ttmem.commands._options import path_option, quiet_option
 from ttmem.commands._output import emit, note
 from ttmem.commands._runner import verb
@@ -48,7 +49,7 @@ def command(name: str | None, port: int | None, follow: Path | None, wants_open:
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith(("starlette", "uvicorn", "anyio", "h11")):
             raise
-        raise MissingPartError("serve needs starlette and uvicorn", hint="pip install 'ttmem[serve]'") from error
+        raise MissingPartError("serve needs starlette and uvicorn", hint=install_command("serve")) from error
     from ttmem.store import store
 
     if name is not None and store.find(name) is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a recorder tells, one message after the other, put together as a Profile: a track per device."""
+"""Builds a Profile from a recorder's messages, with a track per device."""
 
 import signal
 from collections import Counter
@@ -14,7 +14,7 @@ from ttmem.profile.tables import ProfileTables
 
 KIND = "ttnn-capture"
 _MOST_RANKS = 8
-"""So many are told in words; the profile's facts have all."""
+"""At most this many are listed in a warning; the profile's facts have all."""
 
 
 class Capture:
@@ -84,9 +84,9 @@ class Capture:
         """How the process ended, where its own messages do not say: a failure of the operation that was running."""
         track = self._begun[-1][0] if self._begun else self._track({})
         if timeout_seconds is not None:
-            text = f"Command did not end within {timeout_seconds:g} s"
+            text = f"stopped by --timeout {timeout_seconds:g} s"
             self._end("TimeoutExpired", text)
-            track.fail_running(f"subprocess.TimeoutExpired: {text}")
+            track.fail_running(text)
         elif signal_number is not None:
             text = _death(signal_number)
             self._end(_signal_name(signal_number), text)
@@ -105,7 +105,7 @@ class Capture:
 
     @property
     def residents(self) -> dict[str, Resident]:
-        """What a player said that stays, by path."""
+        """The tensors that a player reports as lasting, by path."""
         return {path: one for track in self._tracks.values() for path, one in track.residents.items()}
 
     def profile(
@@ -166,7 +166,7 @@ def _rank_words(device: dict[str, Any]) -> str:
     return f"rank {device['rank']}: {what}, chips {' '.join(map(str, device['chip_ids']))}"
 
 
-_DEATHS = {
+_DEATHS: dict[int, str] = {
     signal.SIGSEGV: "Segmentation fault",
     signal.SIGABRT: "Aborted",
     signal.SIGKILL: "Killed",
@@ -177,18 +177,14 @@ _DEATHS = {
 
 
 def _death(number: int) -> str:
-    try:
-        known = signal.Signals(number)
-    except ValueError:
-        return f"died with signal {number}"
-    return _DEATHS.get(known, f"died with <Signals.{known.name}: {number}>")
+    return _DEATHS.get(number) or f"the process exited on {_signal_name(number)}"
 
 
 def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+    except ValueError:  # one of the real-time signals between the first and the last, which have no names
+        return f"SIGRTMIN+{number - signal.SIGRTMIN}"
 
 
 def _source_of(kind: str, script: str, warnings: tuple[str, ...]) -> Source:

@@ -4,13 +4,16 @@
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ttmem._errors import MissingPartError
+from ttmem._children import probe_command
+from ttmem._errors import BadInputError, MissingPartError
 from ttmem.engines.interpreters import (
     PINNED_TTNN,
     WHEEL_PYTHONS,
@@ -24,6 +27,21 @@ from ttmem.engines.interpreters import (
 
 _TESTS = ("pytest>=8.2",)
 """Because ``ttmem test`` runs it beside ttnn."""
+_PACKAGE = re.compile(r"[A-Za-z0-9][\w.-]*(?:\[[\w.,\s-]*\])?(?:\s*(?:[<>=!~]=?|===)\s*[\w.*+!-]+,?)*")
+_PROGRESS = ("Collecting", "Downloading", "Building", "Installing", "Successfully installed")
+_NEEDS = """
+import importlib.metadata, re
+todo, seen = ['ttnn'], set()
+while todo:
+    name = re.sub('[-_.]+', '-', todo.pop()).lower()
+    if name in seen: continue
+    seen.add(name)
+    try: found = importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError: continue
+    print(f'{name}=={found.version}')
+    todo += [re.match('[A-Za-z0-9._-]+', line)[0] for line in found.requires or () if 'extra ==' not in line]
+"""
+"""Prints what ttnn needs, as it is installed, as constraints for pip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +64,22 @@ def install(
     python: str | None = None,
     *,
     release: str = PINNED_TTNN,
+    packages: Sequence[str] = (),
     force: bool = False,
     say: Callable[[str], None] = lambda _: None,
 ) -> Installed:
-    """Make the environment of a release, or find it made. ``python`` names the interpreter to make it with."""
+    """Make the environment of a release, or find it made, and add packages to it. ``python`` names the interpreter to
+    make it with."""
     check_release(release)
+    for package in packages:
+        _check_package(package)
     folder = managed_folder(release)
     with _locked(folder.with_name(f"{folder.name}.lock")):
         there = installed(release)
         if there is not None and not force:
             if not there.pytest_version:  # an environment of before 'ttmem test'
-                _add(managed_python(release), _TESTS)
+                _add(managed_python(release), _TESTS, say)
+            _add_beside_ttnn(managed_python(release), packages, say)
             return Installed(installed(release) or there, made_now=False)
         base = _base(python, release)
         say(f"making {folder} with Python {base.python_version} ({base.found_by})")
@@ -64,20 +87,51 @@ def install(
         try:
             _run([base.path, "-I", "-m", "venv", str(folder)], "the virtual environment could not be made")
             say(f"installing ttnn {release} and pytest (about 220 MiB to download, 700 MiB on disk)")
-            _add(managed_python(release), (f"ttnn=={release}", *_TESTS))
+            _add(managed_python(release), (f"ttnn=={release}", *_TESTS), say)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
+        _add_beside_ttnn(managed_python(release), packages, say)
     made = installed(release)
     if made is None:
         raise MissingPartError("the environment was made but has no working ttnn", where=str(folder))
     return Installed(made, made_now=True)
 
 
-def _add(python: Path, packages: Sequence[str]) -> None:
+def packages_of(text: str) -> tuple[str, ...]:
+    """The packages of ``--with``: commas separate them, except before a further condition (``torch>=2.6,<3``)."""
+    return tuple(part.strip() for part in re.split(r",(?!\s*[<>=!~])", text) if part.strip())
+
+
+def _check_package(package: str) -> None:
+    """A name, perhaps with extras and a version: pip takes options and addresses in the same place."""
+    if not _PACKAGE.fullmatch(package):
+        raise BadInputError(
+            f"`--with` expects names of packages, got '{package}'",
+            hint="for example: --with torch,transformers==5.22.2",
+        )
+
+
+def _add_beside_ttnn(python: Path, packages: Sequence[str], say: Callable[[str], None]) -> None:
+    """Install packages without changing what ttnn needs."""
+    if not packages:
+        return
+    if any(re.match(r"torch\b", package) for package in packages):
+        say(
+            "note: torch may come with CUDA libraries (gigabytes); PIP_INDEX_URL set to PyTorch's CPU index avoids them"
+        )
+    found = subprocess.run(probe_command(python, _NEEDS), capture_output=True, text=True, check=True)
+    with tempfile.NamedTemporaryFile("w", prefix="ttmem-constraints-", suffix=".txt") as constraints:
+        constraints.write(found.stdout)
+        constraints.flush()
+        say(f"installing {', '.join(packages)}")
+        _add(python, packages, say, "--constraint", constraints.name)
+
+
+def _add(python: Path, packages: Sequence[str], say: Callable[[str], None], *options: str) -> None:
     quiet = ("--disable-pip-version-check", "--no-input", "--progress-bar", "off")
-    pip = [str(python), "-I", "-m", "pip", "install", *quiet]
-    _run([*pip, *packages], f"pip could not install {packages[0]}")
+    pip = [str(python), "-I", "-m", "pip", "install", *quiet, *options]
+    _run([*pip, *packages], f"pip could not install {', '.join(packages)}", say)
 
 
 def _base(python: str | None, release: str) -> Interpreter:
@@ -101,19 +155,36 @@ def _base(python: str | None, release: str) -> Interpreter:
     )
 
 
-def _run(command: list[str], what: str) -> None:
+def _run(command: list[str], what: str, say: Callable[[str], None] = lambda _: None) -> None:
+    """Run it; pass on the lines that show progress, and report its errors when it fails."""
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    lines: list[str] = []
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        with subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        ) as child:
+            for line in child.stdout or ():
+                lines.append(line.strip())
+                if line.lstrip().startswith(_PROGRESS):
+                    say(f"  {line.strip()}")
     except OSError as error:
         raise MissingPartError(f"{what}: {error.strerror}", where=command[0]) from None
-    if done.returncode:
-        lines = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-        errors = [line for line in lines if line.upper().startswith("ERROR")] or lines
+    if child.returncode:
+        errors = [line for line in lines if line.upper().startswith("ERROR")] or [line for line in lines if line]
         reason = " ".join(errors[-3:])[-600:]
-        raise MissingPartError(
-            f"{what}: {reason}", hint="it needs an index that has the wheel, and room on the disk; then try again"
-        )
+        raise MissingPartError(f"{what}: {reason}", hint=_hint(lines))
+
+
+def _hint(lines: Sequence[str]) -> str:
+    if any("constraint" in line for line in lines):
+        return "what ttnn itself needs is not changed: choose a version that goes with it"
+    return "it needs an index that has the wheel, and room on the disk; then try again"
 
 
 @contextlib.contextmanager

@@ -16,12 +16,14 @@ from ttmem._errors import BadInputError, TtmemError
 from ttmem._fence import refuse_outside
 from ttmem.engines.capture import Capture
 from ttmem.engines.interpreters import Interpreter, find_interpreter
+from ttmem.engines.packages import missing_module, remedy
 from ttmem.engines.worker import protocol
 from ttmem.engines.workspace import Worker, Workspace, workspace
 from ttmem.profile import Profile
 
 _GRACE_SECONDS = 2.0
-"""How long a child that was told to end may take, and how long the last messages may take after it has ended."""
+"""How long a child may take to end when it is asked to."""
+_READ_SECONDS, _POLL_SECONDS = 0.05, 0.005
 
 Child = Worker
 Supervision = Callable[[Child], AbstractContextManager[None]]
@@ -51,13 +53,20 @@ class RunSettings:
 
 @dataclass(frozen=True, slots=True)
 class CapturedRun:
-    """What came of it."""
+    """A finished run."""
 
     profile: Profile
     status: int
     """As a shell reports it: 128 + signal when the script was killed."""
     timed_out: bool
     interpreter: Interpreter
+    remedy: str = ""
+    """The command that makes a module importable whose absence ended the script."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was recorded: no operation, and no state of a device."""
+        return not any(len(timeline) or len(timeline.state_kind) for timeline in self.profile.timelines)
 
     def to_json(self) -> dict[str, Any]:
         """The document of ``ttmem run --json``: the profile's."""
@@ -74,7 +83,7 @@ def run_script(
     own_session: bool = False,
     supervise: Supervision = lambda _: nullcontext(),
 ) -> CapturedRun:
-    """Run the user's own script, unedited. Its errors become the profile's failure.
+    """Run the user's own, unedited script. Its errors become the profile's failure.
 
     ``output`` is a descriptor that takes the script's stdout (None: where ours goes). ``supervise`` may pass signals on
     while the script runs; ``own_session`` shields it from signals to our own process group.
@@ -91,8 +100,6 @@ def run_script(
         with started as (child, pipe), supervise(child):
             timed_out = not _follow(child, pipe, capture, settings.timeout_seconds)
             status = child.wait()
-            if settings.timeout_seconds:
-                child.kill_family()  # the time is for all that the script started
         status = 128 - status if status < 0 else status
     if not capture.hello:
         raise WorkerFailedError(
@@ -104,6 +111,11 @@ def run_script(
         signal_number=status - 128 if status > 128 and not capture.has_ended else None,
         timeout_seconds=settings.timeout_seconds if timed_out else None,
     )
+    ended = capture.ended or {"error": "", "message": ""}
+    module = missing_module(ended["error"], ended["message"])
+    command = remedy(module, interpreter, Path(script)) if module else ""
+    if command:
+        capture.feed({"note": f"the interpreter that has ttnn has no module '{module}': {command}"})
     profile = capture.profile(
         name=name or Path(script).stem,
         script=str(script),
@@ -112,11 +124,11 @@ def run_script(
     )
     if arguments:
         profile = replace(profile, facts={**profile.facts, "arguments": list(arguments)})
-    return CapturedRun(profile, status, timed_out, interpreter)
+    return CapturedRun(profile, status, timed_out, interpreter, command)
 
 
 def worker_settings(settings: RunSettings, place: Workspace) -> dict[str, Any]:
-    """What the worker is told about opening devices."""
+    """The settings that the worker gets: how devices are opened, what is measured."""
     return {
         "open": {
             "l1_small_size": settings.l1_small_bytes,
@@ -151,42 +163,36 @@ def _started(
 
 
 def _follow(child: Child, pipe: int, capture: Capture, timeout_seconds: float | None) -> bool:
-    """Feed the capture until the child ends; False when it had to be ended.
+    """Feed the capture until the child ends; False when the time limit ended it.
 
-    It has ended when the pipe does, or when the child has and nothing more comes: a process that the script forked may
-    hold the pipe open.
+    What the child has written is in the pipe when it has ended, so the pipe's own end need not come: a process that
+    the script forked may hold it open.
     """
     lines = protocol.LineReader(pipe)
     deadline = time.monotonic() + timeout_seconds if timeout_seconds else None
-    ended_at: float | None = None
     is_open = True
     while deadline is None or time.monotonic() <= deadline:
-        try:
-            line = lines.line(0.1) if is_open else _nothing_for(0.1)
-        except TimeoutError:
-            if child.poll() is not None:
-                ended_at = ended_at or time.monotonic()
-                if time.monotonic() - ended_at > _GRACE_SECONDS:
-                    return True
+        has_ended = child.poll() is not None
+        if not is_open:
+            if has_ended:
+                return True
+            time.sleep(_POLL_SECONDS)
             continue
-        if not line:  # the process is gone, or has closed the pipe and goes on
-            is_open = False
-            if child.poll() is not None:
+        try:
+            line = lines.line(0 if has_ended else _READ_SECONDS)
+        except TimeoutError:
+            if has_ended:
                 return True
             continue
+        is_open = bool(line)  # else the child is about to end, or has closed the pipe and goes on
         with suppress(ValueError):  # half a line of a process that died
             capture.feed(protocol.decode(line))
     end(child)
     return False
 
 
-def _nothing_for(seconds: float) -> bytes:
-    time.sleep(seconds)
-    raise TimeoutError
-
-
 def end(child: Child) -> int:
-    """First asked, then made to, with all that it started; its status."""
+    """Ask it to end, then kill it with all that it started; return its status."""
     child.send_signal(signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
         child.wait(_GRACE_SECONDS)

@@ -11,10 +11,8 @@ import json
 import os
 import secrets
 import shutil
-import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +24,7 @@ from ttmem._errors import BadInputError, MissingPartError
 from ttmem._home import home_folder
 from ttmem.engines import stub_compiler
 from ttmem.engines.clusters import chip_ids, descriptor
+from ttmem.engines.family import Family
 from ttmem.engines.interpreters import Interpreter
 from ttmem.hardware import BOARDS, Board
 
@@ -46,40 +45,22 @@ _OF_USERS = ("script", "pytest_plugin")
 """Jobs that run the user's own code, which may import what lies around it."""
 _QUIET = {"TT_LOGGER_LEVEL": "off", "TT_METAL_LOGGER_LEVEL": "FATAL", "LOGURU_LEVEL": "ERROR"}
 _MARK = "TT_METAL_LOGS_PATH"
-_ROUNDS, _ROUND_SECONDS = 20, 0.05
 _CARDS = Path("/dev/tenstorrent")
 _SHARED_MEMORY = Path("/dev/shm")
 
 
 class Worker(subprocess.Popen[bytes]):
-    """A process in a workspace. All that it starts carries the workspace's name in its environment."""
+    """A process in a workspace."""
 
-    mark = ""
+    family: Family | None = None
+    """All that a user's program starts."""
 
     def kill_family(self) -> None:
         """End it and everything that it started, be it in a session of its own and below another parent."""
         with contextlib.suppress(ProcessLookupError):
             self.kill()
-        for _ in range(_ROUNDS):  # one that was just starting another is found in the next round
-            found = self.family()
-            for pid in found:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
-            if not found:
-                return
-            time.sleep(_ROUND_SECONDS)
-
-    def family(self) -> list[int]:
-        """What runs with that environment, itself left out; nothing where the system does not tell."""
-        found = []
-        for place in Path("/proc").glob("[0-9]*"):
-            pid = int(place.name)
-            if pid in (self.pid, os.getpid()):
-                continue
-            with contextlib.suppress(OSError):
-                if self.mark and self.mark.encode() in (place / "environ").read_bytes().split(b"\0"):
-                    found.append(pid)
-        return found
+        if self.family:
+            self.family.end()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +76,10 @@ class Workspace:
     """Private to the process and removed afterwards."""
     version: str
     """Of Python."""
+    closing: contextlib.ExitStack
+    """Left before the folder is removed."""
+    leftovers: tuple[Path, ...] = ()
+    """What is removed at the end."""
 
     @property
     def users_own(self) -> dict[str, str | None]:
@@ -110,11 +95,16 @@ class Workspace:
         return {**inherited, **self.variables, **kept}
 
     def start(self, job: str, settings: dict[str, Any], words: Sequence[str] = (), **options: Any) -> "Worker":
-        """A worker at its job; ``options`` are those of ``Popen``."""
+        """A worker at its job; ``options`` are those of ``Popen``. What a user's program starts ends with the
+        workspace."""
         command = [self.python, str(_START), job, json.dumps(settings), *words]
-        base = os.environ if job in _OF_USERS else foreign_environment()
-        worker = Worker(command, env=self.environment(base), **options)
-        worker.mark = f"{_MARK}={self.folder}"
+        if job not in _OF_USERS:
+            return Worker(command, env=self.environment(foreign_environment()), **options)
+        family = self.closing.enter_context(contextlib.closing(Family(f"{_MARK}={self.folder}", self.leftovers)))
+        worker = Worker(command, env=self.environment(os.environ), **options)
+        worker.family = family
+        if options.get("start_new_session"):
+            family.has_session(worker.pid)
         return worker
 
 
@@ -134,16 +124,20 @@ def workspace(
     published: list[Path] = []
     # Where the library's leftovers go: reports, MPI session folders, driver folders.
     variables = {_MARK: str(folder), "TMPDIR": str(folder), "OMPI_MCA_btl": "self", **_QUIET}
+    closing = contextlib.ExitStack()
     try:
         if card:
-            yield Workspace(interpreter.path, None, variables, ("TT_METAL_MOCK_CLUSTER_DESC_PATH",), folder, version)
+            unset: tuple[str, ...] = ("TT_METAL_MOCK_CLUSTER_DESC_PATH",)
+            yield Workspace(interpreter.path, None, variables, unset, folder, version, closing, (folder,))
         else:
             mocked = BOARDS.find(board or "n150")
             number = secrets.randbits(32) if counters else 0
             variables |= _mock_variables(interpreter, mocked, folder, number)
             published = [_SHARED_MEMORY / f"tt_device_{chip}_memory" for chip in chip_ids(mocked, number).values()]
-            yield Workspace(interpreter.path, mocked, variables, _UNWANTED_ON_MOCK, folder, version)
+            unset, leftovers = _UNWANTED_ON_MOCK, (folder, *published)
+            yield Workspace(interpreter.path, mocked, variables, unset, folder, version, closing, leftovers)
     finally:
+        closing.close()
         shutil.rmtree(folder, ignore_errors=True)
         for region in published if counters else ():
             with contextlib.suppress(OSError):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ttmem._errors import MissingPartError
+from ttmem._extras import install_command
 from ttmem.exports._place import new_folder
 from ttmem.exports.tables import INTEGER, TRUTH, Table, printable, tables
 from ttmem.profile import Profile
@@ -45,4 +46,4 @@ def _pyarrow(name: str = "pyarrow", *, extra: str) -> Any:
         return import_module(name)
     except ImportError:
         needs = "Parquet needs pyarrow" if extra == "parquet" else "tables in Python need pyarrow"
-        raise MissingPartError(f"{needs}, which is not installed", hint=f"pip install 'ttmem[{extra}]'") from None
+        raise MissingPartError(f"{needs}, which is not installed", hint=install_command(extra)) from None

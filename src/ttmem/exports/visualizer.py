@@ -56,19 +56,26 @@ def write(profile: Profile, out: Path, *, with_source: bool = False) -> Path:
             hint="export one run: --run last",
         )
     with new_folder(out) as folder:
-        with closing(sqlite3.connect(folder / "db.sqlite")) as database:
-            database.execute("PRAGMA synchronous = OFF")  # the folder gets its name only when all is written
-            database.executescript((files("ttmem.exports") / "visualizer_tables.sql").read_text())
-            writer = _Writer(profile, database, with_source=with_source)
-            for timeline, item in zip(profile.timelines, found, strict=True):
-                writer.process(timeline, item)
-            writer.about(simulated=any(item.simulated for item in found))
-            for table, column in _INDEXED:  # after the rows: quicker than keeping indexes up to date
-                database.execute(f"CREATE INDEX idx_{table}_{column} ON {table} ({column})")
-            database.commit()
+        try:
+            with closing(sqlite3.connect(folder / "db.sqlite")) as database:
+                _fill(database, profile, found, with_source=with_source)
+        except sqlite3.OperationalError as error:  # as SQLite reports a full disk
+            raise BadInputError(f"cannot be written: {error}", where=str(out), hint="make room there") from error
         config = {"report_name": profile.name, "enable_detailed_buffer_report": False, "written_by": "ttmem"}
         (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     return out
+
+
+def _fill(database: sqlite3.Connection, profile: Profile, found: list[Residency], *, with_source: bool) -> None:
+    database.execute("PRAGMA synchronous = OFF")  # the folder gets its name only when all is written
+    database.executescript((files("ttmem.exports") / "visualizer_tables.sql").read_text())
+    writer = _Writer(profile, database, with_source=with_source)
+    for timeline, item in zip(profile.timelines, found, strict=True):
+        writer.process(timeline, item)
+    writer.about(simulated=any(item.simulated for item in found))
+    for table, column in _INDEXED:  # after the rows: quicker than keeping indexes up to date
+        database.execute(f"CREATE INDEX idx_{table}_{column} ON {table} ({column})")
+    database.commit()
 
 
 class _Writer:

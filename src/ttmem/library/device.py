@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What there is to run ttnn with: the answers of ``ttmem device``."""
+"""The answers of ``ttmem device``: interpreters with ttnn, the managed environment, what does not work."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ttmem.engines import doctor, interpreters
 from ttmem.engines import install as installing
@@ -26,17 +26,19 @@ def install(
     python: str | None = None,
     *,
     release: str | None = None,
+    packages: Sequence[str] = (),
     force: bool = False,
     say: Callable[[str], None] = lambda _: None,
 ) -> DeviceInstall:
     """Make the managed environment with the ttnn release that ttmem was tested with, or with another one beside it;
-    ``say`` hears of each step."""
-    done = installing.install(python, release=release or interpreters.PINNED_TTNN, force=force, say=say)
+    ``packages`` are added without changing what ttnn needs. ``say`` is called with each step."""
+    release = release or interpreters.PINNED_TTNN
+    done = installing.install(python, release=release, packages=packages, force=force, say=say)
     return DeviceInstall(done.made_now, _interpreter(done.interpreter))
 
 
 def examine(python: str | None = None, *, board: str = "n150") -> DeviceDoctor:
-    """Try everything that a mock board needs, in that order, and say what to do about what fails."""
+    """Try everything that a mock board needs, in that order, with a remedy for what fails."""
     checks = doctor.examine(python, board=BOARDS.find(board).name)
     return DeviceDoctor.of(works=all(check.state != doctor.PROBLEM for check in checks), checks=checks)
 

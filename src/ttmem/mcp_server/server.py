@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import click
 
 from ttmem._errors import MissingPartError
+from ttmem._extras import install_command
 from ttmem._version import __version__
 from ttmem.mcp_server.bounds import DEFAULT_ROWS, MOST_ROWS, bounded, bounded_text
 from ttmem.mcp_server.policy import Policy, fence_for
@@ -20,7 +21,6 @@ from ttmem.mcp_server.tools import LeaveOut, Parameter, Tool, command_line, tool
 from ttmem.mcp_server.verbs import Answer, VerbFailedError, ask
 from ttmem.mcp_server.wire import ReadableLines
 
-_INSTALL = "pip install 'ttmem[mcp]'"
 _INSTRUCTIONS = f"""\
 Answers about device memory of Tenstorrent chips; each tool is the command 'ttmem' with that verb. Bytes are integers;
 *_per_bank is one slice of a memory (all banks move in lock step), everything else is one whole chip. A source is a path
@@ -76,7 +76,7 @@ def _sdk() -> _Sdk:
             return _Sdk(getattr(module, name), module.Context, error, result, importlib.import_module("pydantic").Field)
         except (ImportError, AttributeError):
             continue
-    raise MissingPartError("the MCP server needs the official SDK, which is not installed", hint=_INSTALL)
+    raise MissingPartError("the MCP server needs the official SDK, which is not installed", hint=install_command("mcp"))
 
 
 def _function(tool: Tool, sdk: _Sdk, policy: Policy) -> Callable[..., Awaitable[Any]]:

@@ -17,6 +17,7 @@ from typing import Any
 
 from ttmem._children import foreign_environment, probe_command
 from ttmem._errors import BadInputError, MissingPartError
+from ttmem._extras import install_command
 from ttmem._fence import refuse_outside
 from ttmem._gate import whole_pairs
 from ttmem._home import home_folder
@@ -25,7 +26,6 @@ from ttmem.operators.tracer.job import BAD_TARGET, MISSING_PACKAGE, REFUSED, Tra
 
 START = Path(__file__).parent / "tracer" / "start.py"
 VARIABLE = "TTMEM_TORCH_PYTHON"
-INSTALL = "pip install 'ttmem[torch]'"
 _TORCH_VARIABLES = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
 """Some machines announce AMX and end by SIGILL who uses it; a trace computes nothing that AMX would speed up."""
 _AFTER_DEATH = {
@@ -65,11 +65,11 @@ def find_torch_python(python: str | None = None) -> str:
     if named := python or os.environ.get(VARIABLE):
         if _has_torch(named):
             return named
-        raise MissingPartError("has no torch, or does not run", where=named, hint=f"{named} -m {INSTALL}")
+        raise MissingPartError("has no torch, or does not run", where=named, hint=install_command("torch", named))
     for candidate in (sys.executable, str(home_folder() / "torch" / "bin" / "python")):
         if Path(candidate).exists() and _has_torch(candidate):
             return candidate
-    raise MissingPartError("models are traced with torch, which is not installed", hint=INSTALL)
+    raise MissingPartError("models are traced with torch, which is not installed", hint=install_command("torch"))
 
 
 def _has_torch(python: str) -> bool:

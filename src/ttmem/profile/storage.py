@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ttmem._atomic import write_bytes
 from ttmem._errors import BadInputError
+from ttmem._gate import without_surrogates
 from ttmem._limits import PROFILE_BYTES, PROFILE_FREE_BYTES, PROFILE_RATIO
 from ttmem.profile.model import (
     CLOSING,
@@ -78,7 +79,7 @@ def to_bytes(profile: Profile) -> bytes:
         _check_profile(profile)
         document = msgspec.msgpack.encode(profile, enc_hook=_encode_other, order="deterministic")
     except UnicodeEncodeError:
-        # A file name that is not UTF-8 reaches us with lone surrogates, which no interchange format can hold.
+        # A file name that is not UTF-8 or a message has lone surrogates, which no interchange format can hold.
         plain = msgspec.to_builtins(profile, enc_hook=_encode_other, builtin_types=(bytes,))
         document = msgspec.msgpack.encode(_printable(plain))
     except OverflowError:
@@ -113,7 +114,7 @@ def _unseal(content: bytes, where: str) -> tuple[int, bytes]:
         raise BadInputError(
             f"written by a newer ttmem (schema {version}, this one reads up to {SCHEMA_VERSION})",
             where=where,
-            hint="upgrade with 'pip install --upgrade ttmem', or read the original log again",
+            hint="install a newer ttmem, or read the original log again",
         )
     payload = content[_HEADER.size :]
     if len(payload) < payload_bytes:
@@ -172,7 +173,7 @@ def _decode_other(wanted: Any, stored: Any) -> NDArray[Any]:
 
 def _printable(value: Any) -> Any:
     if isinstance(value, str):
-        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        return without_surrogates(value)
     if isinstance(value, dict):
         return {_printable(key): _printable(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

@@ -4,6 +4,7 @@
 import contextlib
 import ctypes
 import errno
+import fcntl
 import os
 import shutil
 import time
@@ -18,12 +19,15 @@ def write_folder(target: Path, files: Iterable[tuple[str, bytes]], *, replace: b
     """Make the folder with these files; ``FileExistsError`` when it is taken and may not be replaced."""
     hidden = _hidden_beside(target)
     hidden.mkdir()
+    mark = _marked(hidden)
     try:
         for name, content in files:
             (hidden / name).write_bytes(content)
         _place(hidden, target, replace=replace)
     finally:
         _discard(hidden)
+        if mark is not None:
+            os.close(mark)
 
 
 def remove_folder(path: Path) -> None:
@@ -34,11 +38,36 @@ def remove_folder(path: Path) -> None:
 
 
 def remove_leftovers(root: Path) -> None:
-    """What a killed writer left behind; a day is longer than any write takes."""
+    """Remove what a killed writer left behind: nobody holds its mark, and its process is gone."""
     for entry in root.glob(f"{_UNFINISHED}*"):
         with contextlib.suppress(OSError):
-            if time.time() - entry.stat().st_mtime > _UNFINISHED_LIFE_SECONDS:
+            if _is_left(entry):
                 _discard(entry)
+
+
+def _marked(folder: Path) -> int | None:
+    """A lock on the folder that ends with this process, however that ends; None where the file system has none."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _is_left(folder: Path) -> bool:
+    """Other machines and containers may share the store: there the number of a process says nothing, the lock does.
+
+    Where locks do not tell, a folder that is older than any write is left.
+    """
+    mark = _marked(folder)
+    if mark is not None:
+        os.close(mark)
+        number = folder.name.removeprefix(_UNFINISHED).partition("-")[0]
+        if not Path("/proc", number).exists():  # between making the folder and locking it, its process lives
+            return True
+    return time.time() - folder.stat().st_mtime > _UNFINISHED_LIFE_SECONDS
 
 
 def _hidden_beside(path: Path) -> Path:

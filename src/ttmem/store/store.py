@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ttmem._errors import BadInputError
-from ttmem._gate import visible_json
+from ttmem._gate import visible_json, without_surrogates
 from ttmem._home import home_folder
 from ttmem.store.folders import remove_folder, remove_leftovers, write_folder
 
@@ -145,7 +145,7 @@ def _named_files(
     known = {
         "schema": "ttmem.stored-report/1",
         "name": name,
-        "origin": origin.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
+        "origin": without_surrogates(origin),
         "stored_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         **facts,
     }

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from ttmem._errors import MissingPartError
+from ttmem._extras import install_command
 from ttmem.results import Outcome, Result
 from ttmem.results.outcome import CRASH, ERROR
 from ttmem.sweep.asking import Asker
@@ -57,9 +58,7 @@ def connected(scheduler: str, what: str) -> Iterator[Any]:
     try:
         from distributed import Client
     except ImportError:
-        raise MissingPartError(
-            f"{what} over a cluster needs distributed", hint="install it: pip install 'ttmem[dask]'"
-        ) from None
+        raise MissingPartError(f"{what} over a cluster needs distributed", hint=install_command("dask")) from None
     try:
         client = Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:

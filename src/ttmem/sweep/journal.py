@@ -23,7 +23,9 @@ from ttmem.results import Result
 from ttmem.results.result import json_lines
 from ttmem.sweep.plan import Plan, Point, fingerprint
 
-JOURNAL, RESULTS = "journal.sqlite", "results.jsonl"
+JOURNAL, RESULTS, _LOCK = "journal.sqlite", "results.jsonl", ".lock"
+_PLACE_PROBLEMS = ("disk is full", "disk I/O error", "readonly database", "unable to open")
+"""What SQLite says when it cannot write, whatever is in the file."""
 SCHEMA = "ttmem.sweep/1"
 _TABLES = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -47,19 +49,35 @@ class Journal:
         """Open or make the journal of a folder."""
         self.folder = folder
         self._lock = _lock(folder)
+        self._is_new = not (folder / JOURNAL).exists()
+        """Nothing of it is worth keeping until its plan is in it."""
         self._positions: dict[tuple[str, ...], int] = {}
+        self._database = sqlite3.connect(":memory:")  # until the file is open
         try:
-            self._database = sqlite3.connect(folder / JOURNAL, isolation_level=None, check_same_thread=False)
-            self._refuse_programs()
-            self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute("PRAGMA synchronous = NORMAL")
-            self._database.executescript(_TABLES)
-        except sqlite3.DatabaseError as error:
-            os.close(self._lock)
-            raise self._damaged(error) from None
+            with self._explained():
+                path = folder / JOURNAL
+                self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+                self._refuse_programs()
+                self._database.execute("PRAGMA journal_mode = WAL")
+                self._database.execute("PRAGMA synchronous = NORMAL")
+                self._database.executescript(_TABLES)
+        except BaseException:
+            self.close()
+            raise
 
-    def _damaged(self, error: Exception) -> BadInputError:
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """What SQLite refuses, in the user's words."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            raise self._problem(error) from None
+
+    def _problem(self, error: Exception) -> BadInputError:
         where = str(self.folder / JOURNAL)
+        if isinstance(error, sqlite3.OperationalError) and any(text in str(error) for text in _PLACE_PROBLEMS):
+            hint = "make room there and run it again: a sweep goes on where it stopped"
+            return BadInputError(f"cannot be written: {error}", where=where, hint=hint)
         return BadInputError(f"is no journal of a sweep: {error}", where=where, hint="name a new folder")
 
     def _refuse_programs(self) -> None:
@@ -79,14 +97,22 @@ class Journal:
         with contextlib.suppress(sqlite3.Error):
             self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._database.close()
+        if self._is_new:
+            for suffix in ("", "-wal", "-shm"):
+                (self.folder / f"{JOURNAL}{suffix}").unlink(missing_ok=True)
+            (self.folder / _LOCK).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # other files are in it
+                self.folder.rmdir()
         os.close(self._lock)
 
     def begin(self, plan: Plan, **facts: Any) -> list[Point]:
         """Note the plan and give the points that have no result yet; a journal of another sweep is refused."""
         try:
-            return self._begin(plan, facts)
+            missing = self._begin(plan, facts)
         except (sqlite3.DatabaseError, TypeError, ValueError) as error:
-            raise self._damaged(error) from None
+            raise self._problem(error) from None
+        self._is_new = False
+        return missing
 
     def _begin(self, plan: Plan, facts: Mapping[str, Any]) -> list[Point]:
         known = dict(self._database.execute("SELECT name, value FROM facts"))
@@ -118,15 +144,13 @@ class Journal:
     def add(self, results: Iterable[Result]) -> None:
         """Commit results. A point that has one already keeps it."""
         lines = [(self._positions[one.place], one.status, _json(one.to_json())) for one in results]
-        try:
-            with self._transaction():
-                self._database.executemany("INSERT OR IGNORE INTO results VALUES (?, ?, ?)", lines)
-        except sqlite3.IntegrityError as error:
-            raise self._damaged(error) from None
+        with self._explained(), self._transaction():
+            self._database.executemany("INSERT OR IGNORE INTO results VALUES (?, ?, ?)", lines)
 
     def note(self, **facts: Any) -> None:
         """Keep facts that are known only later, such as the library's version."""
-        self._note({name: json.dumps(value) for name, value in facts.items()})
+        with self._explained():
+            self._note({name: json.dumps(value) for name, value in facts.items()})
 
     def _note(self, facts: Mapping[str, str]) -> None:
         self._database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
@@ -134,10 +158,8 @@ class Journal:
     def write_results(self) -> Path:
         """``results.jsonl``, whole or not at all."""
         place = self.folder / RESULTS
-        try:
+        with self._explained():
             lines = [f"{line}\n" for (line,) in self._database.execute("SELECT told FROM results ORDER BY position")]
-        except sqlite3.DatabaseError as error:
-            raise self._damaged(error) from None
         write_bytes(place, "".join(lines).encode("utf-8", "replace"))
         return place
 
@@ -160,7 +182,8 @@ class Journal:
         try:
             yield
         except BaseException:
-            self._database.execute("ROLLBACK")
+            with contextlib.suppress(sqlite3.Error):  # SQLite has done so itself when the disk is full
+                self._database.execute("ROLLBACK")
             raise
         self._database.execute("COMMIT")
 
@@ -173,7 +196,7 @@ def _lock(folder: Path, what: str = "sweep") -> int:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise BadInputError("is a file; results need a folder", where=str(folder), hint="name a new folder") from None
-    descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

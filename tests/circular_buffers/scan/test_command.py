@@ -138,7 +138,7 @@ def test_without_the_grammar_the_answer_is_how_to_install_it(tmp_path: Path) -> 
         [sys.executable, "-c", code, "cb", "scan", str(DATA)], env=settings, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (3, "")
-    assert "pip install 'ttmem[cpp]'" in done.stderr
+    assert " -m pip install 'tree-sitter-cpp>=" in done.stderr
 
 
 def test_the_table_names_programs_buffers_and_what_is_left(run_cb: Run) -> None:

@@ -7,8 +7,9 @@ a test.
 
 import faulthandler
 import os
-import time
+from os import getpid
 from pathlib import Path
+from time import monotonic_ns
 from typing import Any
 
 from .protocol import write_line
@@ -29,9 +30,9 @@ class Events:
         """One message."""
         if not self._folder:
             return
-        if self._process != os.getpid():
-            self._process = os.getpid()
-            place = Path(self._folder) / f"{time.monotonic_ns():020}-{self._process}.jsonl"
+        if self._process != getpid():
+            self._process = getpid()
+            place = Path(self._folder) / f"{monotonic_ns():020}-{self._process}.jsonl"
             self._file = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             write_line(self._file, {"hello": 1, "ttnn": self._ttnn})
         write_line(self._file, message)

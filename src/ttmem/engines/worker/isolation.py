@@ -131,7 +131,7 @@ def _become_fork(
 
 
 def end_with(parent: int) -> None:
-    """Nobody reads what an orphan says: this process ends when the one that started it does, however that ends."""
+    """End this process when the one that started it ends, however that ends: an orphan has no reader."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != parent:

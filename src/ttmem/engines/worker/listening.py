@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What happens to memory between calls, heard for all open devices and passed on to the one that it happened to."""
 
-import threading
 from collections.abc import Iterable
+from threading import Thread, current_thread
 from typing import Protocol
 
 from .captures import Captures
@@ -29,7 +29,7 @@ class Listener:
         """By the number that the library gives to a device, a mesh or a submesh."""
         self.heard_strangers = False
         """Memory of a device came by that nobody follows."""
-        self._between: threading.Thread | None = None
+        self._between: Thread | None = None
         """The thread in which our capture between calls is open: ending one in another thread crashes. What other
         threads do between calls is found in the table of blocks."""
         self._is_overtaken = False
@@ -37,7 +37,7 @@ class Listener:
 
     def rest(self) -> None:
         """End our capture between calls, and tell everybody what it saw."""
-        if self._between is threading.current_thread():
+        if self._between is current_thread():
             self._between = None
             nodes = self.captures.end()
             if not self._is_overtaken:
@@ -51,7 +51,7 @@ class Listener:
 
     def hand_over(self) -> bool:
         """Leave our capture between calls, which is open, to the caller; False when there is none to be had."""
-        if self._between is not threading.current_thread() or self._is_overtaken:
+        if self._between is not current_thread() or self._is_overtaken:
             return False
         self._between = None
         return True
@@ -62,7 +62,7 @@ class Listener:
             self._between, self._is_overtaken = None, False
         if not self.captures.by_program and self._between is None:
             self.captures.begin()
-            self._between = threading.current_thread()
+            self._between = current_thread()
 
     def pass_on(self, nodes: Iterable[Node], *, but: int | None = None) -> None:
         """Tell each device what happened to its buffers; ``but`` one that knows."""

@@ -2,7 +2,7 @@
 """What the library cannot do on a mock board and dies of: traces, waiting for queues, sub-devices.
 
 None of it changes which buffers there are, so a program may go on: the operations of a trace run once, untraced; its
-replays do nothing; all queues are one; a sub-device manager is taken as loaded. What is not known for that is said.
+replays do nothing; all queues are one; a sub-device manager is taken as loaded. What is unknown as a result is a note.
 """
 
 import itertools
@@ -15,12 +15,12 @@ from .traces import Traces
 Note = Callable[[str], None]
 
 TRACE_NOTE = (
-    "a trace was captured: its operations ran once, untraced, and its replays did nothing; how many bytes it takes of "
-    "the trace region is not known; its buffers ({kept}) must stay: a replay overwrites what lies there"
+    "a trace was captured: its operations ran once, untraced, and its replays did nothing; its size in the trace "
+    "region is not known; its buffers ({kept}) must stay: a replay overwrites their addresses"
 )
 TRACE_OVERLAP_NOTE = (
-    "memory was taken where the replays of a captured trace write, first by {name}{place} ({size} B per bank): what it "
-    "holds does not outlive the next replay"
+    "memory was allocated where the replays of a captured trace write, first by {name}{place} ({size} B per bank): the "
+    "next replay overwrites it"
 )
 POINT_TO_POINT = "ttnn.point_to_point"
 POINT_TO_POINT_NOTE = (
@@ -28,8 +28,8 @@ POINT_TO_POINT_NOTE = (
 )
 READ_AS_ZERO = {
     "ttnn.nonzero": (
-        "how many elements are not zero cannot be known on a mock and reads as 0: ttnn.nonzero has room for all, what "
-        "the program cuts from its result has that size"
+        "a mock cannot count the elements that are not zero, the count reads as 0: ttnn.nonzero allocates room for "
+        "all, and what the program cuts from its result has size 0"
     )
 }
 """Operations whose results programs read to choose shapes, and the assumption that holds then."""

@@ -11,10 +11,10 @@ import dis
 import functools
 import inspect
 import sys
-import time
 import types
 from collections import deque
 from collections.abc import Callable, Iterator
+from time import monotonic
 from typing import Any, NamedTuple
 
 _ATOMS = (str, bytes, bytearray, int, float, complex, bool, type(None), type, types.ModuleType, types.CodeType)
@@ -47,7 +47,7 @@ def tensors_by_path(
     objects: deque[tuple[Any, str, int]] = deque()
     containers: deque[tuple[Any, str, int]] = deque()
     seen: set[int] = set()
-    ends = time.monotonic() + _MOST_SECONDS
+    ends = monotonic() + _MOST_SECONDS
 
     def add(value: Any, path: str, depth: int) -> Iterator[Found]:
         if isinstance(value, _ATOMS) or id(value) in seen:
@@ -62,7 +62,7 @@ def tensors_by_path(
 
     def walk(share: float) -> Iterator[Found]:
         most, until = _MOST_OBJECTS * share, ends - _MOST_SECONDS * (1 - share)
-        while (objects or containers) and len(seen) < most and time.monotonic() < until:
+        while (objects or containers) and len(seen) < most and monotonic() < until:
             value, path, depth = (objects or containers).popleft()
             for part, inner in _parts(value):
                 yield from add(inner, f"{path}{part}", depth + 1)

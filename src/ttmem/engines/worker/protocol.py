@@ -8,10 +8,10 @@ What a recording sends: ``hello``, ``device``, ``start``/``end`` of operations, 
 """
 
 import json
-import os
 import select
-import time
 from collections import deque
+from os import read, write
+from time import monotonic
 from typing import Any
 
 VERSION = 1
@@ -34,12 +34,11 @@ def write_line(descriptor: int, message: dict[str, Any]) -> None:
     """
     rest = memoryview(encode(message).encode() + b"\n")
     while rest:
-        rest = rest[os.write(descriptor, rest) :]
+        rest = rest[write(descriptor, rest) :]
 
 
-def encode(message: dict[str, Any]) -> str:
-    """A message in one line."""
-    return json.dumps(message, separators=(",", ":"), default=str)
+encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
+"""A message in one line. Like all that is used while a script runs it is bound now: a script may replace json.dumps."""
 
 
 class LineReader:
@@ -54,12 +53,12 @@ class LineReader:
 
     def line(self, seconds: float) -> bytes:
         """The next line, empty at the end of the pipe; ``TimeoutError`` when none comes in time."""
-        deadline = time.monotonic() + seconds
+        deadline = monotonic() + seconds
         while not self._lines:
-            left = deadline - time.monotonic()
-            if left <= 0 or not self._ready.poll(left * 1000):
+            left = deadline - monotonic()
+            if not self._ready.poll(max(0, left) * 1000):
                 raise TimeoutError
-            chunk = os.read(self._descriptor, 1 << 16)
+            chunk = read(self._descriptor, 1 << 16)
             if not chunk:
                 return b""
             *whole, self._rest = (self._rest + chunk).split(b"\n")
@@ -72,12 +71,28 @@ def decode(line: bytes | str) -> dict[str, Any]:
     message = json.loads(line)
     if not isinstance(message, dict):
         raise ValueError("not a message")
+    if b"\\ud" in (line if isinstance(line, bytes) else line.encode()):
+        whole: dict[str, Any] = _without_surrogates(message)
+        return whole
     return message
+
+
+def _without_surrogates(value: Any) -> Any:
+    """The same with every half of a surrogate pair as its escape: no file and no terminal takes it as it is."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
+    return [_without_surrogates(item) for item in value] if isinstance(value, list) else value
 
 
 def error_text(error: BaseException) -> str:
     """What an exception says, without the library's backtrace: that names machine code, not the user's."""
-    text = str(error).split("\nbacktrace:", 1)[0].rstrip()
+    try:
+        text = str(error)
+    except Exception:  # its own __str__ raises; Python prints it so too
+        text = "<exception str() failed>"
+    text = text.split("\nbacktrace:", 1)[0].rstrip()
     return text[:MOST_BYTES_OF_TEXT] or type(error).__name__
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follows a program's ttnn operations and tells what each did to the device's memory.
+"""Records a program's ttnn operations and what each did to the device's memory.
 
 Messages, in order: ``device`` when one is opened; ``start`` before an operation (so it is known if the process dies in
 it) with the allocator's own view of the four memories; ``end`` after it; ``closed`` with the last view. Buffers have
@@ -7,12 +7,16 @@ numbers: ``came`` and ``gone`` changed outside operations (``del x``), ``born`` 
 ``rank`` is the device among those that are open at the same time; each has operations, states and buffers of its own.
 """
 
+import contextlib
 import functools
-import os
+import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from os import getpid
 from pathlib import Path
+from threading import get_ident
+from types import TracebackType
 from typing import Any
 
 from .account import Buffer, Effect
@@ -35,11 +39,12 @@ _FIRST_WALK, _WALK_GROWTH = 8, 1.5
 _TENSOR_METHODS = ("to", "cpu", "deallocate")
 """Ways to move memory that are not registered operations."""
 _FUNCTIONS = ("create_global_semaphore", "create_global_circular_buffer")
-_STRANGERS_NOTE = "memory of a device was used that was not seen when it was opened; it is not followed"
+_STRANGERS_NOTE = "the program used memory of a device that it opened in a way that is not recorded; it is left out"
 _THREADS_NOTE = (
-    "operations were called by more than one thread: what one frees while another's operation runs counts until that "
-    "operation has ended"
+    "more than one thread called operations: memory that one thread frees while another thread's operation runs counts "
+    "until that operation ends"
 )
+_BROKEN_NOTE = "the recording ends at operation {index} ({name}): ttmem failed there with {error}"
 
 
 class Recorder:
@@ -57,7 +62,7 @@ class Recorder:
         self._library = library
         self._send = send
         self._options = options
-        self._process = os.getpid()
+        self._process = getpid()
         self._lock = threading.RLock()
         self._depth = threading.local()
         self._sites = Sites((library.folder, str(Path(__file__).resolve().parent)))
@@ -73,10 +78,12 @@ class Recorder:
         """The operation before which the program's objects are looked through for names again."""
         self._held: dict[int, tuple[int, int]] = {}
         """Tensor objects by identity -> the buffer they had when last seen: a tensor that was freed cannot tell it."""
+        self._is_broken = False
+        """A fault of ours ended the recording."""
         self._noted: set[str] = set()
-        """What was said already and is said once."""
+        """Notes that were sent; each is sent once."""
         self._threads: set[int] = set()
-        """Those that called operations; a second one is told of."""
+        """Those that called operations."""
         self._patches = Patches()
         self._origins = Origins(library)
         self._editing = Editing(library, edits, self._note_once)
@@ -101,7 +108,7 @@ class Recorder:
 
     def follow_here(self) -> None:
         """Record this process from now on: a copy of the one that made the recorder, before it opened any device."""
-        self._process = os.getpid()
+        self._process = getpid()
 
     def uninstall(self) -> None:
         """Leave the library as it was."""
@@ -138,9 +145,9 @@ class Recorder:
 
     def device_opened(self, device: Any, parent: Any) -> None:
         """Follow it, a submesh too: its allocator is its own."""
-        if os.getpid() != self._process:
+        if getpid() != self._process or self._is_broken:
             return
-        with self._lock:
+        with self._lock, self._shielded("opening a device"):
             watch = self._followed.open(device, parent)
             if watch is not None:
                 self._forget(watch)
@@ -149,8 +156,8 @@ class Recorder:
 
     def device_closing(self, device: Any) -> None:
         """The last view of a device that is about to be closed, and of its submeshes."""
-        with self._lock:
-            if os.getpid() == self._process:
+        with self._lock, self._shielded("closing a device"):
+            if getpid() == self._process and not self._is_broken:
                 for place, watch in enumerate(self._followed.closing(device)):
                     state = watch.state()
                     # What is gone has no name any more: most tests have dropped everything by now.
@@ -179,16 +186,56 @@ class Recorder:
     ) -> Any:
         """Call an operation and send what it did; those that it calls itself are part of it."""
         __tracebackhide__ = True
-        if os.getpid() != self._process or getattr(self._depth, "inside", False):
+        if getpid() != self._process or getattr(self._depth, "inside", False) or self._is_broken:
             return function(*arguments, **options)
-        with self._lock:
-            self._depth.inside = True
+        outcome: list[tuple[Any, BaseException | None]] = []
+        """What the call returned or raised when it was made first: anything else that is raised is a fault of ours."""
+
+        def called(*arguments: Any, **options: Any) -> Any:
+            __tracebackhide__ = True
             try:
-                results = self._recorded(name, function, arguments, options)
+                returned = function(*arguments, **options)
+            except BaseException as error:
+                outcome.append((None, error))
+                raise
+            outcome.append((returned, None))
+            return returned
+
+        with self._lock:
+            self._depth.inside = is_recorded = True
+            try:
+                results = self._recorded(name, called, arguments, options)
+            except Exception as error:
+                if (outcome and outcome[0][1] is error) or _is_raised_by_a_handler(error.__traceback__):
+                    raise
+                is_recorded = False
+                self._break_off(name, error)
             finally:
                 self._depth.inside = False
+                first = outcome[:1]
+                outcome.clear()  # an error holds the frames that hold it, and they hold tensors
+            if not is_recorded:
+                results = _repeated(first[0]) if first else function(*arguments, **options)
         self.gave(name, arguments, results)
         return results
+
+    @contextlib.contextmanager
+    def _shielded(self, name: str) -> Iterator[None]:
+        """A fault of ours within ends the recording and no more."""
+        try:
+            yield
+        except Exception as error:
+            if _is_raised_by_a_handler(error.__traceback__):
+                raise
+            self._break_off(name, error)
+
+    def _break_off(self, name: str, error: Exception) -> None:
+        """Record no more: what the program does is its own affair, whatever went wrong here."""
+        self._is_broken = True
+        with contextlib.suppress(Exception):
+            self._send({"note": _BROKEN_NOTE.format(index=self._index - 1, name=name, error=error_message(error))})
+        with contextlib.suppress(Exception):
+            self._listener.rest()
 
     def _site(self, name: str) -> Site:
         return self._sites.of_caller(name)
@@ -198,7 +245,7 @@ class Recorder:
     ) -> Any:
         __tracebackhide__ = True
         index, self._index = self._index, self._index + 1
-        if (thread := threading.get_ident()) not in self._threads:
+        if (thread := get_ident()) not in self._threads:
             self._threads.add(thread)
             if len(self._threads) > 1:
                 self._note_once(_THREADS_NOTE)
@@ -209,7 +256,7 @@ class Recorder:
         started |= {"path": site.path, "named_at": site.named_at, "options": list(options)}
         started["origin"] = self._origins.of((*arguments, *options.values()))
         if watch is None:
-            self._places[0] = self._places.get(0, -1) + 1  # what touches no device is told of the first
+            self._places[0] = self._places.get(0, -1) + 1  # what touches no device counts for the first
             self._send(started)
             try:
                 results = function(*arguments, **options)
@@ -278,7 +325,7 @@ class Recorder:
     def _inputs(self, watch: Watch, values: Any) -> dict[str, Any]:
         """The buffers an operation reads, descriptions of those not seen before, and those that were freed before it.
 
-        The latter are told beforehand: some operations do not refuse such an input but die of it.
+        The latter are sent before the call: some operations do not refuse such an input but crash.
         """
         uses, described, freed = [], [], []
         for tensor in self._library.tensors_in(values):
@@ -315,6 +362,23 @@ class Recorder:
             if name:
                 names.append([buffer.number, name])
         return described, names
+
+
+def _repeated(outcome: tuple[Any, BaseException | None]) -> Any:
+    returned, error = outcome
+    if error is not None:
+        raise error
+    return returned
+
+
+def _is_raised_by_a_handler(frames: TracebackType | None) -> bool:
+    """Whether a handler of the program's for a signal raised it: they run wherever the program is, in our code too."""
+    handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()} - {None}
+    while frames is not None:
+        if frames.tb_frame.f_code in handlers:
+            return True
+        frames = frames.tb_next
+    return False
 
 
 def end_message(index: int, effect: Effect, l1: list[int], needs: Sequence[int]) -> dict[str, Any]:

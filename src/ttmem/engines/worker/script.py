@@ -1,16 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the user's own script, unedited, with the recorder between it and the library."""
+"""Runs the user's own script, unedited, with the recorder between it and the library.
+
+It ends as it would end without us. So what is used after the script has run is bound before (a script may replace
+``os.write`` or ``json.dumps``), and a fault of the recording costs the recording, not the script's status.
+"""
 
 import contextlib
 import fcntl
+import io
 import json
 import os
+import pkgutil
 import runpy
 import signal
 import sys
 import tempfile
 import traceback
+from os import fstat
 from pathlib import Path
+from types import CodeType, ModuleType
 from typing import Any
 
 from . import environment, protocol
@@ -20,6 +28,7 @@ from .library import Library
 from .recorder import Recorder
 
 _FIRST_DESCRIPTOR = 200
+_excepthook = sys.excepthook
 _LONGEST_CHAIN = 20
 
 
@@ -40,10 +49,12 @@ def main(words: list[str]) -> int:
     )
     recorder.install()
     status, error, chain, ended = _run(file, arguments)
-    with contextlib.suppress(BrokenPipeError):
+    with contextlib.suppress(Exception):
         recorder.finish()
+    with contextlib.suppress(Exception):
         send({"exit": status, "error": error, "chain": chain, "ended": ended})
-    recorder.uninstall()
+    with contextlib.suppress(Exception):
+        recorder.uninstall()
     return status
 
 
@@ -64,7 +75,7 @@ class _Events:
 
     def _identify(self) -> tuple[int, int] | None:
         try:
-            found = os.fstat(self._descriptor)
+            found = fstat(self._descriptor)
         except OSError:
             return None
         return found.st_dev, found.st_ino
@@ -74,9 +85,10 @@ def _run(file: str, arguments: list[str]) -> tuple[int, str, list[str], dict[str
     """The status a plain interpreter would have ended with, the text of what was not caught, those of all errors that
     led to it, and how the script ended: None when it came to its end."""
     sys.argv = [file, *arguments]
-    sys.path.insert(0, str(Path(file).resolve().parent))
+    folder = str(Path(file).resolve().parent)
+    sys.path.insert(0, folder)
     try:
-        runpy.run_path(file, run_name="__main__")
+        _run_main(file)
     except SystemExit as leaving:
         status = _status_of(leaving)
         return status, "", _chain(leaving), _end_of(leaving, file) if status else None
@@ -84,17 +96,43 @@ def _run(file: str, arguments: list[str]) -> tuple[int, str, list[str], dict[str
         _print_error(file)
         return 128 + signal.SIGINT, "KeyboardInterrupt", [], _end_of(interrupt, file)
     except BaseException as error:
-        _print_error(file)
-        return 1, f"{type(error).__name__}: {protocol.error_text(error)}", _chain(error), _end_of(error, file)
+        status = _print_error(file)
+        return status, f"{type(error).__name__}: {protocol.error_text(error)}", _chain(error), _end_of(error, file)
     finally:
         with contextlib.suppress(Exception):
             sys.stdout.flush()
     return 0, "", [], None
 
 
+_replaced: list[Any] = []
+"""The module that was ``__main__`` before: its variables are gone with it."""
+
+
+def _run_main(file: str) -> None:
+    """The file as ``__main__``, as the interpreter runs it. ``runpy`` puts things back afterwards and fails where the
+    script has changed them: ``sys.argv = None``, ``sys.modules.clear()``."""
+    if pkgutil.get_importer(file) is not None:  # a folder or an archive with a __main__
+        runpy.run_path(file, run_name="__main__")
+        return
+    module = ModuleType("__main__")
+    vars(module).update({"__file__": file, "__builtins__": sys.modules["builtins"], "__cached__": None})
+    _replaced.append(sys.modules["__main__"])
+    sys.modules["__main__"] = module
+    exec(_code(file), vars(module))  # what this job is for
+
+
+def _code(file: str) -> CodeType:
+    with io.open_code(str(Path(file).resolve())) as stream:
+        compiled: CodeType | None = pkgutil.read_code(stream)
+        stream.seek(0)
+        return compiled or compile(stream.read(), file, "exec", dont_inherit=True)
+
+
 def _end_of(error: BaseException, file: str) -> dict[str, str]:
     """The error that ended the script, and the innermost line of the script that led to it."""
     lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+    if isinstance(error, SyntaxError) and error.filename == file and error.lineno:
+        lines = [error.lineno]
     location = f"{file}:{lines[-1]}" if lines else ""
     return {"error": type(error).__name__, "message": protocol.error_text(error), "location": location}
 
@@ -108,24 +146,37 @@ def _chain(error: BaseException | None) -> list[str]:
 
 
 def _status_of(leaving: SystemExit) -> int:
+    """As the interpreter takes it from ``sys.exit``: a number that is no C long is -1."""
     if leaving.code is None:
         return 0
     if isinstance(leaving.code, int):
-        return leaving.code & 0xFF
-    sys.stderr.write(f"{leaving.code}\n")
+        return leaving.code & 0xFF if -(1 << 63) <= leaving.code < 1 << 63 else 0xFF
+    with contextlib.suppress(Exception):
+        sys.stderr.write(f"{leaving.code}\n")
     return 1
 
 
-def _print_error(file: str) -> None:
-    """As a plain interpreter prints it: from the script's own first frame on, without the frames that are ours."""
+def _print_error(file: str) -> int:
+    """As a plain interpreter prints it, without the frames that are ours, or as the script's own ``sys.excepthook``
+    does; the status that it ends with then."""
     kind, error, frames = sys.exc_info()
     while frames is not None and frames.tb_frame.f_code.co_filename != file:
         frames = frames.tb_next
     if kind is None or error is None:
-        return
-    printed = traceback.TracebackException(kind, error, frames)
-    _leave_out_ours(printed)
-    sys.stderr.write("".join(printed.format()))
+        return 1
+    try:
+        if sys.excepthook is not _excepthook:
+            sys.excepthook(kind, error, frames)
+            return 1
+    except SystemExit as leaving:
+        return _status_of(leaving)
+    except Exception:
+        frames = sys.exc_info()[2]
+    with contextlib.suppress(Exception):
+        printed = traceback.TracebackException(kind, error, frames)
+        _leave_out_ours(printed)
+        sys.stderr.write("".join(printed.format()))
+    return 1
 
 
 def _leave_out_ours(printed: traceback.TracebackException) -> None:

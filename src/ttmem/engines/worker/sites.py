@@ -9,6 +9,7 @@ import sysconfig
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import islice
+from os.path import realpath
 from types import CodeType, FrameType
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ _OPERATORS = {
     ast.Pow: "pow",
 }
 _INSTALLED = tuple(
-    os.path.realpath(folder) + os.sep
+    realpath(folder) + os.sep
     for folder in (
         *(sysconfig.get_paths()[kind] for kind in ("stdlib", "platstdlib", "purelib", "platlib", "scripts")),
         os.path.join(sys.base_prefix, "bin"),  # noqa: PTH118 - of texts
@@ -36,9 +37,17 @@ _METHODS_CALLED_AS_OBJECTS = ("__call__", "forward")
 _SYNONYMS = {"sub": "subtract", "mul": "multiply", "div": "divide"}
 
 
+def _real_path(file: str) -> str:
+    """Without links; as it is where the program has changed what that takes (``os.getcwd``, ``os.lstat``)."""
+    try:
+        return realpath(file)
+    except Exception:
+        return file
+
+
 def is_installed(file: str) -> bool:
     """Whether it belongs to Python or to a package."""
-    path = os.path.realpath(file)
+    path = _real_path(file)
     return path.startswith(_INSTALLED) or "site-packages" in path or "dist-packages" in path
 
 
@@ -60,7 +69,7 @@ class Sites:
     """Finds the user's frame among those of the library and of this package."""
 
     def __init__(self, own_folders: tuple[str, ...]) -> None:
-        self._own = tuple(os.path.realpath(folder) + os.sep for folder in own_folders)
+        self._own = tuple(realpath(folder) + os.sep for folder in own_folders)
         self._is_own: dict[str, bool] = {}
         self._is_users: dict[str, bool] = {}
 
@@ -95,7 +104,7 @@ class Sites:
 
     def _skipped(self, file: str) -> bool:
         if file not in self._is_own:
-            self._is_own[file] = file.startswith("<frozen") or os.path.realpath(file).startswith(self._own)
+            self._is_own[file] = file.startswith("<frozen") or _real_path(file).startswith(self._own)
         return self._is_own[file]
 
 
@@ -187,7 +196,7 @@ def outcome(file: str, line: int, called: str, span: Span | None = None) -> tupl
 def _tree(file: str) -> ast.AST | None:
     try:
         return ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except Exception:  # no Python, too deep, or the program has changed what reading it takes
         return None
 
 

@@ -5,18 +5,35 @@ It brings along the one room of ttmem that it needs, the reading of capture node
 user's script may have modules of the same names.
 """
 
+import builtins
 import importlib
+import importlib.machinery
 import importlib.util
 import sys
 from pathlib import Path
+from types import ModuleType
 
 NAME = "ttmem_worker"
 JOBS = ("server", "script", "pytest_plugin")
 
 
+_BUILTINS = dict(vars(builtins))
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Gives our modules builtins of their own: a script may replace ``len`` or ``open`` for everybody else."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the module's code; its functions keep these builtins."""
+        vars(module)["__builtins__"] = _BUILTINS
+        super().exec_module(module)
+
+
 def load() -> None:
     """Make ``import ttmem_worker.x`` and what it shares with ttmem work without their folders on the path."""
     folder = Path(__file__).resolve().parent
+    ours = (_Loader, importlib.machinery.SOURCE_SUFFIXES)
+    sys.path_importer_cache[str(folder)] = importlib.machinery.FileFinder(str(folder), ours)
     _load("ttmem_sentences", folder.parents[1] / "allocator" / "sentences.py")
     _load("ttmem_capture_nodes", folder.parents[1] / "capture_nodes" / "__init__.py")
     _load(NAME, folder / "__init__.py")
@@ -25,7 +42,8 @@ def load() -> None:
 def _load(name: str, file: Path) -> None:
     """A module, or a package by its ``__init__``."""
     search = [str(file.parent)] if file.name == "__init__.py" else None
-    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=search)
+    loader = _Loader(name, str(file))
+    spec = importlib.util.spec_from_file_location(name, file, loader=loader, submodule_search_locations=search)
     if spec is None or spec.loader is None:
         raise ImportError(f"cannot load {file}")
     module = importlib.util.module_from_spec(spec)
@@ -46,4 +64,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())  # a script may have replaced sys.exit

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from ttmem._errors import MissingPartError
+from ttmem._extras import install_command
 
 Node = Any
 """A tree-sitter node; its package is optional, so that its types are not used here."""
@@ -24,7 +25,6 @@ _BLANKED = re.compile(
 _OLD_MAIN = re.compile(rb"\bvoid\s+MAIN(\s*)\{")
 _CONDITIONAL = re.compile(rb"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif)\b.*(?:\\\n.*)*$", re.MULTILINE)
 _NEWLINES = re.compile(rb"[^\n]")
-INSTALL = "pip install 'ttmem[cpp]'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,9 @@ def parser() -> Any:
         import tree_sitter
         import tree_sitter_cpp
     except ImportError:
-        raise MissingPartError("reading C++ needs tree-sitter and its C++ grammar", hint=INSTALL) from None
+        raise MissingPartError(
+            "reading C++ needs tree-sitter and its C++ grammar", hint=install_command("cpp")
+        ) from None
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_cpp.language()))
 
 
