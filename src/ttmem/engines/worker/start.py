@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Started as a file by any interpreter: loads this folder as the package ``ttmem_worker`` and runs one of its jobs.
 
-It brings along the one room of ttmem that it needs, the reading of capture nodes. No folder is put on ``sys.path``: a
-user's script may have modules of the same names.
+It brings along the little of ttmem that it needs: the reading of capture nodes, free lists, sentences. No folder is put
+on ``sys.path``: a user's script may have modules of the same names.
 """
 
 import importlib
@@ -18,6 +18,7 @@ def load() -> None:
     """Make ``import ttmem_worker.x`` and what it shares with ttmem work without their folders on the path."""
     folder = Path(__file__).resolve().parent
     _load("ttmem_sentences", folder.parents[1] / "allocator" / "sentences.py")
+    _load("ttmem_free_list", folder.parents[1] / "allocator" / "free_list.py")
     _load("ttmem_capture_nodes", folder.parents[1] / "capture_nodes" / "__init__.py")
     _load(NAME, folder / "__init__.py")
 
