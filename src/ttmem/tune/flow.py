@@ -22,6 +22,8 @@ _TARGETS = ("output_tensor", "optional_output_tensor", "out")
 _AS_OBJECTS = ("__call__", "forward")
 _DEEPEST = 4
 _MOST_NAMES = 32
+_LATER = (*FUNCTIONS, ast.GeneratorExp)
+"""What runs at another time than the line that holds it."""
 _UNKNOWN_NAME = "?"
 _ENDS_HERE = (
     ast.BinOp,
@@ -161,7 +163,7 @@ class Flow:
             return [], "a file reads variables by their names as text"
         found: list[str] = []
         for node in self._reads.of(function, name):
-            if any(isinstance(above, FUNCTIONS) for above in self._reads.between(node, function)):
+            if any(isinstance(above, _LATER) for above in self._reads.between(node, function)):
                 return [], f"a function defined here keeps `{name}`"
             more, why = self._context(node, 0, may_hold=name in self._containers or ast.unparse(node) != name)
             if why:
@@ -177,9 +179,13 @@ class Flow:
         parent = self._source.parent(node)
         if isinstance(parent, ast.keyword):
             call = self._source.parent(parent)
-            if isinstance(call, ast.Call) and parent.arg in _TARGETS:
-                return self._context(call, 0)
-            return self._argument(node, call, parent.arg, depth, may_hold) if isinstance(call, ast.Call) else ([], KEPT)
+            if not isinstance(call, ast.Call):
+                return [], KEPT
+            return (
+                self._context(call, 0)
+                if parent.arg in _TARGETS
+                else self._argument(node, call, parent.arg, depth, may_hold)
+            )
         if isinstance(parent, ast.Call):
             return ([], "") if parent.func is node else self._argument(node, parent, None, depth, may_hold)
         if isinstance(parent, ast.Attribute):
@@ -187,6 +193,8 @@ class Flow:
             if isinstance(outer, ast.Call) and outer.func is parent:
                 return self._context(outer, 0, may_hold=may_hold) if parent.attr not in ADDS else ([], "")
             return self._context(parent, depth, may_hold=True) if may_hold else ([], "")
+        if parent is None:
+            return [], KEPT
         is_part = isinstance(parent, ast.Subscript) and parent.value is node and isinstance(parent.ctx, ast.Load)
         if may_hold and (is_part or isinstance(parent, ast.BinOp)):
             return self._context(parent, depth, may_hold=True)
@@ -218,7 +226,7 @@ class Flow:
     def _drawn(self, loop: ast.comprehension, depth: int) -> tuple[list[str], str]:
         """``[f(x) for x in kept]``: what happens to each item inside."""
         whole, target = self._source.parent(loop), loop.target
-        if not isinstance(target, ast.Name) or whole is None:
+        if not isinstance(target, ast.Name) or whole is None or isinstance(whole, ast.GeneratorExp):
             return [], KEPT
         names: list[str] = []
         for node in ast.walk(whole):
@@ -301,7 +309,7 @@ class Flow:
             if not is_own or len(seen) > _MOST_NAMES:
                 return False, f"{function.name} may keep it"
             for node in self._reads.of(function, one):
-                if any(isinstance(above, FUNCTIONS) for above in self._reads.between(node, function)):
+                if any(isinstance(above, _LATER) for above in self._reads.between(node, function)):
                     return False, f"a function inside {function.name} keeps it"
                 more, why = self._context(node, depth, may_hold=one in self._containers)
                 if why == HANDED_ON:

@@ -110,8 +110,8 @@ def changes_items(region: Sequence[ast.AST], container: str) -> bool:
     for node in (node for one in region for node in ast.walk(one)):
         if isinstance(node, ast.Attribute) and node.attr in _CHANGES and ast.unparse(node.value) == container:
             return True
-        is_changed = isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load)
-        if is_changed and ast.unparse(node.value) == container:
+        is_item = isinstance(node, ast.Subscript) and ast.unparse(node.value) == container
+        if is_item and not isinstance(getattr(node, "ctx", None), ast.Load):
             return True
     return False
 

@@ -19,7 +19,7 @@ _ENDING = (ast.Raise, ast.Continue, ast.Break)
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _MOST_BYTES = 4_000_000
 _BYTE_ORDER_MARK = "\ufeff"
-_BY_TEXT = ("eval", "exec", "locals", "globals", "vars")
+_BY_TEXT = ("exec", "locals", "globals", "vars", "__dict__")
 _NUMBER = r"\d{1,9}"
 _STEP = re.compile(
     rf"(?P<file>.+):(?P<line>{_NUMBER})(?:\+(?P<column>{_NUMBER})-(?P<end_line>{_NUMBER})\+(?P<end_column>{_NUMBER}))?",
@@ -104,10 +104,8 @@ class Source:
     @cached_property
     def reads_by_text(self) -> bool:
         """Whether it can read a variable without naming it."""
-        return any(
-            getattr(node, "id", "") in _BY_TEXT or getattr(node, "attr", "") == "__dict__"
-            for node in ast.walk(self.tree)
-        )
+        words = {getattr(node, word, "") for node in ast.walk(self.tree) for word in ("id", "attr")}
+        return bool(words & set(_BY_TEXT))
 
     @cached_property
     def reads_attributes_by_text(self) -> bool:
