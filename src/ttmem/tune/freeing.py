@@ -14,6 +14,7 @@ from ttmem.tune import names as known
 from ttmem.tune.flow import Flow, Objection
 from ttmem.tune.groups import Group, depth_of, files_of, groups_of, is_as_captured, site_of, targets_at
 from ttmem.tune.history import History, Life
+from ttmem.tune.returning import hands_on_its_own
 from ttmem.tune.source import Place, Source, place_of, source_of, targets_of
 
 _ITEM, _PREVIOUS = "_kept", "previous_{}"
@@ -69,7 +70,7 @@ def _written_point(history: History, group: Group) -> FreePoint | Objection:
         return Objection(f"{name} does not import ttnn at its top")
     named = _expression(history, source, made, group)
     if named is None:
-        return Objection("no variable holds just this tensor")
+        return Objection("no variable holds just this tensor in every run")
     used = _statements_of_use(history, source, made, group, named)
     if isinstance(used, Objection):
         return used
@@ -212,8 +213,11 @@ class _Named(NamedTuple):
 def _expression(history: History, source: Source, made: ast.stmt, group: Group) -> _Named | None:
     """A part of a tuple by its own name, an item of a list by its place; None when the statement names something else.
 
-    ``y = ttnn.sum(ttnn.gelu(x))`` makes two tensors, and only the outer one is ``y``.
+    ``y = ttnn.sum(ttnn.gelu(x))`` makes two tensors, and only the outer one is ``y``. A function may hand on
+    another tensor in another run.
     """
+    if not all(hands_on_its_own(path) for path in {_path_inside(history, life) for life in group.lives}):
+        return None
     if (node := source.expression_at(group.site)) is not None:
         targets = targets_at(source, group.site)
         if any(isinstance(one, (ast.IfExp, ast.BoolOp)) for one in _between(source, node, made)):
@@ -263,6 +267,11 @@ def _list_of(group: Group, target: str) -> _Named | None:
     """All items of a list, where the group is just these."""
     each = {f"{target}[{place}]" for place in range(len(group.lives))}
     return _Named(target, True) if {life.name for life in group.lives} == each else None
+
+
+def _path_inside(history: History, life: Life) -> tuple[str, ...]:
+    """The calls from the naming statement to the operation."""
+    return history.operations[life.producer].path[depth_of(history, life) :]
 
 
 def _is_plain(value: ast.Tuple, count: int) -> bool:

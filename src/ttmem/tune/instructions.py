@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ttmem.analysis.amounts import megabytes
+from ttmem.analysis.findings import LATE_FREE, LEAK, UNUSED_REGION, WIDE_DTYPE, Finding
+from ttmem.profile import MEMORIES
 from ttmem.tune import edits
 from ttmem.tune.applied import Applied
 from ttmem.tune.applying import LAST, reusable_input
@@ -90,6 +92,25 @@ def _option(history: History, applied: Applied, group: Group, made: str) -> tupl
     name = history.operations[group.lives[0].producer].name
     words = f"call `ttmem.chunked({name}, dim=...)` at {made}, in {edit.value} parts"
     return words, f"{edit.value} launches and copies of the parts"
+
+
+def is_repeated(history: History, finding: Finding, applied: Applied) -> bool:
+    """Whether an edit already takes care of a finding."""
+    edit = applied.edit
+    if finding.kind == UNUSED_REGION:
+        return edit.kind == edits.REGION and edit.target.upper() == finding.memory
+    if finding.kind == WIDE_DTYPE:
+        takes_care = edit.kind == edits.DTYPE
+    else:
+        takes_care = finding.kind in (LEAK, LATE_FREE) and edit.kind not in (edits.DTYPE, edits.REGION)
+    numbers = set(applied.change)
+    return takes_care and any(
+        life.producer >= 0
+        and history.operations[life.producer].location == finding.location
+        and MEMORIES[life.memory] == finding.memory
+        for life in history.lives
+        if life.number in numbers
+    )
 
 
 def _call_place(history: History, group: Group) -> str:

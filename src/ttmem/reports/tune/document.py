@@ -11,7 +11,7 @@ from ttmem.reports.profile.document_parts import FailureFacts
 from ttmem.reports.whatif.document import RunFigures, first_failure, run_figures
 from ttmem.tune.draft import Draft
 from ttmem.tune.figures import Figures
-from ttmem.tune.instructions import instruction
+from ttmem.tune.instructions import instruction, is_repeated
 from ttmem.tune.patching import Hunk, Patch
 from ttmem.tune.search import FrontierPoint, Step
 from ttmem.tune.verifying import Verified
@@ -73,6 +73,7 @@ class TuneDocument(Document, frozen=True, tag_field="schema", tag="ttmem.tune/1"
     frontier: list[FrontierPoint]
     """How low the peaks are with the first edit, the first two, and so on."""
     findings: list[Finding]
+    """Those that no edit takes care of."""
     first_failure: FailureFacts | None
     """What does not fit after the edits."""
     verified: VerifiedRun | None
@@ -109,7 +110,7 @@ def document(
         after=run_figures(after),
         edits=[_edit(draft, step, patch.hunks[str(step.applied.edit)]) for step in steps],
         frontier=list(frontier),
-        findings=list(findings),
+        findings=[one for one in findings if not any(is_repeated(draft.history, one, step.applied) for step in steps)],
         first_failure=first_failure(draft, after),
         verified=None if verified is None else VerifiedRun.of(verified),
         tried=tried,
