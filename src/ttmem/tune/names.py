@@ -10,6 +10,22 @@ from ttmem.tune.source import Source, targets_of
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_CHANGES = (
+    "append",
+    "appendleft",
+    "insert",
+    "extend",
+    "pop",
+    "popleft",
+    "popitem",
+    "remove",
+    "clear",
+    "sort",
+    "reverse",
+    "update",
+    "setdefault",
+    "rotate",
+)
 
 
 def same(node: ast.AST, wanted: ast.expr) -> bool:
@@ -50,6 +66,90 @@ def rebound(statements: Sequence[ast.stmt], end: int, name: str) -> int:
         if any(isinstance(node, (ast.Break, ast.Continue, ast.Return)) for node in ast.walk(one)):
             return 0
     return 0
+
+
+def bindings(node: ast.AST, expression: str) -> list[ast.AST]:
+    """Where something inside a node gives an expression, or a name in it, another value or removes it."""
+    wanted = ast.parse(expression, mode="eval").body
+    roots = {one.id for one in ast.walk(wanted) if isinstance(one, ast.Name)}
+    found: list[ast.AST] = []
+    for one in _own_nodes(node):
+        if isinstance(one, (ast.Name, ast.Attribute, ast.Subscript)) and not isinstance(one.ctx, ast.Load):
+            if (isinstance(one, ast.Name) and one.id in roots) or same(one, wanted):
+                found.append(one)
+        elif _defined(one) in roots or (isinstance(one, (ast.Global, ast.Nonlocal)) and roots & set(one.names)):
+            found.append(one)
+    return found
+
+
+def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """Without variables of functions and comprehensions inside; what they declare global or nonlocal is seen."""
+    todo = [(node, False)]
+    while todo:
+        one, is_inside = todo.pop()
+        if not is_inside or isinstance(one, (ast.Global, ast.Nonlocal)):
+            yield one
+        is_inside |= isinstance(one, FUNCTIONS) and one is not node
+        own = {id(one.target)} if isinstance(one, ast.comprehension) else set[int]()
+        todo += [(child, is_inside) for child in ast.iter_child_nodes(one) if id(child) not in own]
+
+
+def _defined(node: ast.AST) -> str | None:
+    """The name that a node binds without an expression of its own."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)):
+        return node.name
+    if isinstance(node, ast.alias):
+        return (node.asname or node.name).partition(".")[0]
+    if isinstance(node, (ast.MatchAs, ast.MatchStar)):
+        return node.name
+    return node.rest if isinstance(node, ast.MatchMapping) else None
+
+
+def changes_items(region: Sequence[ast.AST], container: str) -> bool:
+    """Whether something may put other items into a container, or in other places."""
+    for node in (node for one in region for node in ast.walk(one)):
+        if isinstance(node, ast.Attribute) and node.attr in _CHANGES and ast.unparse(node.value) == container:
+            return True
+        is_item = isinstance(node, ast.Subscript) and ast.unparse(node.value) == container
+        if is_item and not isinstance(getattr(node, "ctx", None), ast.Load):
+            return True
+    return False
+
+
+def reaching(source: Source, statement: ast.stmt, name: str) -> list[ast.stmt] | None:
+    """The statements that may have given a variable the value that it has before a statement.
+
+    None where the value may come from elsewhere: an argument, another function, a loop's own variable.
+    """
+    function, block = source.function_of(statement), source.block_of(statement)
+    if function is None or block is None:
+        return None
+    nearest = None
+    for index in range(block.place - 1, -1, -1):
+        one = block.statements[index]
+        if isinstance(one, (ast.Assign, ast.AnnAssign)) and name in targets_of(one):
+            nearest = index
+            break
+    if nearest is None and (is_parameter(function, name) or not _is_own(source, function, name)):
+        return None
+    region = block.statements[nearest : block.place] if nearest is not None else [function]
+    found: list[ast.stmt] = []
+    for node in (node for one in region for node in bindings(one, name)):
+        if source.function_of(node) is not function:
+            continue  # a variable of another function: those that mean this one are refused above
+        above = next((one for one in (node, *source.ancestors(node)) if isinstance(one, ast.stmt)), None)
+        if not isinstance(above, (ast.Assign, ast.AnnAssign)) or name not in targets_of(above):
+            return None
+        found.append(above)
+    return list(dict.fromkeys(found))
+
+
+def _is_own(source: Source, function: ast.AST, name: str) -> bool:
+    """Whether no other function gives the variable a value."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names:
+            return False
+    return isinstance(function, ast.Module) or binds(function, name)
 
 
 def functions(source: Source, name: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:

@@ -19,6 +19,7 @@ _ENDING = (ast.Raise, ast.Continue, ast.Break)
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _MOST_BYTES = 4_000_000
 _BYTE_ORDER_MARK = "\ufeff"
+_BY_TEXT = ("exec", "locals", "globals", "vars", "__dict__")
 _NUMBER = r"\d{1,9}"
 _STEP = re.compile(
     rf"(?P<file>.+):(?P<line>{_NUMBER})(?:\+(?P<column>{_NUMBER})-(?P<end_line>{_NUMBER})\+(?P<end_column>{_NUMBER}))?",
@@ -74,7 +75,7 @@ class Source:
     def newline(self) -> str:
         """How its lines end."""
         first = self.lines[0] if self.lines else "\n"
-        return "\r\n" if first.endswith("\r\n") else "\n"
+        return next((end for end in ("\r\n", "\r") if first.endswith(end)), "\n")
 
     @cached_property
     def ttnn(self) -> str | None:
@@ -84,6 +85,34 @@ class Source:
                 if alias.name == "ttnn":
                     return alias.asname or alias.name
         return None
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(
+            word
+            for node in ast.walk(self.tree)
+            for word in (getattr(node, "id", None), getattr(node, "arg", None), getattr(node, "name", None))
+            if isinstance(word, str)
+        )
+
+    def unused_name(self, name: str) -> str:
+        """The name, with a line below at its end for as long as the file has such a variable."""
+        while name in self._names:
+            name += "_"
+        return name
+
+    @cached_property
+    def reads_by_text(self) -> bool:
+        """Whether it can read a variable without naming it."""
+        words = {getattr(node, word, "") for node in ast.walk(self.tree) for word in ("id", "attr")}
+        return bool(words & set(_BY_TEXT))
+
+    @cached_property
+    def reads_attributes_by_text(self) -> bool:
+        """Whether it asks for an attribute whose name is worked out."""
+        calls = (node for node in ast.walk(self.tree) if isinstance(node, ast.Call))
+        asked = [call.args for call in calls if getattr(call.func, "id", "") == "getattr"]
+        return any(len(words) > 1 and not isinstance(words[1], ast.Constant) for words in asked)
 
     def parent(self, node: ast.AST) -> ast.AST | None:
         """What a node stands in."""
