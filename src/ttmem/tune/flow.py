@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ttmem.tune import names as known
-from ttmem.tune.names import FUNCTIONS
 from ttmem.tune.reads import ADDS, Reads
-from ttmem.tune.source import Source, targets_of
+from ttmem.tune.source import Source
+from ttmem.tune.syntax import FUNCTIONS, Spot, targets_of
 
 _HARMLESS = ("print", "len", "repr", "str", "isinstance", "type", "id", "hasattr", "deallocate")
 _KEEPS = ("list", "tuple", "dict", "set", "zip", "enumerate", "reversed", "sorted", "iter", "map", "filter")
@@ -68,11 +68,13 @@ class Flow:
         block = self._source.block_of(made)
         if block is None:
             return Objection(KEPT)
-        end = block.statements.index(last)
-        region = block.statements[block.place : end + 1]
-        if known.leaves_loop(region):
+        spot = self._source.block_of(last)
+        if spot is None or spot.block is not block.block:
+            return Objection(KEPT)
+        end = spot.place
+        if block.block.leaves_loop(block.place, end):
             return Objection("a turn of the loop may end before it")
-        if any(isinstance(node, _HANDS_BACK) for one in region for node in ast.walk(one)):
+        if block.block.hands_back(block.place, end):
             return Objection("other code runs in between (yield, await)")
         names, seen = [expression, *self._also_named(made, expression)], set[str]()
         while names:
@@ -88,19 +90,20 @@ class Flow:
                 return Objection(why)
             if name != expression and known.is_parameter(self._source.function_of(made), name):
                 return Objection(f"the caller may read `{name}`")
-            if line := self._reads.later(made, name, block.statements, end, is_alias=name != expression):
+            if line := self._reads.later(made, name, block.block, end, is_alias=name != expression):
                 return Objection(f"line {line} may read `{name}` after that", is_read=True)
             names += found
-        return self._rebound(region, expression)
+        return self._rebound(block, end, expression)
 
-    def _rebound(self, region: Sequence[ast.stmt], expression: str) -> Objection | None:
+    def _rebound(self, made: Spot, end: int, expression: str) -> Objection | None:
         """The name may mean another tensor at the end of the region."""
-        for node in known.bindings(ast.Module([*region[1:]], []), expression):
+        first, rest = made.statements[made.place], made.statements[made.place + 1 : end + 1]
+        for node in known.bindings(self._source, expression, rest[0], rest[-1]) if rest else ():
             return Objection(f"`{expression}` is rebound on line {getattr(node, 'lineno', 0)}", is_read=True)
-        if len(known.bindings(region[0], expression)) > 1:
-            return Objection(f"`{expression}` is rebound on line {region[0].lineno}", is_read=True)
-        container, _, item = expression.rpartition("[")
-        if item and known.changes_items(region[1:], container):
+        if len(known.bindings(self._source, expression, first, scope=first)) > 1:
+            return Objection(f"`{expression}` is rebound on line {first.lineno}", is_read=True)
+        container = expression.rpartition("[")[0]
+        if container and known.changes_items(self._source, rest, container):
             return Objection(f"the items of `{container}` change in between")
         return None
 
@@ -113,7 +116,9 @@ class Flow:
         names, seen = [other for one in before for other in self._also_named(one, expression)], {expression}
         if _UNKNOWN_NAME in names:
             return Objection(KEPT)
-        for node in known.bindings(function, expression):  # what it is afterwards gets no second name for the old one
+        for node in known.bindings(
+            self._source, expression, function, scope=function
+        ):  # what it is afterwards gets no second name for the old one
             if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.alias)):
                 return Objection(f"`{expression}` is also another thing")
         todo = [expression]
@@ -247,7 +252,7 @@ class Flow:
         while isinstance(root, ast.Attribute):
             root = root.value
         top = root.id if isinstance(root, ast.Name) else ""
-        if top and (top == self._source.ttnn or top in self._libraries()):
+        if top and (top == self._source.ttnn or top in self._source.syntax.libraries):
             return self._context(call, 0, may_hold=may_hold) if call.lineno in self._views else ([], "")
         if word in _HARMLESS:
             return [], ""
@@ -260,14 +265,6 @@ class Flow:
         place = call.args.index(node) if keyword is None and node in call.args else None
         return self._passed(call, word, place, keyword, depth, may_hold)
 
-    def _libraries(self) -> frozenset[str]:
-        """Modules that the file imports whole and that are no file of the program: they keep nothing."""
-        names = set()
-        for node in ast.walk(self._source.tree):
-            if isinstance(node, ast.Import):
-                names |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
-        return frozenset(names)
-
     def _passed(
         self, call: ast.Call, word: str, place: int | None, keyword: str | None, depth: int, may_hold: bool
     ) -> tuple[list[str], str]:
@@ -275,10 +272,13 @@ class Flow:
         unknown = f"{word or 'what is called'} may keep it"
         if depth >= _DEEPEST:
             return [], unknown
-        found = [(file, one) for file in self._others for one in known.functions(file, word)]
+        found = [(file, one) for file in self._others for one in file.syntax.functions.get(word, [])]
         if not found:
             found = [
-                (file, one) for file in self._others for name in _AS_OBJECTS for one in known.functions(file, name)
+                (file, one)
+                for file in self._others
+                for name in _AS_OBJECTS
+                for one in file.syntax.functions.get(name, [])
             ]
         found = [(file, one) for file, one in found if known.parameter(one, place, keyword)] if found else []
         if not found:

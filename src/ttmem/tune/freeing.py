@@ -15,7 +15,8 @@ from ttmem.tune.flow import Flow, Objection
 from ttmem.tune.groups import Group, depth_of, files_of, groups_of, is_as_captured, site_of, targets_at
 from ttmem.tune.history import History, Life
 from ttmem.tune.returning import hands_on_its_own
-from ttmem.tune.source import Place, Source, place_of, source_of, targets_of
+from ttmem.tune.source import Place, Source, place_of, source_of
+from ttmem.tune.syntax import targets_of
 
 _ITEM, _PREVIOUS = "_kept", "previous_{}"
 
@@ -75,7 +76,7 @@ def _written_point(history: History, group: Group) -> FreePoint | Objection:
     if isinstance(used, Objection):
         return used
     if again := [one for one in used if one is not made or any(life.uses for life in group.lives)]:
-        rebinding = [one for one in again if known.bindings(one, named.expression)]
+        rebinding = [one for one in again if known.bindings(source, named.expression, one, scope=one)]
         if len(rebinding) == 1 and (named.expression in targets_of(rebinding[0]) or rebinding[0] is made):
             return _point_of_rebinding(history, source, group, named, rebinding[0])
     last = _last_of(source, made, used)
@@ -142,13 +143,22 @@ def made_by(history: History, source: Source, statement: ast.stmt, name: str) ->
     known_groups: dict[tuple[ast.stmt, str], list[Group]] = history.cache.setdefault("made by", {})
     if (statement, name) not in known_groups:
         found = known_groups[statement, name] = []
-        for group in groups_of(history):
-            is_here = group.site.file and source_of(group.site.file) is source
-            if is_here and source.statement_of(group.site) is statement:
-                named = _expression(history, source, statement, group)
-                if named is not None and named.expression == name and not named.is_list:
-                    found.append(group)
+        for group in _groups_at(history, source).get(statement, []):
+            named = _expression(history, source, statement, group)
+            if named is not None and named.expression == name and not named.is_list:
+                found.append(group)
     return known_groups[statement, name]
+
+
+def _groups_at(history: History, source: Source) -> dict[ast.stmt | None, list[Group]]:
+    """The groups by the statement of a file that names them."""
+    known_files: dict[Source, dict[ast.stmt | None, list[Group]]] = history.cache.setdefault("groups at", {})
+    if source not in known_files:
+        found = known_files[source] = {}
+        for group in groups_of(history):
+            if group.site.file and source_of(group.site.file) is source:
+                found.setdefault(source.statement_of(group.site), []).append(group)
+    return known_files[source]
 
 
 def _released_by_rebinding(

@@ -11,7 +11,8 @@ from ttmem.tune.freeing import flow_of
 from ttmem.tune.groups import Group, depth_of, is_as_captured, targets_at
 from ttmem.tune.history import History, Life
 from ttmem.tune.names import statements
-from ttmem.tune.source import Place, Source, place_of, source_of, targets_of
+from ttmem.tune.source import Place, Source, place_of, source_of
+from ttmem.tune.syntax import targets_of
 
 
 class Move(NamedTuple):
@@ -76,12 +77,14 @@ def _is_alone(history: History, source: Source, group: Group, made: ast.stmt) ->
     """Whether the statement runs nothing but the uploads of the group."""
     producers = {life.producer for life in group.lives}
     depth = depth_of(history, group.lives[0])
-    for operation in history.operations:
-        if operation.index not in producers and depth < len(operation.path):
-            place = place_of(operation.path[depth])
-            if place.file == group.site.file and source.statement_of(place) is made:
-                return False
-    return True
+    known: dict[tuple[str, int], dict[ast.stmt | None, set[int]]] = history.cache.setdefault("operations at", {})
+    if (group.site.file, depth) not in known:
+        found = known[group.site.file, depth] = {}
+        for operation in history.operations:
+            place = place_of(operation.path[depth]) if depth < len(operation.path) else Place("", 0)
+            if place.file == group.site.file:
+                found.setdefault(source.statement_of(place), set()).add(operation.index)
+    return known[group.site.file, depth].get(made, set()) <= producers
 
 
 def _touched(between: list[ast.stmt], made: ast.Assign) -> bool:

@@ -6,10 +6,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ttmem.tune.source import Source, targets_of
+from ttmem.tune.source import Source
+from ttmem.tune.syntax import FUNCTIONS, targets_of, variables, word_of
 
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _CHANGES = (
     "append",
     "appendleft",
@@ -43,75 +42,49 @@ def statements(region: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
                 yield node
 
 
-def leaves_loop(region: Sequence[ast.stmt]) -> bool:
-    """Whether a ``break`` or ``continue`` of a loop around them stands among the statements."""
-    todo: list[ast.AST] = list(region)
-    while todo:
-        node = todo.pop()
-        if isinstance(node, (ast.Break, ast.Continue)):
-            return True
-        if isinstance(node, LOOPS):
-            todo += node.orelse
-        elif not isinstance(node, FUNCTIONS):
-            todo += ast.iter_child_nodes(node)
-    return False
+def bindings(
+    source: Source, expression: str, first: ast.AST, last: ast.AST | None = None, *, scope: ast.AST | None = None
+) -> list[ast.AST]:
+    """Where something from one node to another gives an expression, or a name in it, another value or removes it.
 
-
-def rebound(statements: Sequence[ast.stmt], end: int, name: str) -> int:
-    """The statement behind the region that gives the name another value whatever happens; 0 when there is none."""
-    for index in range(end + 1, len(statements)):
-        one = statements[index]
-        if isinstance(one, (ast.Assign, ast.AnnAssign, ast.Delete)) and name in targets_of(one):
-            return index
-        if any(isinstance(node, (ast.Break, ast.Continue, ast.Return)) for node in ast.walk(one)):
-            return 0
-    return 0
-
-
-def bindings(node: ast.AST, expression: str) -> list[ast.AST]:
-    """Where something inside a node gives an expression, or a name in it, another value or removes it."""
+    Variables of functions (but of ``scope``) and of comprehensions inside do not count.
+    """
     wanted = ast.parse(expression, mode="eval").body
     roots = {one.id for one in ast.walk(wanted) if isinstance(one, ast.Name)}
+    last = first if last is None else last
+    word = word_of(wanted)
     found: list[ast.AST] = []
-    for one in _own_nodes(node):
-        if isinstance(one, (ast.Name, ast.Attribute, ast.Subscript)) and not isinstance(one.ctx, ast.Load):
-            if (isinstance(one, ast.Name) and one.id in roots) or same(one, wanted):
-                found.append(one)
-        elif _defined(one) in roots or (isinstance(one, (ast.Global, ast.Nonlocal)) and roots & set(one.names)):
+    for one in source.syntax.bindings(first, last, roots if word is None else roots | {word}):
+        is_other = isinstance(one, ast.Name) and one.id not in roots
+        is_other |= isinstance(one, (ast.Attribute, ast.Subscript)) and not same(one, wanted)
+        is_declared = isinstance(one, (ast.Global, ast.Nonlocal)) and bool(roots & set(one.names))
+        if not is_other and (is_declared or _is_of_outside(source, one, first, last, scope)):
             found.append(one)
     return found
 
 
-def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Without variables of functions and comprehensions inside; what they declare global or nonlocal is seen."""
-    todo = [(node, False)]
-    while todo:
-        one, is_inside = todo.pop()
-        if not is_inside or isinstance(one, (ast.Global, ast.Nonlocal)):
-            yield one
-        is_inside |= isinstance(one, FUNCTIONS) and one is not node
-        own = {id(one.target)} if isinstance(one, ast.comprehension) else set[int]()
-        todo += [(child, is_inside) for child in ast.iter_child_nodes(one) if id(child) not in own]
-
-
-def _defined(node: ast.AST) -> str | None:
-    """The name that a node binds without an expression of its own."""
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)):
-        return node.name
-    if isinstance(node, ast.alias):
-        return (node.asname or node.name).partition(".")[0]
-    if isinstance(node, (ast.MatchAs, ast.MatchStar)):
-        return node.name
-    return node.rest if isinstance(node, ast.MatchMapping) else None
-
-
-def changes_items(region: Sequence[ast.AST], container: str) -> bool:
-    """Whether something may put other items into a container, or in other places."""
-    for node in (node for one in region for node in ast.walk(one)):
-        if isinstance(node, ast.Attribute) and node.attr in _CHANGES and ast.unparse(node.value) == container:
+def _is_of_outside(source: Source, node: ast.AST, first: ast.AST, last: ast.AST, scope: ast.AST | None) -> bool:
+    """Whether no function or comprehension in between has it for itself."""
+    below = node
+    for above in source.ancestors(node):
+        if above is scope or not source.syntax.is_inside(above, first, last):
             return True
-        is_item = isinstance(node, ast.Subscript) and ast.unparse(node.value) == container
-        if is_item and not isinstance(getattr(node, "ctx", None), ast.Load):
+        if isinstance(above, FUNCTIONS) or (isinstance(above, ast.comprehension) and above.target is below):
+            return False
+        below = above
+    return True
+
+
+def changes_items(source: Source, region: Sequence[ast.AST], container: str) -> bool:
+    """Whether something may put other items into a container, or in other places."""
+    wanted = ast.parse(container, mode="eval").body
+    for node in source.syntax.mentions(wanted, source.tree) if region else ():
+        item = source.parent(node)
+        if ast.unparse(node) != container or not source.syntax.is_inside(node, region[0], region[-1]):
+            continue
+        if isinstance(item, ast.Attribute) and item.attr in _CHANGES:
+            return True
+        if isinstance(item, ast.Subscript) and item.value is node and not isinstance(item.ctx, ast.Load):
             return True
     return False
 
@@ -124,17 +97,15 @@ def reaching(source: Source, statement: ast.stmt, name: str) -> list[ast.stmt] |
     function, block = source.function_of(statement), source.block_of(statement)
     if function is None or block is None:
         return None
-    nearest = None
-    for index in range(block.place - 1, -1, -1):
-        one = block.statements[index]
-        if isinstance(one, (ast.Assign, ast.AnnAssign)) and name in targets_of(one):
-            nearest = index
-            break
+    nearest = block.block.assigned_before(block.place, name)
     if nearest is None and (is_parameter(function, name) or not _is_own(source, function, name)):
         return None
-    region = block.statements[nearest : block.place] if nearest is not None else [function]
+    if nearest is None:
+        given = bindings(source, name, function, scope=function)
+    else:
+        given = bindings(source, name, block.statements[nearest], block.statements[block.place - 1])
     found: list[ast.stmt] = []
-    for node in (node for one in region for node in bindings(one, name)):
+    for node in given:
         if source.function_of(node) is not function:
             continue  # a variable of another function: those that mean this one are refused above
         above = next((one for one in (node, *source.ancestors(node)) if isinstance(one, ast.stmt)), None)
@@ -146,19 +117,7 @@ def reaching(source: Source, statement: ast.stmt, name: str) -> list[ast.stmt] |
 
 def _is_own(source: Source, function: ast.AST, name: str) -> bool:
     """Whether no other function gives the variable a value."""
-    for node in ast.walk(source.tree):
-        if isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names:
-            return False
-    return isinstance(function, ast.Module) or binds(function, name)
-
-
-def functions(source: Source, name: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """All of this name, methods too."""
-    return [
-        node
-        for node in ast.walk(source.tree)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name
-    ]
+    return name not in source.syntax.declared and (isinstance(function, ast.Module) or binds(function, name))
 
 
 def parameter(function: ast.FunctionDef | ast.AsyncFunctionDef, place: int | None, keyword: str | None) -> str:
@@ -192,15 +151,4 @@ def is_global(function: ast.AST, root: ast.Name) -> bool:
 
 def binds(function: ast.AST | None, name: str) -> bool:
     """Whether a function has a variable of its own of this name."""
-    if not isinstance(function, FUNCTIONS) or not name.isidentifier():
-        return False
-    arguments = function.args
-    each = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
-    if any(one is not None and one.arg == name for one in each):
-        return True
-    if any(isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names for node in ast.walk(function)):
-        return False
-    return any(
-        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
-        for node in ast.walk(function)
-    )
+    return function is not None and name in variables(function)

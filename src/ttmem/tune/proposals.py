@@ -22,7 +22,8 @@ from ttmem.tune.freeing import free_point, made_by, objection
 from ttmem.tune.groups import Group, groups_of, written
 from ttmem.tune.history import History
 from ttmem.tune.names import reaching
-from ttmem.tune.source import Place, place_of, source_of, targets_of
+from ttmem.tune.source import Place, place_of, source_of
+from ttmem.tune.syntax import targets_of
 
 _TILE = 32
 MOST_GROUPS = 64

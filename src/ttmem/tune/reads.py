@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from ttmem.tune import names as known
-from ttmem.tune.names import FUNCTIONS, LOOPS
 from ttmem.tune.source import Source
+from ttmem.tune.syntax import FUNCTIONS, LOOPS, Block
 
 _METADATA = ("shape", "dtype", "layout", "padded_shape", "logical_shape", "spec")
 """Of a tensor whose memory is gone, these can still be asked."""
@@ -30,8 +30,8 @@ class Reads:
         An item of a container is read with the whole of it, too, and where it is not clear which item is meant.
         """
         wanted = ast.parse(name, mode="eval").body
-        for node in ast.walk(scope):
-            if not isinstance(node, ast.expr) or not self._is_loaded(node):
+        for node in self._source.syntax.mentions(wanted, scope):
+            if not self._is_loaded(node):
                 continue
             is_same = type(node) is type(wanted) and known.same(node, wanted)
             if not is_same and not (isinstance(wanted, ast.Subscript) and self._may_mean(node, wanted)):
@@ -76,28 +76,25 @@ class Reads:
                 return
             yield above
 
-    def later(self, made: ast.stmt, name: str, statements: Sequence[ast.stmt], end: int, *, is_alias: bool) -> int:
+    def later(self, made: ast.stmt, name: str, block: Block, end: int, *, is_alias: bool) -> int:
         """The line of a read that may come after the end of the region; 0 when there is none."""
-        source = self._source
+        source, is_inside = self._source, self._source.syntax.is_inside
         function = source.function_of(made)
         assert function is not None
-        region = {id(node) for one in statements[statements.index(made) : end + 1] for node in ast.walk(one)}
+        last = block.statements[end]
         loops = [one for one in source.ancestors(made) if isinstance(one, LOOPS)]
         loops = loops[: next((n for n, one in enumerate(loops) if source.function_of(one) is not function), None)]
-        in_loop = {id(node) for one in loops for node in ast.walk(one)}
-        until = known.rebound(statements, end, name)
-        near = {id(node) for one in statements[end + 1 : until + 1] for node in ast.walk(one)} if until else set[int]()
-        own = {id(node) for node in ast.walk(made)} if loops and not is_alias else set[int]()
-        last = statements[end]
+        until = block.rebound(end, name)
         behind = (last.end_lineno or last.lineno, last.end_col_offset or 0)
         for node in self.of(function, name):
-            if self.is_harmless(node) or (id(node) in region and id(node) not in own):
+            is_own = bool(loops) and not is_alias and is_inside(node, made)
+            if self.is_harmless(node) or (is_inside(node, made, last) and not is_own):
                 continue
             place = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
             if until:
-                if id(node) in near:
+                if is_inside(node, block.statements[end + 1], block.statements[until]):
                     return place[0]
-            elif place >= behind or id(node) in in_loop:
+            elif place >= behind or any(is_inside(node, one) for one in loops):
                 return place[0]
         return self.elsewhere(made, name, function)
 
@@ -122,11 +119,10 @@ class Reads:
         )
         if isinstance(wanted, ast.Name) and is_local:
             return 0
-        for node in ast.walk(self._source.tree):
-            if isinstance(wanted, ast.Attribute):
-                is_read = isinstance(node, ast.Attribute) and node.attr == wanted.attr
-            else:
-                is_read = isinstance(node, ast.Name) and isinstance(root, ast.Name) and node.id == root.id
+        for node in self._source.syntax.mentions(
+            wanted if isinstance(wanted, ast.Attribute) else root, self._source.tree
+        ):
+            is_read = type(node) is (ast.Attribute if isinstance(wanted, ast.Attribute) else ast.Name)
             if not is_read or not isinstance(getattr(node, "ctx", None), ast.Load):
                 continue
             home = self._source.function_of(node)
