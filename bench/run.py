@@ -18,6 +18,7 @@ BENCHMARKS = (
     "ops_extract.py",
     "sweep.py",
     "page.py",
+    "growth.py",
 )
 
 

@@ -73,6 +73,28 @@ def test_every_step_is_plain_first_fit(grows_down):
     compare()
 
 
+@pytest.mark.usefixtures("small_chunks")
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(st.booleans(), st.integers(-2, 42), st.integers(0, 6)), max_size=150))
+def test_a_block_is_taken_where_it_is_wanted_and_nowhere_else(script):
+    # GIVEN 40 units, each free or not
+    ours, taken = FreeList(3200, 40 * 32, grows_down=False), {}
+    for takes, unit, units in script:
+        wanted = range(unit, unit + units)
+        if takes:
+            # WHEN a block is wanted at an address, THEN it is taken if all of its units are free and there
+            is_free = all(0 <= one < 40 and not any(one in held for held in taken.values()) for one in wanted)
+            assert ours.take(3200 + 32 * unit, 32 * units) == is_free
+            if is_free and units:
+                taken[unit] = wanted
+        else:
+            assert ours.free(3200 + 32 * unit) == (taken.pop(unit, None) is not None)
+        held = {one for units_held in taken.values() for one in units_held}
+        runs = "".join("x" if one in held else "." for one in range(40)).split("x")
+        assert ours.largest_free_bytes == 32 * max(map(len, runs))
+        assert ours.allocated_bytes == 32 * len(held)
+
+
 def test_growing_up_takes_the_lowest_block_and_growing_down_the_highest():
     up, down = FreeList(0, 320, grows_down=False), FreeList(0, 320, grows_down=True)
     assert [up.allocate(64), up.allocate(32), up.allocate(64)] == [0, 64, 96]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ttmem.engines.worker.account import GIVE, LAUNCH, TAKE, Account, Move
 from ttmem.engines.worker.library import Pool
+from ttmem.profile.tables import largest_free_block
 
 POOLS = {"DRAM": Pool(12, 1000, 10_000), "L1": Pool(64, 0, 4096)}
 
@@ -24,7 +25,7 @@ def test_without_temporaries_an_operation_is_fullest_at_its_end() -> None:
     account = Account(POOLS, 32)
     effect = account.apply([take("DRAM", 1000, 60)])
     assert [buffer[1:] for buffer in effect.born] == [("DRAM", 1000, 64, 720)]
-    assert effect.fullest == {"DRAM": (64, (effect.born[0].number,), ())}
+    assert effect.fullest == {"DRAM": (64, (effect.born[0].number,), (), 10_000 - 64)}
     assert account.allocated == {"DRAM": 64, "L1": 0}
 
 
@@ -113,3 +114,25 @@ def test_the_fullest_moment_is_the_maximum_of_a_running_sum(script: list[tuple[b
         assert effect.fullest["DRAM"].allocated == max(sums)
     else:
         assert effect.fullest == {}
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30), st.integers(1, 400)), max_size=60))
+def test_the_largest_free_block_is_that_of_what_is_there(script: list[tuple[int, int, int]]) -> None:
+    # GIVEN moves that may lie over each other or outside of the pool, as when something was given back unseen
+    account = Account(POOLS, 32)
+    banks, base, total = POOLS["DRAM"]
+    for kind, slot, size in script:
+        address = 800 + slot * 352
+        if kind == 3:
+            account.reconcile(
+                "DRAM", {b.address: b.bytes_per_bank for b in account.live["DRAM"].values() if b.number % 3}
+            )
+            largest = account.largest_free("DRAM")
+        else:
+            effect = account.apply([take("DRAM", address, size) if kind else give("DRAM", address)])
+            largest = effect.fullest["DRAM"].largest_free if effect.fullest else account.largest_free("DRAM")
+        # THEN it is that of the plain list of them
+        there = [(buffer.address, buffer.bytes_per_bank) for buffer in account.live["DRAM"].values()]
+        assert largest == largest_free_block(base, total, there)
+        allocated = sum(size for _, size in there)
+        assert account.view("DRAM") == (banks, total, allocated, total - allocated, largest)

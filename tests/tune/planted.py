@@ -71,7 +71,7 @@ PROBLEMS = {
     ),
     "uploaded twice": Planted(
         """
-        host = ttnn.Tensor([0.0] * 512 * 512, [1, 1, 512, 512], ttnn.bfloat16, ttnn.ROW_MAJOR_LAYOUT)
+        host = ttnn.Tensor([0.0] * 1024 * 1024, [1, 1, 1024, 1024], ttnn.bfloat16, ttnn.ROW_MAJOR_LAYOUT)
         query = ttnn.to_device(host, device)
         key = ttnn.to_device(host, device)
         x = ttnn.add(query, key)
@@ -169,8 +169,8 @@ PROBLEMS = {
     "growing tables": Planted(
         """
         for size in range(1, 7):
-            x = make(1, size, 33, 50)
-            y = ttnn.reshape(x, (1, 1, size * 50, 33))
+            x = make(1, size, 330, 500)
+            y = ttnn.reshape(x, (1, 1, size * 500, 330))
             del x, y
         """,
         "growth",

@@ -21,11 +21,10 @@ def objection(text: str, name: str, *, overwrites: bool = False, views: frozense
     assert made is not None
     assert last is not None
     behind = source.behind(made, last)
-    return (
-        "nowhere"
-        if behind is None
-        else Flow(source, [source], views, overwrites=overwrites).objection(made, name, behind)
-    )
+    if behind is None:
+        return "nowhere"
+    found = Flow(source, [source], views, overwrites=overwrites).objection(made, name, behind)
+    return "" if found is None else found.why
 
 
 SAFE = {

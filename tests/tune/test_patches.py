@@ -87,7 +87,9 @@ def test_what_is_not_plain_text_is_left_out(capture: Capture) -> None:
         "memory:first=L1",  # the helper makes others, too
     ):
         answer = ttmem.whatif(profile, [edit])
-        assert patch(answer.draft.history, answer.applied) == Patch("", (edit,))
+        found = patch(answer.draft.history, answer.applied)
+        assert (found.text, found.left_out) == ("", (edit,))
+        assert found.hunks[edit].why_not
 
 
 def test_nothing_is_written_over_what_is_freed_or_not_in_tiles(capture: Capture) -> None:

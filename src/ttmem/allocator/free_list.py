@@ -122,6 +122,36 @@ class FreeList:
         self.allocated_bytes += wanted_bytes
         return address
 
+    def take(self, address: int, size: int) -> bool:
+        """Take just this block, wherever first fit would have put it; False when not all of it is free."""
+        if not size:
+            return True
+        chunk = bisect_right(self._firsts, address) - 1
+        if chunk < 0:
+            return False
+        starts, sizes = self._starts[chunk], self._sizes[chunk]
+        index = bisect_right(starts, address) - 1
+        free = sizes[index]
+        before = address - starts[index]
+        after = free - before - size
+        if after < 0:
+            return False
+        if before:
+            sizes[index] = before
+        elif after:
+            sizes[index] = after
+            starts[index] = address + size
+            self._firsts[chunk] = starts[0]
+        else:
+            self._remove(chunk, index)
+        if (before or after) and free == self._largest[chunk]:
+            self._largest[chunk] = max(sizes)
+        if before and after:
+            self._insert(address + size, after)
+        self._taken[address] = size
+        self.allocated_bytes += size
+        return True
+
     def free(self, address: int) -> bool:
         """Give a block back and merge it with free neighbours; an unknown address changes nothing (False)."""
         size = self._taken.pop(address, None)

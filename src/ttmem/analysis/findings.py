@@ -8,6 +8,7 @@ any more costs nothing while there is room.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -34,15 +35,19 @@ LEAK, LATE_FREE, DOUBLE_UPLOAD, PADDING, UNUSED_REGION, WIDE_DTYPE, GROWTH = KIN
 MOST = 10
 """Of each kind; the largest are told."""
 _SMALLEST_SHARE = 0.01
+_NEGLIGIBLE_SHARE, _NEGLIGIBLE_BYTES = 0.001, 64 * 1024
 _LEAST_GROWTH = 3
+_LEAST_KEPT = 2
+"""Tensors of the same call, reached in the same way: one that lives to the end is a variable like any other."""
 _LEAST_HELD = 2
-"""Operations: a program that frees three inputs one after the other behind a call does nothing wrong."""
+"""Operations: a program that frees three inputs one after the other after a call does nothing wrong."""
 _LEAST_PADDING = 1.0
 """Padding that at least doubles a tensor."""
 _LEAST_PADDED_SHARE = 0.1
 """Of the peak: a bias and the step of one token are a row of a tile whatever one does, and cost little."""
 _WIDE = ("float32",)
 REGIONS = {"L1_SMALL": "l1_small_size", "TRACE": "trace_region_size"}
+_TAKEN_FROM = {"L1_SMALL": "L1", "TRACE": "DRAM"}
 """Memories that a program sets aside when it opens a device, and the option that says how much."""
 _TRACED = "a trace was captured"
 """How the recorder's note on it begins."""
@@ -135,6 +140,7 @@ class _Look:
         self.lasting = lasting_rows(profile, timeline)
         self.last_state = last_state
         self.last_read = _last_reads(profile, timeline)
+        self.path_of = _call_paths(timeline)
 
     def all(self) -> Iterator[Finding]:
         for memory, peak in self.peaks.items():
@@ -176,12 +182,18 @@ class _Look:
         cost: int | None = None,
     ) -> Iterator[Finding]:
         size = int(self.buffers.bytes_per_bank[rows].sum()) if cost is None else cost
-        if size < _SMALLEST_SHARE * peak.peak_bytes_per_bank:
+        bank = self._bank(memory)
+        if size < max(_SMALLEST_SHARE * peak.peak_bytes_per_bank, negligible(bank)):
             return
         names = {self._name(row) for row in rows}
         name = names.pop() if len(names) == 1 else _without_places(names.pop())
         location = self._location(rows[0])
         yield Finding(kind, name, memory, location, size, held, len(rows), message)
+
+    def _bank(self, memory: str) -> int:
+        events = self.timeline.events
+        assert events is not None
+        return events.pools[MEMORIES.index(memory)][2] if events.pools else 0
 
     def _moment(self, peak: Peak) -> int:
         """The operation that was about to run, or running, when the memory was fullest."""
@@ -205,12 +217,19 @@ class _Look:
             if held < _LEAST_HELD:
                 continue
             leaked = all(int(buffers.last_state[row]) >= self.last_state for row in rows)
+            if leaked and not self._grows(rows):
+                continue
             last = max(self.last_read[row] for row in rows)
             name, place = operation_place(self.profile, self.timeline, last)
             many = f"{len(rows)} tensors are" if len(rows) > 1 else "it is"
             end = "never freed" if leaked else f"freed {held} operations later"
             words = f"last read by {name} (operation {last}{f', {place}' if place else ''}); {many} {end}"
             yield from self._made(LEAK if leaked else LATE_FREE, memory, peak, rows, words, held=held)
+
+    def _grows(self, rows: list[int]) -> bool:
+        """Whether the same call, reached in the same way, left several of them."""
+        paths = Counter(self.path_of.get(int(self.buffers.producer[row]), -1) for row in rows)
+        return max(paths.values()) >= _LEAST_KEPT
 
     def _held(self, row: int) -> int:
         last_state = min(int(self.buffers.last_state[row]), self.last_state)
@@ -273,11 +292,20 @@ class _Look:
         sizes = dict(zip(MEMORIES, (pool[2] for pool in events.pools), strict=False))
         for region, option in REGIONS.items():
             size = sizes.get(region, 0)
-            if not size or region in self.peaks or (region == "TRACE" and captures_traces(self.profile)):
+            if (
+                size < max(negligible(sizes.get(_TAKEN_FROM[region], 0)), 1)
+                or region in self.peaks
+                or (region == "TRACE" and captures_traces(self.profile))
+            ):
                 continue
             whole = "every core's L1" if region == "L1_SMALL" else "every bank of DRAM"
             words = f"{option} takes {size:,} B of {whole} and nothing was put there"
             yield Finding(UNUSED_REGION, "", region, "", size, 0, 0, words)
+
+
+def negligible(bank_bytes: int) -> int:
+    """Bytes per bank below which a change is not worth a line: less than 0.1 % of a bank and than 64 KiB."""
+    return int(min(_NEGLIGIBLE_SHARE * bank_bytes, _NEGLIGIBLE_BYTES))
 
 
 def captures_traces(profile: Profile) -> bool:
@@ -297,6 +325,15 @@ def _origins(timeline: Timeline) -> dict[int, int]:
         return {}
     rows = np.flatnonzero((events.kind == START) & (events.total_bytes > 0))
     return dict(zip(events.operation[rows].tolist(), events.total_bytes[rows].tolist(), strict=True))
+
+
+def _call_paths(timeline: Timeline) -> dict[int, int]:
+    """Operation -> a number for the chain of calls that led to it."""
+    events = timeline.events
+    if events is None:
+        return {}
+    rows = np.flatnonzero(events.kind == START)
+    return dict(zip(events.operation[rows].tolist(), events.buffer[rows].tolist(), strict=True))
 
 
 def _last_reads(profile: Profile, timeline: Timeline) -> dict[int, int]:

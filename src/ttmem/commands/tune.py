@@ -61,7 +61,7 @@ def command(
         write_bytes(patch_path, patch.text.encode())  # as it is: a carriage return of the source is part of its lines
         note(f"wrote {patch_path}", quiet=quiet)
         for edit in patch.left_out:
-            note(f"not in the patch, make it by hand: {edit}", quiet=quiet)
+            note(f"not in the patch ({patch.hunks[edit].why_not}); edit by hand: {edit}", quiet=quiet)
     if sarif_path is not None:
         script = found.history.profile.source.name
         emit(sarif.render([(one, script) for one in found.findings]), sarif_path)

@@ -35,7 +35,6 @@ from ttmem.profile.tables import (
     View,
     buffer_table,
     captured_timeline,
-    largest_free_block,
     programs_l1,
 )
 
@@ -196,15 +195,14 @@ class Track:
         index = message["end"]
         inside = len(self._states) if tops else None
         state = len(self._states) + bool(tops)  # of the next state
-        shown = {number for _, born, _ in tops.values() for number in born}
-        absent = {number for _, _, gone in tops.values() for number in gone}
+        shown = {number for _, born, _, _ in tops.values() for number in born}
+        absent = {number for _, _, gone, _ in tops.values() for number in gone}
         for number, memory, address, bytes_per_bank, total in message["born"]:
             first = inside if inside is not None and number in shown else state
             event = self._events.number(number)
             self._buffers[number] = _Buffer(memory, address, bytes_per_bank, total, index, first, event)
         if inside is not None:
-            there = [b for n, b in self._buffers.items() if n not in absent and b.first_state <= inside]
-            views = self._tables.view_numbers(self._views_within(tops, there))
+            views = self._tables.view_numbers(self._views_within(tops))
             self._states.add(WITHIN_OPERATION, index, index, views)
         self._describe(message)
         for number in message["gone"]:
@@ -249,14 +247,12 @@ class Track:
         views: dict[int, View] = {number: tuple(view) for number, view in enumerate(message["state"]) if view[1]}
         self._states.add(kind, index, last - 1, self._tables.view_numbers(views))
 
-    def _views_within(self, tops: dict[str, list[Any]], there: list[_Buffer]) -> dict[int, View]:
-        """Views of the memories that were fullest inside an operation, from the buffers that were there then."""
+    def _views_within(self, tops: dict[str, list[Any]]) -> dict[int, View]:
+        """Views of the memories that were fullest inside an operation."""
         views: dict[int, View] = {}
-        for memory, (allocated, _, _) in tops.items():
-            number = MEMORIES.index(memory)
-            banks, base, total = self.device["pools"][memory]
-            taken = [(buffer.address, buffer.bytes_per_bank) for buffer in there if buffer.memory == number]
-            views[number] = (banks, total, allocated, total - allocated, largest_free_block(base, total, taken))
+        for memory, (allocated, _, _, largest_free) in tops.items():
+            banks, _, total = self.device["pools"][memory]
+            views[MEMORIES.index(memory)] = banks, total, allocated, total - allocated, largest_free
         return views
 
     def _release(self, number: int, *, before: int, by: int = -1) -> None:

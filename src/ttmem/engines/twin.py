@@ -261,8 +261,9 @@ class TwinEngine(Engine):
     def _do_free(self, step: Step) -> Answer:
         device, name, by_force = self._opened(), step["free"], step.get("force", True)
         self._tensors.drop(name, device, by_force=by_force)
-        for more in [other for other in self._tensors.named if other.startswith(f"{name} ")]:
-            self._tensors.drop(more, device, by_force=by_force)
+        for more in self._tensors.further.pop(name, ()):
+            if more in self._tensors.named:
+                self._tensors.drop(more, device, by_force=by_force)
         return {}
 
     def _do_view(self, step: Step) -> Answer:
@@ -355,6 +356,8 @@ class TwinEngine(Engine):
         device, out = self._opened(), step.get("out")
         # One name for several results is a name for all of them.
         names = [out, *(f"{out} {more}" for more in range(1, len(made)))] if isinstance(out, str) else list(out or ())
+        if isinstance(out, str) and len(made) > 1:
+            self._tensors.further[out] = names[1:]
         described = []
         for number, (buffer, spec) in enumerate(made):
             name = names[number] if number < len(names) else ""

@@ -18,6 +18,8 @@ class NamedTensors:
         self._uses: dict[int, int] = dict(other._uses) if other else {}
         """How many names a buffer has, by its identity; a buffer that was freed by force has none."""
         self.on_host: dict[str, TensorSpec] = dict(other.on_host) if other else {}
+        self.further: dict[str, list[str]] = dict(other.further) if other else {}
+        """The names of a call's other results, where its ``out`` is one name for all of them."""
 
     def keep(self, name: str, buffer: Buffer, spec: TensorSpec, device: Device) -> None:
         self._uses[id(buffer)] = self._uses.get(id(buffer), 0) + 1

@@ -1,17 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Behind which statement the tensors of a group can be freed, and what to write there."""
+"""After which statement the tensors of a group can be freed, and what to write there."""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
-from ttmem.tune.flow import Flow
-from ttmem.tune.groups import Group, depth_of, files_of, is_as_captured, targets_at
+from ttmem.tune import names as known
+from ttmem.tune.flow import Flow, Objection
+from ttmem.tune.groups import Group, depth_of, files_of, groups_of, is_as_captured, site_of, targets_at
 from ttmem.tune.history import History, Life
-from ttmem.tune.source import Place, Source, place_of, source_of, targets_of
+from ttmem.tune.returning import hands_on_its_own
+from ttmem.tune.source import Place, Source, place_of, source_of
+from ttmem.tune.syntax import targets_of
+
+_ITEM, _PREVIOUS = "_kept", "previous_{}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,75 +26,184 @@ class FreePoint:
     """Where the tensors of a group can be freed."""
 
     after: tuple[tuple[int, int], ...]
-    """(number of the buffer, the operation after which nobody needs it)."""
+    """(number of the buffer, the operation after which nothing needs it)."""
     place: Place
-    """The last line of the statement behind which the free stands; empty when it cannot be written down."""
+    """The last line of the statement after which the free goes; empty when the source does not show one."""
     code: str
     """What to write there."""
     indent: str = ""
     returned: tuple[int, int] | None = None
-    """Line and column of the value, where the statement is a ``return`` that has to be taken apart for it."""
+    """Line and column of the value, where the statement is a ``return`` that has to be split for it."""
+    kept: tuple[int, str] | None = None
+    """For ``x = f(x)``: the line before which the old value gets a name of its own, and the code that does it."""
     why_not: str = ""
-    """Why it may not be written there, where only that is in the way."""
+    """Why it may not be written there."""
+    is_forbidden: bool = False
+    """The source shows that it would be wrong."""
 
     @property
     def can_be_written(self) -> bool:
-        """As a line of its own, without harm in any run."""
+        """As lines of their own, without harm in any run."""
         return bool(self.code) and not self.why_not
 
 
 def free_point(history: History, group: Group) -> FreePoint:
-    """Right after the last use of each; as source where one statement is behind the last use of all of them."""
+    """Right after the last use of each; as source where one statement is after the last use of all of them."""
     points: dict[Group, FreePoint] = history.cache.setdefault("free points", {})
     if group not in points:
-        plain = FreePoint(tuple((life.number, life.last_use) for life in group.lives), Place("", 0), "")
-        points[group] = _written_point(history, group) or plain
+        found = _written_point(history, group)
+        if isinstance(found, Objection):
+            after = tuple((life.number, life.last_use) for life in group.lives)
+            found = FreePoint(after, Place("", 0), "", why_not=found.why, is_forbidden=found.is_read)
+        points[group] = found
     return points[group]
 
 
-def _written_point(history: History, group: Group) -> FreePoint | None:
-    source = source_of(group.site.file) if group.site.file else None
+def _written_point(history: History, group: Group) -> FreePoint | Objection:
+    if not group.site.file:
+        return Objection("the capture does not show which line makes it")
+    source = source_of(group.site.file)
+    name = Path(group.site.file).name
     made = source.statement_of(group.site) if source else None
-    if source is None or made is None or not source.ttnn or not is_as_captured(history, group.site.file):
-        return None
+    if source is None or made is None or not is_as_captured(history, group.site.file):
+        return Objection(f"{name} is not here as it was captured")
+    if not source.ttnn:
+        return Objection(f"{name} does not import ttnn at its top")
     named = _expression(history, source, made, group)
-    last = _last_statement(history, source, made, group) if named is not None else None
-    if named is None or last is None or not _mentions(made, last, named.expression):
-        return None
+    if named is None:
+        return Objection("no variable holds just this tensor in every run")
+    used = _statements_of_use(history, source, made, group, named)
+    if isinstance(used, Objection):
+        return used
+    if again := [one for one in used if one is not made or any(life.uses for life in group.lives)]:
+        rebinding = [one for one in again if known.bindings(source, named.expression, one, scope=one)]
+        if len(rebinding) == 1 and (named.expression in targets_of(rebinding[0]) or rebinding[0] is made):
+            return _point_of_rebinding(history, source, group, named, rebinding[0])
+    last = _last_of(source, made, used)
+    if isinstance(last, Objection):
+        return last
+    if not _mentions(made, last, named.expression):
+        return Objection(f"line {last.lineno} reads it under another name than `{named.expression}`")
     last = source.end_of_line(last)
     indent = source.indent(source.first_of_line(last))
-    if indent is None or (isinstance(last, ast.Return) and source.first_of_line(last) is not last):
-        return None
-    end = last.end_lineno or last.lineno
-    after = tuple((life.number, _last_within(history, life, end)) for life in group.lives)
-    why_not = objection(history, group, made, named.expression, last)
     value = last.value if isinstance(last, ast.Return) else None
+    is_split = value is not None and (value.lineno != last.lineno or source.first_of_line(last) is not last)
+    if indent is None or is_split:
+        return Objection(f"line {last.lineno} has no room for another statement")
+    why_not = objection(history, group, made, named.expression, last)
+    if why_not is not None:
+        return why_not
+    end = last.end_lineno or last.lineno
+    after = tuple((life.number, _released_at(history, life, end)) for life in group.lives)
+    for life, (_, operation) in zip(group.lives, after, strict=True):
+        if life.last_use > operation:
+            return Objection(f"{_place_of_use(history, life)} reads it after that", is_read=True)
     returned = (value.lineno, value.col_offset) if value is not None else None
-    if value is not None and value.lineno != last.lineno:
-        return None
-    return FreePoint(after, Place(group.site.file, end), named.code(source.ttnn), indent, returned, why_not)
+    code = named.code(source.ttnn, source.unused_name(_ITEM))
+    return FreePoint(after, Place(group.site.file, end), code, indent, returned)
+
+
+def _point_of_rebinding(
+    history: History, source: Source, group: Group, named: _Named, statement: ast.stmt
+) -> FreePoint | Objection:
+    """For ``x = f(x)``: the old value gets another name before, and is freed after.
+
+    That frees whatever ``x`` held there, so all statements that may have made it have to make a tensor of their own.
+    """
+    expression = named.expression
+    rebound = Objection(f"`{expression}` is rebound on line {statement.lineno}")
+    if not expression.isidentifier() or not isinstance(statement, ast.Assign) or not source.ttnn or named.is_list:
+        return rebound
+    if targets_of(statement) != (expression,) or len(statement.targets) != 1:
+        return rebound
+    before = known.reaching(source, statement, expression)
+    if not before:
+        return Objection(f"{rebound.why}, and may be a tensor of the caller there")
+    held = [life for one in before for other in made_by(history, source, one, expression) for life in other.lives]
+    unknown = next((one for one in before if not made_by(history, source, one, expression)), None)
+    if unknown is not None:
+        return Objection(f"{rebound.why}, and line {unknown.lineno} may give it a tensor that others use")
+    if (why_not := flow_of(history, group, source).objection_to_reuse(statement, expression)) is not None:
+        return Objection(f"{rebound.why}, and {why_not.why}", why_not.is_read)
+    after = _released_by_rebinding(history, source, held, statement)
+    if isinstance(after, Objection):
+        return after
+    indent = source.indent(source.first_of_line(statement))
+    if indent is None or source.end_of_line(statement) is not statement:
+        return rebound
+    previous = source.unused_name(_PREVIOUS.format(expression.lstrip("_")))
+    end = statement.end_lineno or statement.lineno
+    place = Place(group.site.file, end)
+    kept = (source.first_of_line(statement).lineno, f"{previous} = {expression}")
+    return FreePoint(after, place, f"{source.ttnn}.deallocate({previous})", indent, None, kept)
+
+
+def made_by(history: History, source: Source, statement: ast.stmt, name: str) -> list[Group]:
+    """The tensors that a statement makes and gives this name; empty when the name may mean others after it."""
+    known_groups: dict[tuple[ast.stmt, str], list[Group]] = history.cache.setdefault("made by", {})
+    if (statement, name) not in known_groups:
+        found = known_groups[statement, name] = []
+        for group in _groups_at(history, source).get(statement, []):
+            named = _expression(history, source, statement, group)
+            if named is not None and named.expression == name and not named.is_list:
+                found.append(group)
+    return known_groups[statement, name]
+
+
+def _groups_at(history: History, source: Source) -> dict[ast.stmt | None, list[Group]]:
+    """The groups by the statement of a file that names them."""
+    known_files: dict[Source, dict[ast.stmt | None, list[Group]]] = history.cache.setdefault("groups at", {})
+    if source not in known_files:
+        found = known_files[source] = {}
+        for group in groups_of(history):
+            if group.site.file and source_of(group.site.file) is source:
+                found.setdefault(source.statement_of(group.site), []).append(group)
+    return known_files[source]
+
+
+def _released_by_rebinding(
+    history: History, source: Source, held: list[Life], statement: ast.stmt
+) -> tuple[tuple[int, int], ...] | Objection:
+    """Of what the name held: (number, the operation that makes the next value)."""
+    ends = sorted(life.producer for life in held if source.statement_of(site_of(history, life)) is statement)
+    after = []
+    for life in held:
+        steps = [(use, _step_at(history, life, use)) for use in life.uses]
+        here = [use for use, step in steps if step is not None and source.statement_of(step) is statement]
+        if not here:
+            continue
+        if len(here) != len([use for use in life.uses if use >= here[0]]):
+            return Objection(f"{_place_of_use(history, life)} reads it after line {statement.lineno}", is_read=True)
+        end = next((one for one in ends if one >= life.last_use), len(history.operations))
+        if any(one < end for one in ends if one >= here[0]):
+            return Objection(
+                f"`{life.name}` is still read after it is rebound on line {statement.lineno}", is_read=True
+            )
+        after.append((life.number, end))
+    return tuple(after) or Objection(f"line {statement.lineno} does not read it")
 
 
 def objection(
     history: History, group: Group, made: ast.stmt, expression: str, last: ast.stmt, *, overwrites: bool = False
-) -> str:
-    """Why the tensors of a group may not go behind a statement, in any run of the program; empty when they may."""
+) -> Objection | None:
+    """Why the tensors of a group may not go after a statement, in any run of the program; None when they may."""
     source = source_of(group.site.file)
     if source is None:
-        return "its source is not here"
+        return Objection("its source is not here")
     flow = flow_of(history, group, source, overwrites=overwrites)
     if overwrites and expression in targets_of(last):
-        return flow.objection_to_reuse(made, expression)
+        return flow.objection_to_reuse(last, expression)
     return flow.objection(made, expression, last)
 
 
 def flow_of(history: History, group: Group, source: Source, *, overwrites: bool = False) -> Flow:
     """What the source does with the tensors of a group."""
+    failed = history.failure.operation_index if history.failure is not None else None  # it made nothing, view or not
     views = frozenset(
         place_of(operation.location).line
         for life in group.lives
         for operation in (history.operations[index] for index in life.uses)
-        if not history.results(operation.index)
+        if not history.results(operation.index) and operation.index != failed
     )
     return Flow(source, [one for one in map(source_of, files_of(history)) if one], views, overwrites=overwrites)
 
@@ -98,23 +214,28 @@ class _Named(NamedTuple):
     expression: str
     is_list: bool
 
-    def code(self, library: str) -> str:
+    def code(self, library: str, item: str) -> str:
         if self.is_list:
-            return f"for _kept in {self.expression}: {library}.deallocate(_kept)"
+            return f"for {item} in {self.expression}: {library}.deallocate({item})"
         return f"{library}.deallocate({self.expression})"
 
 
 def _expression(history: History, source: Source, made: ast.stmt, group: Group) -> _Named | None:
     """A part of a tuple by its own name, an item of a list by its place; None when the statement names something else.
 
-    ``y = ttnn.sum(ttnn.gelu(x))`` makes two tensors, and only the outer one is ``y``.
+    ``y = ttnn.sum(ttnn.gelu(x))`` makes two tensors, and only the outer one is ``y``. A function may hand on
+    another tensor in another run.
     """
+    if not all(hands_on_its_own(path) for path in {_path_inside(history, life) for life in group.lives}):
+        return None
     if (node := source.expression_at(group.site)) is not None:
         targets = targets_at(source, group.site)
+        if any(isinstance(one, (ast.IfExp, ast.BoolOp)) for one in _between(source, node, made)):
+            return None  # the name may mean another tensor
         if len(targets) > 1:  # q, k, v = ttnn.split(x, 64)
             return _Named(group.name, False) if group.name in targets else None
         if len(targets) == 1:
-            return _item_of(group, targets[0])
+            return _item_of(history, group, targets[0])
         made_into = source.parent(node)  # kept = [make() for _ in range(3)]
         targets = targets_of(made)
         if not isinstance(made_into, ast.ListComp) or made_into.elt is not node or len(targets) != 1:
@@ -132,21 +253,35 @@ def _expression(history: History, source: Source, made: ast.stmt, group: Group) 
     (target,) = targets
     if isinstance(value, ast.ListComp):
         return _list_of(group, target) if _makes(history, group, value.elt) else None
-    named = _item_of(group, target)
-    return named if named.expression != target or _makes(history, group, value) else None
+    named = _item_of(history, group, target)
+    return named if named is None or named.expression != target or _makes(history, group, value) else None
 
 
-def _item_of(group: Group, target: str) -> _Named:
+def _between(source: Source, node: ast.AST, statement: ast.stmt) -> Iterator[ast.AST]:
+    for above in source.ancestors(node):
+        if above is statement:
+            return
+        yield above
+
+
+def _item_of(history: History, group: Group, target: str) -> _Named | None:
     """The target itself, or a part of it where the call makes several tensors."""
     names = {life.name for life in group.lives}
-    is_part = len(names) == 1 and next(iter(names)).startswith(f"{target}[")
-    return _Named(next(iter(names)) if is_part else target, False)
+    if len(names) == 1 and next(iter(names)).startswith(f"{target}["):
+        return _Named(next(iter(names)), False)
+    made = {sum(one.type is not None for one in history.results(life.producer)) for life in group.lives}
+    return _Named(target, False) if made == {1} else None
 
 
 def _list_of(group: Group, target: str) -> _Named | None:
     """All items of a list, where the group is just these."""
     each = {f"{target}[{place}]" for place in range(len(group.lives))}
     return _Named(target, True) if {life.name for life in group.lives} == each else None
+
+
+def _path_inside(history: History, life: Life) -> tuple[str, ...]:
+    """The calls from the naming statement to the operation."""
+    return history.operations[life.producer].path[depth_of(history, life) :]
 
 
 def _is_plain(value: ast.Tuple, count: int) -> bool:
@@ -179,25 +314,36 @@ def _maker(history: History, life: Life) -> str:
     return getattr(function, "name", "?")
 
 
-def _last_statement(history: History, source: Source, made: ast.stmt, group: Group) -> ast.stmt | None:
-    """The one behind which none of them is needed any more."""
-    last: ast.stmt | None = None
+def _statements_of_use(
+    history: History, source: Source, made: ast.stmt, group: Group, named: _Named
+) -> list[ast.stmt] | Objection:
+    """Where the function that made the tensors was when each was used last."""
+    found: list[ast.stmt] = []
     for life in group.lives:
-        step = _step_of_use(history, life)
+        step = _step_at(history, life, life.last_use)
         used = source.statement_of(step) if step is not None and step.file == group.site.file else None
         if used is None or source.function_of(used) is not source.function_of(made):
-            return None
-        if used is made and life.uses:
-            return None  # it came around a loop: the name means the next one already
-        end = source.behind(made, used)
+            is_kept = not named.expression.isidentifier()
+            why = f"`{named.expression}` keeps it" if is_kept else "the function that makes it hands it on"
+            return Objection(f"{why}: {_place_of_use(history, life)} reads it", is_read=is_kept)
+        found.append(used)
+    return list(dict.fromkeys(found))
+
+
+def _last_of(source: Source, made: ast.stmt, used: list[ast.stmt]) -> ast.stmt | Objection:
+    """The statement after which none of them is needed any more."""
+    last: ast.stmt | None = None
+    for one in used:
+        end = source.behind(made, one)
         if end is None:
-            return None
+            return Objection(f"no statement comes after line {one.lineno} whenever line {made.lineno} ran")
         last = end if last is None or _end(end) > _end(last) else last
+    assert last is not None
     return last
 
 
 def _mentions(made: ast.stmt, last: ast.stmt, expression: str) -> bool:
-    """Whether the name stands where it is said to be used: else it is used under another one."""
+    """Whether the name is in the statement that uses the tensor: else that one uses another name."""
     if made is last:
         return True
     root = re.split(r"[.\[]", expression)[0]
@@ -208,22 +354,27 @@ def _end(statement: ast.stmt) -> int:
     return statement.end_lineno or statement.lineno
 
 
-def _step_of_use(history: History, life: Life) -> Place | None:
-    """The line of the naming function that was running when the tensor was used last."""
+def _step_at(history: History, life: Life, operation: int) -> Place | None:
+    """The line of the naming function that was running during an operation; None outside of that function."""
     depth = depth_of(history, life)
-    made, used = history.operations[life.producer].path, history.operations[life.last_use].path
+    made, used = history.operations[life.producer].path, history.operations[operation].path
     if depth < 0 or len(used) <= depth or used[:depth] != made[:depth]:
         return None
     return place_of(used[depth])
 
 
-def _last_within(history: History, life: Life, last_line: int) -> int:
+def _place_of_use(history: History, life: Life) -> str:
+    place = place_of(history.operations[life.last_use].location)
+    return f"{Path(place.file).name}:{place.line}" if place.file else f"operation {life.last_use}"
+
+
+def _released_at(history: History, life: Life, last_line: int) -> int:
     """The last operation before the program passes a line of the function that made the tensor."""
     depth = depth_of(history, life)
     made = history.operations[life.producer].path
-    index = life.last_use
+    index = life.producer
     file, begin = place_of(made[depth]).file, _begin(place_of(made[depth]))
-    for operation in history.operations[life.last_use + 1 :]:
+    for operation in history.operations[life.producer + 1 :]:
         path = operation.path
         if len(path) <= depth or path[:depth] != made[:depth]:
             break
@@ -242,11 +393,11 @@ def _last_within(history: History, life: Life, last_line: int) -> int:
 
 
 def _begin(place: Place) -> tuple[int, int]:
-    """Where it stands in its file."""
+    """Its place in its file."""
     return (place.line, -1) if place.span is None else place.span[:2]
 
 
 def _has_passed(history: History, made: tuple[str, ...], last_line: int, depth: int) -> bool:
-    """Whether the operation at which a run ended stands behind a line, or in another call."""
+    """Whether the operation at which a run ended is after a line, or in another call."""
     path = history.operations[-1].path
     return len(path) <= depth or path[:depth] != made[:depth] or place_of(path[depth]).line > last_line

@@ -12,7 +12,8 @@ from ttmem._errors import BadInputError
 from ttmem.engines.worker.sites import HANDED_ON, given_to
 from ttmem.tune.edits import CHUNK, Edit
 from ttmem.tune.history import History, Life
-from ttmem.tune.source import Place, Source, place_of, source_of, targets_of
+from ttmem.tune.source import Place, Source, place_of, source_of
+from ttmem.tune.syntax import targets_of
 
 _BY_NUMBER = "#"
 _ALL_WEIGHTS = "weights"
@@ -89,12 +90,23 @@ def written(history: History, group: Group) -> tuple[str, str]:
 
 def _written(history: History, group: Group) -> tuple[str, str]:
     name = "".join("?" if letter in "@=[]" else letter for letter in group.name)
-    same = [other for other in groups_of(history) if fnmatchcase(other.name, name)]
     if not group.site.file:
         return name, ""
-    if sum(other.site.line == group.site.line for other in same) > 1:
+    if (
+        sum(other.site.line == group.site.line and fnmatchcase(other.name, name) for other in _on_line(history, group))
+        > 1
+    ):
         return name, str(group.site)
     return name, str(group.site.line)
+
+
+def _on_line(history: History, group: Group) -> list[Group]:
+    """The groups of all files that are made on a line of this number."""
+    lines: dict[int, list[Group]] = history.cache.setdefault("groups on lines", {})
+    if not lines:
+        for other in groups_of(history):
+            lines.setdefault(other.site.line, []).append(other)
+    return lines[group.site.line]
 
 
 def chosen(history: History, edit: Edit) -> list[Group]:

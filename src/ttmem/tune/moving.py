@@ -11,7 +11,8 @@ from ttmem.tune.freeing import flow_of
 from ttmem.tune.groups import Group, depth_of, is_as_captured, targets_at
 from ttmem.tune.history import History, Life
 from ttmem.tune.names import statements
-from ttmem.tune.source import Place, Source, place_of, source_of, targets_of
+from ttmem.tune.source import Place, Source, place_of, source_of
+from ttmem.tune.syntax import targets_of
 
 
 class Move(NamedTuple):
@@ -23,26 +24,27 @@ class Move(NamedTuple):
     text: str
 
 
-def moved(history: History, group: Group) -> Move | None:
-    """None where more than the upload would move, or what is in between might read it or change what it is made of."""
+def moved(history: History, group: Group) -> Move | str:
+    """Why not, where more than the upload would move, or what is in between might read it or change its arguments."""
     source = source_of(group.site.file) if group.site.file else None
     made = source.statement_of(group.site) if source is not None else None
-    if source is None or not isinstance(made, ast.Assign) or not is_as_captured(history, group.site.file):
-        return None
+    if source is None or made is None or not is_as_captured(history, group.site.file):
+        return "its source is not here as it was captured"
     block, targets = source.block_of(made), targets_of(made)
-    if block is None or len(targets) != 1 or not targets[0].isidentifier() or targets_at(source, group.site) != targets:
-        return None
+    is_plain = isinstance(made, ast.Assign) and len(targets) == 1 and targets[0].isidentifier()
+    if block is None or not is_plain or targets_at(source, group.site) != targets or not isinstance(made, ast.Assign):
+        return f"line {made.lineno} does more than to give one tensor a name"
     used = {_first_use(history, source, group, life, block.statements) for life in group.lives}
     last = used.pop() if len(used) == 1 else None
     if last is None or block.statements.index(last) <= block.place + 1:
-        return None
+        return "its first use is in another block, or not the first operation of its statement"
     if source.first_of_line(made) is not made or source.end_of_line(made) is not made or source.indent(last) is None:
-        return None
+        return f"line {made.lineno} or {last.lineno} holds several statements"
     if not _is_alone(history, source, group, made):
-        return None
+        return f"line {made.lineno} runs other operations, too"
     between = block.statements[block.place + 1 : block.statements.index(last)]
     if _touched(between, made) or flow_of(history, group, source).is_read_elsewhere(made, targets[0]):
-        return None
+        return f"what is between line {made.lineno} and {last.lineno} may read it, or change its arguments"
     end = made.end_lineno or made.lineno
     return Move(
         made.lineno, end, last.lineno, "".join(source.lines[made.lineno - 1 : end]).replace(source.newline, "\n")
@@ -75,12 +77,14 @@ def _is_alone(history: History, source: Source, group: Group, made: ast.stmt) ->
     """Whether the statement runs nothing but the uploads of the group."""
     producers = {life.producer for life in group.lives}
     depth = depth_of(history, group.lives[0])
-    for operation in history.operations:
-        if operation.index not in producers and depth < len(operation.path):
-            place = place_of(operation.path[depth])
-            if place.file == group.site.file and source.statement_of(place) is made:
-                return False
-    return True
+    known: dict[tuple[str, int], dict[ast.stmt | None, set[int]]] = history.cache.setdefault("operations at", {})
+    if (group.site.file, depth) not in known:
+        found = known[group.site.file, depth] = {}
+        for operation in history.operations:
+            place = place_of(operation.path[depth]) if depth < len(operation.path) else Place("", 0)
+            if place.file == group.site.file:
+                found.setdefault(source.statement_of(place), set()).add(operation.index)
+    return known[group.site.file, depth].get(made, set()) <= producers
 
 
 def _touched(between: list[ast.stmt], made: ast.Assign) -> bool:

@@ -6,10 +6,25 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ttmem.tune.source import Source, targets_of
+from ttmem.tune.source import Source
+from ttmem.tune.syntax import FUNCTIONS, targets_of, variables, word_of
 
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_CHANGES = (
+    "append",
+    "appendleft",
+    "insert",
+    "extend",
+    "pop",
+    "popleft",
+    "popitem",
+    "remove",
+    "clear",
+    "sort",
+    "reverse",
+    "update",
+    "setdefault",
+    "rotate",
+)
 
 
 def same(node: ast.AST, wanted: ast.expr) -> bool:
@@ -27,38 +42,82 @@ def statements(region: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
                 yield node
 
 
-def leaves_loop(region: Sequence[ast.stmt]) -> bool:
-    """Whether a ``break`` or ``continue`` of a loop around them stands among the statements."""
-    todo: list[ast.AST] = list(region)
-    while todo:
-        node = todo.pop()
-        if isinstance(node, (ast.Break, ast.Continue)):
+def bindings(
+    source: Source, expression: str, first: ast.AST, last: ast.AST | None = None, *, scope: ast.AST | None = None
+) -> list[ast.AST]:
+    """Where something from one node to another gives an expression, or a name in it, another value or removes it.
+
+    Variables of functions (but of ``scope``) and of comprehensions inside do not count.
+    """
+    wanted = ast.parse(expression, mode="eval").body
+    roots = {one.id for one in ast.walk(wanted) if isinstance(one, ast.Name)}
+    last = first if last is None else last
+    word = word_of(wanted)
+    found: list[ast.AST] = []
+    for one in source.syntax.bindings(first, last, roots if word is None else roots | {word}):
+        is_other = isinstance(one, ast.Name) and one.id not in roots
+        is_other |= isinstance(one, (ast.Attribute, ast.Subscript)) and not same(one, wanted)
+        is_declared = isinstance(one, (ast.Global, ast.Nonlocal)) and bool(roots & set(one.names))
+        if not is_other and (is_declared or _is_of_outside(source, one, first, last, scope)):
+            found.append(one)
+    return found
+
+
+def _is_of_outside(source: Source, node: ast.AST, first: ast.AST, last: ast.AST, scope: ast.AST | None) -> bool:
+    """Whether no function or comprehension in between has it for itself."""
+    below = node
+    for above in source.ancestors(node):
+        if above is scope or not source.syntax.is_inside(above, first, last):
             return True
-        if isinstance(node, LOOPS):
-            todo += node.orelse
-        elif not isinstance(node, FUNCTIONS):
-            todo += ast.iter_child_nodes(node)
+        if isinstance(above, FUNCTIONS) or (isinstance(above, ast.comprehension) and above.target is below):
+            return False
+        below = above
+    return True
+
+
+def changes_items(source: Source, region: Sequence[ast.AST], container: str) -> bool:
+    """Whether something may put other items into a container, or in other places."""
+    wanted = ast.parse(container, mode="eval").body
+    for node in source.syntax.mentions(wanted, source.tree) if region else ():
+        item = source.parent(node)
+        if ast.unparse(node) != container or not source.syntax.is_inside(node, region[0], region[-1]):
+            continue
+        if isinstance(item, ast.Attribute) and item.attr in _CHANGES:
+            return True
+        if isinstance(item, ast.Subscript) and item.value is node and not isinstance(item.ctx, ast.Load):
+            return True
     return False
 
 
-def rebound(statements: Sequence[ast.stmt], end: int, name: str) -> int:
-    """The statement behind the region that gives the name another value whatever happens; 0 when there is none."""
-    for index in range(end + 1, len(statements)):
-        one = statements[index]
-        if isinstance(one, (ast.Assign, ast.AnnAssign, ast.Delete)) and name in targets_of(one):
-            return index
-        if any(isinstance(node, (ast.Break, ast.Continue, ast.Return)) for node in ast.walk(one)):
-            return 0
-    return 0
+def reaching(source: Source, statement: ast.stmt, name: str) -> list[ast.stmt] | None:
+    """The statements that may have given a variable the value that it has before a statement.
+
+    None where the value may come from elsewhere: an argument, another function, a loop's own variable.
+    """
+    function, block = source.function_of(statement), source.block_of(statement)
+    if function is None or block is None:
+        return None
+    nearest = block.block.assigned_before(block.place, name)
+    if nearest is None and (is_parameter(function, name) or not _is_own(source, function, name)):
+        return None
+    if nearest is None:
+        given = bindings(source, name, function, scope=function)
+    else:
+        given = bindings(source, name, block.statements[nearest], block.statements[block.place - 1])
+    found: list[ast.stmt] = []
+    for node in given:
+        if source.function_of(node) is not function:
+            continue  # a variable of another function: those that mean this one are refused above
+        above = next((one for one in (node, *source.ancestors(node)) if isinstance(one, ast.stmt)), None)
+        if not isinstance(above, (ast.Assign, ast.AnnAssign)) or name not in targets_of(above):
+            return None
+        found.append(above)
+    return list(dict.fromkeys(found))
 
 
-def functions(source: Source, name: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """All of this name, methods too."""
-    return [
-        node
-        for node in ast.walk(source.tree)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name
-    ]
+def _is_own(source: Source, function: ast.AST, name: str) -> bool:
+    """Whether no other function gives the variable a value."""
+    return name not in source.syntax.declared and (isinstance(function, ast.Module) or binds(function, name))
 
 
 def parameter(function: ast.FunctionDef | ast.AsyncFunctionDef, place: int | None, keyword: str | None) -> str:
@@ -92,15 +151,4 @@ def is_global(function: ast.AST, root: ast.Name) -> bool:
 
 def binds(function: ast.AST | None, name: str) -> bool:
     """Whether a function has a variable of its own of this name."""
-    if not isinstance(function, FUNCTIONS) or not name.isidentifier():
-        return False
-    arguments = function.args
-    each = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
-    if any(one is not None and one.arg == name for one in each):
-        return True
-    if any(isinstance(node, (ast.Global, ast.Nonlocal)) and name in node.names for node in ast.walk(function)):
-        return False
-    return any(
-        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
-        for node in ast.walk(function)
-    )
+    return function is not None and name in variables(function)

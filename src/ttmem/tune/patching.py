@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Edits as a unified diff of the user's source: nothing is written but the diff.
 
-Only what is plain text becomes part of it: a line behind a statement, an option of a call whose every run the edit
-means. What is not is left to the person, and said.
+Only plain text becomes part of it: a line after a statement, an option of a call whose every run the edit means. Of
+what does not, the answer gives the reason.
 """
 
 from __future__ import annotations
 
 import ast
-import difflib
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from ttmem._errors import BadInputError
 from ttmem.profile import MEMORIES
 from ttmem.tune import edits
 from ttmem.tune.applied import Applied
 from ttmem.tune.applying import LAST, shard_words
+from ttmem.tune.diffing import hunks_of, unified
 from ttmem.tune.freeing import FreePoint, free_point
 from ttmem.tune.groups import Group, is_as_captured
 from ttmem.tune.history import History, Operation
@@ -27,6 +28,7 @@ from ttmem.tune.proposals import call_site, overwritten
 from ttmem.tune.source import Source, source_of
 
 _RESULT = "_result"
+_NOT_IN_NAMES = '\n\r\t"\\'
 _OPENING = ("open_device", "open_mesh_device", "CreateDevice")
 _ALLOCATES, _LEAST_OF_ALLOCATES = "allocate_tensor_on_device", 4
 _PLACES: dict[str, dict[str, int]] = {
@@ -57,28 +59,66 @@ class Replacement(NamedTuple):
     text: str
 
 
+class NotWritableError(Exception):
+    """Why an edit is no change of the source that could be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    """One edit as a change of one file."""
+
+    file: str = ""
+    replacements: tuple[Replacement, ...] = ()
+    why_not: str = ""
+    """Why it is not in the diff."""
+    inserted: str = ""
+    """The lines, where all that has to be done is to add lines after ``line``."""
+    line: int = 0
+
+    def text(self) -> str:
+        """The hunks of a unified diff, with the lines next to it."""
+        if not self.replacements:
+            return ""
+        return hunks_of(*_before_and_after(self.file, self.replacements), context=1)
+
+
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """The diff, and the edits that are not in it."""
+    """The diff, and each edit's part of it."""
 
     text: str
-    left_out: tuple[str, ...]
+    hunks: Mapping[str, Hunk]
+    """By the edit as it is written; ``why_not`` says why one is not in the diff."""
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The edits that are not in the diff."""
+        return tuple(edit for edit, hunk in self.hunks.items() if hunk.why_not)
 
 
 def patch(history: History, chosen: Sequence[Applied]) -> Patch:
     """A diff with paths relative to the current folder."""
     changes: dict[str, list[Replacement]] = {}
-    left_out: list[str] = []
+    hunks = {str(applied.edit): Hunk() for applied in chosen}
+    names: dict[str, str] = {}
     for applied in sorted(chosen, key=lambda one: one.edit.kind == edits.ORDER):  # no other text may be in what moves
-        file, replacements = _replacements(history, applied)
-        known = changes.setdefault(file, [])
-        if any(_collides(one, other) for one in replacements for other in known):
-            replacements = []
-        if not replacements:
-            left_out.append(str(applied.edit))
-        known += [one for one in replacements if one not in known]
-    text = "".join(_diff(file, replacements) for file, replacements in sorted(changes.items()) if replacements)
-    return Patch(text, tuple(left_out))
+        found = _hunk(history, applied, chosen)
+        if not found.why_not:
+            known = changes.setdefault(found.file, [])
+            names[found.file], why_not = _relative(found.file)
+            if any(_collides(one, other) for one in found.replacements for other in known):
+                found = Hunk(why_not="another edit changes the same text")
+            elif why_not:
+                found = replace(found, why_not=why_not)
+            else:
+                known += [one for one in found.replacements if one not in known]
+        hunks[str(applied.edit)] = found
+    text = "".join(
+        unified(names[file], *_before_and_after(file, replacements))
+        for file, replacements in sorted(changes.items())
+        if replacements
+    )
+    return Patch(text, hunks)
 
 
 def _collides(one: Replacement, other: Replacement) -> bool:
@@ -86,60 +126,84 @@ def _collides(one: Replacement, other: Replacement) -> bool:
     return one != other and one[:2] < other[2:4] and other[:2] < one[2:4]
 
 
-def _replacements(history: History, applied: Applied) -> tuple[str, list[Replacement]]:
-    """Of one edit, in one file; none where it cannot be written."""
-    if applied.edit.kind == edits.FREE and len(applied.groups) == 1:
-        return _free(free_point(history, applied.groups[0]))
-    if applied.edit.kind == edits.ORDER and applied.edit.value == LAST and len(applied.groups) == 1:
-        return _later(history, applied.groups[0])
-    found = _replacement(history, applied)
-    return (found[0], [found[1]]) if found is not None else ("", [])
+def _hunk(history: History, applied: Applied, chosen: Sequence[Applied]) -> Hunk:
+    try:
+        if applied.edit.kind == edits.FREE:
+            return _free(free_point(history, _only(applied)), applied, chosen)
+        if applied.edit.kind == edits.ORDER:
+            return _later(history, _only(applied), applied.edit.value)
+        file, replacement = _replacement(history, applied)
+    except (NotWritableError, BadInputError) as error:
+        return Hunk(why_not=str(error))
+    return Hunk(file, (replacement,))
 
 
-def _free(point: FreePoint) -> tuple[str, list[Replacement]]:
-    """A line behind a statement; ``return f(x)`` becomes three."""
+def _only(applied: Applied) -> Group:
+    if len(applied.groups) != 1:
+        raise NotWritableError("it means tensors of several lines")
+    return applied.groups[0]
+
+
+def _free(point: FreePoint, applied: Applied, chosen: Sequence[Applied]) -> Hunk:
+    """A line after a statement; ``return f(x)`` becomes three, and ``x = f(x)`` gets one before."""
     if not point.can_be_written:
-        return "", []
+        raise NotWritableError(point.why_not)
+    shared = {number for one in chosen for pair in one.written_over.items() for number in pair}
+    if shared.intersection(number for number, _ in point.after):
+        raise NotWritableError("another edit writes over it")
+    source = source_of(point.place.file)
+    assert source is not None
     behind = point.place.line + 1
 
     def line(order: int, text: str) -> Replacement:
         return Replacement(behind, 0, behind, 0, order, f"{point.indent}{text}\n")
 
     found = [line(0, point.code)]
-    if point.returned is not None:
+    if point.kept is not None:
+        number, text = point.kept
+        found.append(Replacement(number, 0, number, 0, 0, f"{point.indent}{text}\n"))
+    elif point.returned is not None:
         number, column = point.returned
         begins = len(point.indent.encode())
-        found += [Replacement(number, begins, number, column, 0, f"{_RESULT} = "), line(1, f"return {_RESULT}")]
-    return point.place.file, found
+        result = source.unused_name(_RESULT)
+        found += [Replacement(number, begins, number, column, 0, f"{result} = "), line(1, f"return {result}")]
+    else:
+        return Hunk(point.place.file, tuple(found), "", f"{point.indent}{point.code}", point.place.line)
+    return Hunk(point.place.file, tuple(found))
 
 
-def _later(history: History, group: Group) -> tuple[str, list[Replacement]]:
+def _later(history: History, group: Group, where: str) -> Hunk:
     """A statement moves down, to where its tensor is used first."""
+    if where != LAST:
+        raise NotWritableError("its statement cannot move up by itself")
     move = moved(history, group)
-    if move is None:
-        return "", []
+    if isinstance(move, str):
+        raise NotWritableError(move)
     away = Replacement(move.line, 0, move.end_line + 1, 0, 0, "")
-    return group.site.file, [away, Replacement(move.before, 0, move.before, 0, 0, move.text)]
+    return Hunk(group.site.file, (away, Replacement(move.before, 0, move.before, 0, 0, move.text)))
 
 
-def _replacement(history: History, applied: Applied) -> tuple[str, Replacement] | None:
+def _replacement(history: History, applied: Applied) -> tuple[str, Replacement]:
     edit = applied.edit
     if edit.kind == edits.REGION:
         return _region(history, applied)
-    if len(applied.groups) != 1:
-        return None
-    (group,) = applied.groups
+    if edit.kind == edits.CHUNK:
+        raise NotWritableError("it takes more than one line")
+    if edit.kind == edits.BOARD:
+        raise NotWritableError("it is no change of the source")
+    group = _only(applied)
     if edit.kind == edits.INPLACE:
-        value = overwritten(history, group)
-        return _option(history, group, "output_tensor", value) if value else None
+        over = overwritten(history, group)
+        if over.why_not:
+            raise NotWritableError(over.why_not)
+        return _option(history, group, "output_tensor", over.name)
     if edit.kind == edits.MEMORY:
         return _option(history, group, "memory_config", f"{edit.value.upper()}_MEMORY_CONFIG")
     if edit.kind == edits.DTYPE:
         return _option(history, group, "dtype", edit.value)
-    if edit.kind == edits.SHARD:
-        value = _laid_out(edit, MEMORIES[applied.change[group.lives[0].number].memory])
-        return _option(history, group, "memory_config", value) if value else None
-    return None
+    return _option(
+        history, group, "memory_config", _laid_out(edit, MEMORIES[applied.change[group.lives[0].number].memory])
+    )
 
 
 def _laid_out(edit: edits.Edit, memory: str) -> str:
@@ -148,37 +212,44 @@ def _laid_out(edit: edits.Edit, memory: str) -> str:
     if shard is None:
         return f"{memory}_MEMORY_CONFIG"
     if memory != "L1":
-        return ""
+        raise NotWritableError("shards in DRAM have no short form")
     columns, rows = shard["grid"]
     strategy = f"ttnn.ShardStrategy.{str(shard['kind']).upper()}"
     words = f"{tuple(shard['shape'])}, ttnn.CoreGrid(x={columns}, y={rows}), {strategy}"
     return f"create_sharded_memory_config({words}, use_height_and_width_as_shard_shape=True)"
 
 
-def _option(history: History, group: Group, option: str, value: str) -> tuple[str, Replacement] | None:
+def _option(history: History, group: Group, option: str, value: str) -> tuple[str, Replacement]:
     """An option of the call that makes the tensors, when all that this call ever makes is meant."""
     producers = {life.producer for life in group.lives}
     places = {_step(history.operations[producer]) for producer in producers if producer >= 0}
     if len(places) != 1 or -1 in producers:
-        return None
+        raise NotWritableError(
+            "several calls make it" if places else "the capture does not show the call that makes it"
+        )
     (step,) = places
     others = [one.index for one in history.operations if _step(one) == step and one.index not in producers]
     if option == "output_tensor":  # turns of a loop that are written in place already make nothing
         others = [index for index in others if history.results(index)]
-    if others:
-        return None
     place = call_site(history, group)
+    name = f"{Path(place.file).name}:{place.line}"
+    if others:
+        raise NotWritableError(f"the call at {name} makes other tensors, too")
     source = source_of(place.file)
     operation = history.operations[next(iter(producers))]
     call = source.call_at(place, operation.name) if source is not None else None
-    if source is None or call is None or not is_as_captured(history, place.file):
-        return None
+    if source is None or not is_as_captured(history, place.file):
+        raise NotWritableError(f"{Path(place.file).name} is not here as it was captured")
+    if call is None:
+        raise NotWritableError(f"no call of {operation.name} can be told apart at {name}")
     if option != "output_tensor":
         if not source.ttnn:
-            return None
+            raise NotWritableError(f"{Path(place.file).name} does not import ttnn at its top")
         value = f"{source.ttnn}.{value.replace('ttnn.', f'{source.ttnn}.')}"
     found = _set(call, option, value, operation.name.rpartition(".")[2], len(operation.inputs))
-    return (place.file, found) if found is not None else None
+    if found is None:
+        raise NotWritableError(f"the call at {name} may give {option} in a way that is not seen")
+    return place.file, found
 
 
 def _step(operation: Operation) -> str:
@@ -227,27 +298,40 @@ def _is(argument: ast.expr, option: str) -> bool:
     return word in _TYPES if option == "dtype" else option == "memory_config" and word.endswith("_MEMORY_CONFIG")
 
 
-def _region(history: History, applied: Applied) -> tuple[str, Replacement] | None:
+def _region(history: History, applied: Applied) -> tuple[str, Replacement]:
     """The size of a region, where the script opens its device itself, once."""
     option = "l1_small_size" if applied.edit.target.upper() == "L1_SMALL" else "trace_region_size"
     file = history.profile.source.name
     source = source_of(file)
     if source is None:
-        return None
+        raise NotWritableError("the script is not here")
     statements = [node for node in ast.walk(source.tree) if isinstance(node, ast.stmt)]
     calls = {id(call): call for one in statements for name in _OPENING for call in source.calls_in(one, name)}
     if len(calls) != 1:
-        return None
+        raise NotWritableError("the script does not open its device in just one place")
     found = _set(next(iter(calls.values())), option, applied.edit.value, "", 0)
-    return (file, found) if found is not None else None
+    if found is None:
+        raise NotWritableError(f"the call that opens the device may give {option} in a way that is not seen")
+    return file, found
 
 
-def _diff(file: str, replacements: Sequence[Replacement]) -> str:
+def _relative(file: str) -> tuple[str, str]:
+    """From the current folder, which is what the tools that apply a patch expect; and why it is no name for them."""
+    relative = os.path.relpath(Path(file).resolve()).replace(os.sep, "/")
+    name = Path(file).name
+    if relative.startswith("../") or os.path.isabs(relative):  # noqa: PTH117 - of text
+        return relative, f"{name} is outside of the current folder"
+    if any(letter in relative for letter in _NOT_IN_NAMES):
+        return relative, "`patch` and `git apply` read the name of its file in different ways"
+    return relative, ""
+
+
+def _before_and_after(file: str, replacements: Sequence[Replacement]) -> tuple[str, str]:
     source = source_of(file)
     assert source is not None
-    before = [source.mark + line if not number else line for number, line in enumerate(source.lines)]
+    before = source.mark + "".join(source.lines)
     lines = [line.encode() for line in source.lines]
-    if lines and not lines[-1].endswith(b"\n") and any(one.line > len(lines) for one in replacements):
+    if lines and not lines[-1].endswith((b"\n", b"\r")) and any(one.line > len(lines) for one in replacements):
         lines[-1] += source.newline.encode()
     for one in sorted(replacements, reverse=True):
         text = one.text.replace("\n", source.newline).encode()
@@ -257,8 +341,6 @@ def _diff(file: str, replacements: Sequence[Replacement]) -> str:
         head = lines[one.line - 1][: one.column]
         tail = lines[one.end_line - 1][one.end_column :]
         lines[one.line - 1 : one.end_line] = [head + text + tail]
-    changed = Source(source.mark + b"".join(lines).decode())  # it is Python still, or this is a mistake of ours
-    after = [changed.mark + line if not number else line for number, line in enumerate(changed.lines)]
-    relative = os.path.relpath(Path(file).resolve()).replace(os.sep, "/")
-    told = difflib.unified_diff(before, after, f"a/{relative}", f"b/{relative}")
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in told)
+    after = source.mark + b"".join(lines).decode()
+    Source(after)  # it is Python still, or this is a mistake of ours
+    return before, after

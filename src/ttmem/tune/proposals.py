@@ -7,21 +7,23 @@ import ast
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from ttmem._errors import TtmemError
-from ttmem.analysis.amounts import megabytes
 from ttmem.profile import MEMORIES, TensorType
 from ttmem.tune import edits
 from ttmem.tune.applied import Applied
 from ttmem.tune.applying import LAST, TAKES_DTYPE, effect, reusable_input
 from ttmem.tune.draft import Draft
 from ttmem.tune.edits import Edit
-from ttmem.tune.freeing import free_point, objection
+from ttmem.tune.freeing import free_point, made_by, objection
 from ttmem.tune.groups import Group, groups_of, written
 from ttmem.tune.history import History
-from ttmem.tune.source import Place, place_of, source_of, targets_of
+from ttmem.tune.names import reaching
+from ttmem.tune.source import Place, place_of, source_of
+from ttmem.tune.syntax import targets_of
 
 _TILE = 32
 MOST_GROUPS = 64
@@ -40,26 +42,19 @@ class Proposal:
     applied: Applied
     group: Group | None
 
+    is_in_source: bool = True
+    """For a free: a line of the source can do it."""
+
     @property
     def edit(self) -> Edit:
         return self.applied.edit
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
-    """An edit for the person who has to write it."""
-
-    location: str
-    """The line to change, or behind which to write."""
-    code: str
-    cost: str
-
-
 def proposals(draft: Draft, memory: int, position: int, kinds: tuple[str, ...]) -> Iterator[Proposal]:
-    """Edits of these kinds that leave less in a memory at one moment."""
+    """Edits of these kinds that leave less in a memory at one moment; none that the source shows to be wrong."""
     for group in _alive(draft, memory, position):
         for kind in kinds:
-            if kind == edits.FREE and edits.MEMORY not in kinds and not _can_be_written(draft.history, group):
+            if kind == edits.FREE and not _may_be_freed(draft.history, group, by_hand=edits.DTYPE in kinds):
                 continue
             for value in _values(draft.history, kind, group, memory):
                 name, line = written(draft.history, group)
@@ -71,14 +66,16 @@ def proposals(draft: Draft, memory: int, position: int, kinds: tuple[str, ...]) 
                 except TtmemError:
                     continue
                 if kind == edits.CHUNK and not applied.cuts:
-                    continue  # nobody could make it
+                    continue  # there is no way to make it
                 if saved_at(draft, applied, memory, position) > 0:
-                    yield Proposal(applied, group)
+                    is_written = kind != edits.FREE or free_point(draft.history, group).can_be_written
+                    yield Proposal(applied, group, is_written)
 
 
-def _can_be_written(history: History, group: Group) -> bool:
-    """A free that no line of the source can say is not cheap: something has to be rearranged for it."""
-    return free_point(history, group).can_be_written or source_of(group.site.file) is None
+def _may_be_freed(history: History, group: Group, *, by_hand: bool) -> bool:
+    """A free that no line of the source can do is not cheap: something has to be rearranged for it."""
+    point = free_point(history, group)
+    return not point.is_forbidden and (point.can_be_written or by_hand or source_of(group.site.file) is None)
 
 
 def saved_at(draft: Draft, applied: Applied, memory: int, position: int) -> int:
@@ -128,7 +125,8 @@ def _values(history: History, kind: str, group: Group, memory: int) -> tuple[str
     if kind == edits.FREE:
         return ("",)
     if kind == edits.INPLACE:
-        return ("",) if all(reusable_input(history, life) is not None for life in group.lives) else ()
+        is_possible = all(reusable_input(history, life) is not None for life in group.lives)
+        return ("",) if is_possible and _may_be_overwritten(history, group) else ()
     if kind == edits.MEMORY:
         return ("DRAM",) if MEMORIES[memory] == "L1" else ()
     if kind == edits.DTYPE:
@@ -171,50 +169,6 @@ def _narrower(history: History, group: Group) -> tuple[str, ...]:
     return (narrower,)
 
 
-def instruction(draft: Draft, applied: Applied) -> Instruction:
-    """What to write where."""
-    edit, history = applied.edit, draft.history
-    group = applied.groups[0] if applied.groups else None
-    if edit.kind == edits.REGION:
-        option = "l1_small_size" if edit.target.upper() == "L1_SMALL" else "trace_region_size"
-        return Instruction("", f"ttnn.open_device(..., {option}={edit.value})", "none, while nobody uses the region")
-    if edit.kind == edits.BOARD or group is None:
-        return Instruction("", f"--board {edit.value}", "another card")
-    made = _call_place(history, group)
-    if edit.kind == edits.FREE:
-        point = free_point(history, group)
-        last = max((one for _, one in point.after if one < len(history.operations)), default=-1)
-        place = str(point.place) or (history.operations[last].location if last >= 0 else made)
-        cost = f"none, if {point.why_not} does not hold" if point.why_not else "none"
-        return Instruction(place, point.code or f"ttnn.deallocate({group.name})", cost)
-    if edit.kind == edits.INPLACE:
-        other = reusable_input(history, group.lives[0])
-        name = other.name if other is not None else "its input"
-        return Instruction(made, f"output_tensor={first_argument(history, group) or name}", f"{name} is overwritten")
-    if edit.kind == edits.MEMORY:
-        size = megabytes(sum(life.total_bytes for life in group.lives))
-        where = edit.value.upper()
-        code = f"memory_config=ttnn.{where}_MEMORY_CONFIG"
-        return Instruction(made, code, f"{size} are read and written in {where} instead")
-    if edit.kind == edits.DTYPE:
-        return Instruction(made, f"dtype=ttnn.{edit.value}", "fewer bits for every value")
-    if edit.kind == edits.ORDER:
-        use = history.operations[group.lives[0].uses[0]].location if group.lives[0].uses else ""
-        when = f"right before its first use at {use}" if edit.value == LAST else "before everything else"
-        return Instruction(made, f"make {group.name} {when}", "none, if it is needed once")
-    if edit.kind == edits.SHARD:
-        return Instruction(made, f"memory_config: {edit.value}", "operations may need a copy in another form")
-    name = history.operations[group.lives[0].producer].name
-    code = f"ttmem.chunked({name}, dim=...), in {edit.value} parts"
-    return Instruction(made, code, f"{edit.value} launches and copies of the parts")
-
-
-def _call_place(history: History, group: Group) -> str:
-    """The call that makes it, which may stand further in than the statement that names it."""
-    producer = group.lives[0].producer
-    return history.operations[producer].location if producer >= 0 else str(group.site)
-
-
 def call_site(history: History, group: Group) -> Place:
     """The same with its columns, where the recorder knew them."""
     producer = group.lives[0].producer
@@ -225,10 +179,22 @@ def call_site(history: History, group: Group) -> Place:
     return inmost if inmost.file == told.file else told
 
 
-def overwritten(history: History, group: Group) -> str:
-    """What ``output_tensor=`` may say in the source: an input that no path of the program reads afterwards, else empty.
+class Overwritten(NamedTuple):
+    """What ``output_tensor=`` may say in the source, or why nothing may be written over."""
 
-    That input may be freed behind the very statement, and nothing frees it later.
+    name: str = ""
+    why_not: str = ""
+
+
+def _may_be_overwritten(history: History, group: Group) -> bool:
+    """Only what the source shows to be read no more, where there is a source."""
+    return source_of(call_site(history, group).file) is None or not overwritten(history, group).why_not
+
+
+def overwritten(history: History, group: Group) -> Overwritten:
+    """An input that no path of the program reads afterwards.
+
+    That input may be freed after the very statement, and nothing frees it later.
     """
     name = first_argument(history, group)
     inputs = {reused.number for life in group.lives if (reused := reusable_input(history, life)) is not None}
@@ -236,22 +202,27 @@ def overwritten(history: History, group: Group) -> str:
     source = source_of(place.file)
     statement = source.statement_of(place) if source is not None else None
     if not name or source is None or statement is None:
-        return ""
-    outer = source.parent(statement)
-    while isinstance(outer, (ast.With, ast.AsyncWith)) and outer.body[-1] is statement:
-        statement, outer = outer, source.parent(outer)  # nothing inside comes behind it
+        return Overwritten(why_not="no variable holds its input")
+    before = reaching(source, statement, name) if name in targets_of(statement) else []
+    unknown = next((one for one in before or () if not made_by(history, source, one, name)), None)
+    if before is None or unknown is not None:
+        return Overwritten(why_not=f"`{name}` may be a tensor that others use")
+    inner, outer = statement, source.parent(statement)
+    while isinstance(outer, (ast.With, ast.AsyncWith)) and outer.body[-1] is inner:
+        inner, outer = outer, source.parent(outer)  # nothing inside comes after it
     for other in groups_of(history):
         if inputs & {life.number for life in other.lives}:
             made = source.statement_of(other.site) if other.site.file == place.file else None
-            if made is None or name not in targets_of(made):
-                return ""
+            if made is None or other not in made_by(history, source, made, name):
+                return Overwritten(why_not=f"`{name}` is not made under that name")
             if source.function_of(made) is not source.function_of(statement):
-                return ""
-            if name not in targets_of(statement) and source.behind(made, statement) is not statement:
-                return ""
-            if objection(history, other, made, name, statement, overwrites=True):
-                return ""
-    return name
+                return Overwritten(why_not=f"another function makes `{name}`")
+            if name not in targets_of(statement) and source.behind(made, inner) is not inner:
+                return Overwritten(why_not=f"line {made.lineno}, which makes `{name}`, is in another block")
+            found = objection(history, other, made, name, inner, overwrites=True)
+            if found is not None:
+                return Overwritten(why_not=found.why)
+    return Overwritten(name)
 
 
 def first_argument(history: History, group: Group) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ttmem._errors import TtmemError
-from ttmem.analysis.findings import captures_traces
+from ttmem.analysis.findings import captures_traces, negligible
 from ttmem.profile import MEMORIES
 from ttmem.tune import edits
 from ttmem.tune.applied import UNKNOWN, Applied
@@ -47,6 +47,7 @@ _WORTH = {
     edits.CHUNK: 0.3,
 }
 """Without a target: of what an edit brings, what is left when one counts what it costs to make it."""
+_WORTH_BY_HAND = 0.3
 _PRUNED_BY_PLAYING = 12
 _MOST_TOGETHER = 6
 
@@ -246,6 +247,7 @@ class _Search:
             peak = int(curves[memory].max(initial=0))
             if not peak:
                 continue
+            least = max(_LEAST_GAIN * peak, negligible(draft.pools[memory][2]))
             position = int(curves[memory].argmax())
             for proposal in proposals(draft, memory, position, _ALL):
                 self.tried += 1
@@ -254,12 +256,13 @@ class _Search:
                 peaks = draft.peak_after(proposal.applied.change, curves)
                 if any(after > pool[2] for after, pool in zip(peaks, draft.pools, strict=True)):
                     continue
-                gain = (peak - peaks[memory]) / peak
-                lowers = gain > _LEAST_GAIN
+                gain = peak - peaks[memory]
+                lowers = gain > least
                 if not lowers:
-                    gain = saved_at(draft, proposal.applied, memory, position) / peak
-                key = (not lowers, -gain * _WORTH[proposal.edit.kind], edits.KINDS.index(proposal.edit.kind))
-                if gain > _LEAST_GAIN and (best is None or key < best[0]):
+                    gain = saved_at(draft, proposal.applied, memory, position)
+                worth = _WORTH[proposal.edit.kind] if proposal.is_in_source else _WORTH_BY_HAND
+                key = (not lowers, -gain / peak * worth, edits.KINDS.index(proposal.edit.kind))
+                if gain > least and (best is None or key < best[0]):
                     best = (key, proposal)
         return (not best[0][0], best[1]) if best is not None else None
 

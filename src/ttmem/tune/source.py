@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ttmem.engines.worker.sites import Span, expressions
+from ttmem.tune.syntax import Spot, Syntax
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Module)
 _ENDING = (ast.Raise, ast.Continue, ast.Break)
-_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _MOST_BYTES = 4_000_000
 _BYTE_ORDER_MARK = "\ufeff"
+_BY_TEXT = ("exec", "locals", "globals", "vars", "__dict__")
 _NUMBER = r"\d{1,9}"
 _STEP = re.compile(
     rf"(?P<file>.+):(?P<line>{_NUMBER})(?:\+(?P<column>{_NUMBER})-(?P<end_line>{_NUMBER})\+(?P<end_column>{_NUMBER}))?",
@@ -52,13 +53,6 @@ def place_of(step: str) -> Place:
     return Place(form["file"], line, (line, column, end_line, end_column))
 
 
-class Block(NamedTuple):
-    """A place in a list of statements that run one after the other."""
-
-    statements: list[ast.stmt]
-    place: int
-
-
 class Source:
     """One parsed file."""
 
@@ -71,10 +65,15 @@ class Source:
         self._statements = [node for node in ast.walk(self.tree) if isinstance(node, ast.stmt)]
 
     @cached_property
+    def syntax(self) -> Syntax:
+        """Who mentions what, and what stands where."""
+        return Syntax(self.tree)
+
+    @cached_property
     def newline(self) -> str:
         """How its lines end."""
         first = self.lines[0] if self.lines else "\n"
-        return "\r\n" if first.endswith("\r\n") else "\n"
+        return next((end for end in ("\r\n", "\r") if first.endswith(end)), "\n")
 
     @cached_property
     def ttnn(self) -> str | None:
@@ -84,6 +83,43 @@ class Source:
                 if alias.name == "ttnn":
                     return alias.asname or alias.name
         return None
+
+    @cached_property
+    def _by_line(self) -> dict[int, list[ast.stmt]]:
+        """The statements that span each line."""
+        found: dict[int, list[ast.stmt]] = {}
+        for node in self._statements:
+            for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+                found.setdefault(line, []).append(node)
+        return found
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(
+            word
+            for node in ast.walk(self.tree)
+            for word in (getattr(node, "id", None), getattr(node, "arg", None), getattr(node, "name", None))
+            if isinstance(word, str)
+        )
+
+    def unused_name(self, name: str) -> str:
+        """The name, with a line below at its end for as long as the file has such a variable."""
+        while name in self._names:
+            name += "_"
+        return name
+
+    @cached_property
+    def reads_by_text(self) -> bool:
+        """Whether it can read a variable without naming it."""
+        words = {getattr(node, word, "") for node in ast.walk(self.tree) for word in ("id", "attr")}
+        return bool(words & set(_BY_TEXT))
+
+    @cached_property
+    def reads_attributes_by_text(self) -> bool:
+        """Whether it asks for an attribute whose name is worked out."""
+        calls = (node for node in ast.walk(self.tree) if isinstance(node, ast.Call))
+        asked = [call.args for call in calls if getattr(call.func, "id", "") == "getattr"]
+        return any(len(words) > 1 and not isinstance(words[1], ast.Constant) for words in asked)
 
     def parent(self, node: ast.AST) -> ast.AST | None:
         """What a node stands in."""
@@ -101,25 +137,20 @@ class Source:
             behind = block.statements[block.place + 1]
             if behind.lineno != statement.end_lineno:
                 break
-            statement, block = behind, Block(block.statements, block.place + 1)
+            statement, block = behind, Spot(block.block, block.place + 1)
         return statement
 
     def first_of_line(self, statement: ast.stmt) -> ast.stmt:
         """The first of those that share its first line."""
         block = self.block_of(statement)
         while block is not None and block.place and block.statements[block.place - 1].end_lineno == statement.lineno:
-            block = Block(block.statements, block.place - 1)
+            block = Spot(block.block, block.place - 1)
             statement = block.statements[block.place]
         return statement
 
-    def block_of(self, statement: ast.stmt) -> Block | None:
-        """The list of statements that a statement stands in."""
-        above = self._parents.get(statement)
-        for name in _BLOCKS:
-            each = getattr(above, name, None)
-            if isinstance(each, list) and statement in each:
-                return Block(each, each.index(statement))
-        return None
+    def block_of(self, statement: ast.stmt) -> Spot | None:
+        """The list of statements that a statement stands in, and its place there."""
+        return self.syntax.spot(statement)
 
     def expression_at(self, place: Place) -> ast.expr | None:
         """The very one; None where a place is a line alone."""
@@ -136,7 +167,7 @@ class Source:
 
     def statement_at(self, line: int) -> ast.stmt | None:
         """The innermost statement that spans a line; None where two share it (``a = f(); b = g()``)."""
-        here = [node for node in self._statements if node.lineno <= line <= (node.end_lineno or node.lineno)]
+        here = self._by_line.get(line, [])
         if not here:
             return None
         smallest = min((node.end_lineno or node.lineno) - node.lineno for node in here)
@@ -191,29 +222,18 @@ class Source:
         if block is None:
             return None
         statement: ast.AST | None = used
-        while statement is not None and statement not in block.statements:
+        while statement is not None and not self._is_in(statement, block):
             statement = self._parents.get(statement)
         if not isinstance(statement, ast.stmt) or isinstance(statement, (*_ENDING, ast.ClassDef)):
             return None
         if isinstance(used, ast.Return) and (statement is not used or used.value is None):
             return None  # only one of its branches passes here
-        return statement if block.statements.index(statement) >= block.place else None
+        end = self.block_of(statement)
+        return statement if end is not None and end.place >= block.place else None
 
-
-def targets_of(statement: ast.stmt) -> tuple[str, ...]:
-    """The names that a statement gives values to, as one writes them."""
-    if isinstance(statement, ast.Assign):
-        targets: list[ast.expr] = statement.targets
-    elif isinstance(statement, (ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor)):
-        targets = [statement.target]
-    elif isinstance(statement, (ast.With, ast.AsyncWith)):
-        targets = [item.optional_vars for item in statement.items if item.optional_vars is not None]
-    elif isinstance(statement, ast.Delete):
-        targets = statement.targets
-    else:
-        return ()
-    each = [part for one in targets for part in (one.elts if isinstance(one, (ast.Tuple, ast.List)) else [one])]
-    return tuple(map(ast.unparse, each))
+    def _is_in(self, node: ast.AST, block: Spot) -> bool:
+        spot = self.syntax.spot(node)
+        return spot is not None and spot.block is block.block
 
 
 def source_of(file: str) -> Source | None:

@@ -5,10 +5,16 @@ The library's memory view says how much is taken, its graph nodes say what one o
 order. Together they give every moment inside an operation exactly.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from .library import Pool
+from .library import Pool, View
+
+# ``start.py`` loads it under a name of its own, where there is no ttmem.
+if TYPE_CHECKING or __name__.startswith("ttmem."):
+    from ttmem.allocator.free_list import FreeList
+else:
+    from ttmem_free_list import FreeList
 
 TAKE, GIVE, LAUNCH = "take", "give", "launch"
 
@@ -44,6 +50,7 @@ class Fullest(NamedTuple):
     """Buffers of this operation that were there."""
     gone: tuple[int, ...]
     """Buffers from before that were not there any more."""
+    largest_free: int
 
 
 class Effect(NamedTuple):
@@ -71,6 +78,9 @@ class Account:
         self._next = 0
         self.live: dict[str, dict[int, Buffer]] = {memory: {} for memory in pools}
         self.allocated: dict[str, int] = dict.fromkeys(pools, 0)
+        self._free = {name: FreeList(pool.base, pool.bytes_per_bank, grows_down=False) for name, pool in pools.items()}
+        self._misplaced: dict[str, set[int]] = {memory: set() for memory in pools}
+        """Buffers that lie over others, or outside of the pool: what was given back under them was not seen."""
 
     def taken(self, bytes_per_bank: int) -> int:
         """What the allocator takes for so many bytes."""
@@ -79,7 +89,7 @@ class Account:
     def apply(self, moves: Iterable[Move]) -> Effect:
         """Bring the account up to date with an operation, and say what happened inside it, move by move."""
         before, born, gone = dict(self.allocated), dict[int, Buffer](), dict[int, Buffer]()
-        tops: dict[str, Fullest] = {}
+        tops: dict[str, tuple[int, int, int]] = {}  # allocated, so many steps of the order, largest free block
         at_launch: list[int] = []
         highest_l1 = self.allocated.get("L1", 0)
         order: list[int | None] = []
@@ -104,11 +114,13 @@ class Account:
             now = self.allocated[memory]
             if memory == "L1":
                 highest_l1 = max(highest_l1, now)
-            if now > (tops[memory].allocated if memory in tops else before[memory]):
-                here = tuple(b.number for b in born.values() if b.memory == memory and b.number not in gone)
-                absent = tuple(b.number for b in gone.values() if b.memory == memory and b.number not in born)
-                tops[memory] = Fullest(now, here, absent)
-        return Effect(tuple(born.values()), tuple(gone), tops, tuple(at_launch), highest_l1, tuple(order))
+            if now > (tops[memory][0] if memory in tops else before[memory]):
+                tops[memory] = now, len(order), self.largest_free(memory)
+        fullest = {
+            memory: Fullest(now, *_there_and_gone(order[:steps], {**born, **gone}, memory), largest)
+            for memory, (now, steps, largest) in tops.items()
+        }
+        return Effect(tuple(born.values()), tuple(gone), fullest, tuple(at_launch), highest_l1, tuple(order))
 
     def reconcile(self, memory: str, blocks: Mapping[int, int]) -> tuple[list[Buffer], list[int]]:
         """Accept the library's own table: buffers that came and went outside operations (``del``, uploads)."""
@@ -126,16 +138,58 @@ class Account:
         ]
         return came, gone
 
+    def largest_free(self, memory: str) -> int:
+        """Bytes per bank of the largest free block."""
+        if not self._misplaced[memory]:
+            return self._free[memory].largest_free_bytes
+        pool = self.pools[memory]
+        largest, end = 0, pool.base
+        for address, buffer in sorted(self.live[memory].items()):
+            largest = max(largest, address - end)
+            end = max(end, address + buffer.bytes_per_bank)
+        return max(largest, pool.base + pool.bytes_per_bank - end)
+
+    def view(self, memory: str) -> View:
+        """What the library would say of a memory, if nothing happened unseen."""
+        pool, allocated = self.pools[memory], self.allocated[memory]
+        total = pool.bytes_per_bank
+        return View(pool.banks, total, allocated, total - allocated, self.largest_free(memory))
+
     def add(self, memory: str, address: int, bytes_per_bank: int, total_bytes: int) -> Buffer:
         """A buffer came."""
         buffer = Buffer(self._next, memory, address, bytes_per_bank, total_bytes)
         self._next += 1
         self.live[memory][address] = buffer
         self.allocated[memory] += bytes_per_bank
+        if not self._free[memory].take(address, bytes_per_bank):
+            self._misplaced[memory].add(buffer.number)
         return buffer
 
     def drop(self, buffer: Buffer) -> Buffer:
         """A buffer went."""
-        del self.live[buffer.memory][buffer.address]
-        self.allocated[buffer.memory] -= buffer.bytes_per_bank
+        memory = buffer.memory
+        del self.live[memory][buffer.address]
+        self.allocated[memory] -= buffer.bytes_per_bank
+        if buffer.number in self._misplaced[memory]:
+            self._misplaced[memory].discard(buffer.number)
+        else:
+            self._free[memory].free(buffer.address)
         return buffer
+
+
+def _there_and_gone(
+    order: Sequence[int | None], buffers: Mapping[int, Buffer], memory: str
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """After these moves: which buffers of a memory had come and were there, and which from before were not any more."""
+    there, gone = dict[int, None](), dict[int, None]()
+    for move in order:
+        number = -1 if move is None else max(move, ~move)
+        if move is None or buffers[number].memory != memory:
+            continue
+        if move >= 0:
+            there[number] = None
+        elif number in there:
+            del there[number]
+        else:
+            gone[number] = None
+    return tuple(there), tuple(gone)

@@ -6,9 +6,9 @@ import linecache
 import os
 import sys
 import sysconfig
+from array import array
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import islice
 from os.path import realpath
 from types import CodeType, FrameType
 from typing import NamedTuple
@@ -132,14 +132,30 @@ def span_of(frame: FrameType) -> Span | None:
     return _span(frame.f_code, frame.f_lasti // 2)
 
 
-@lru_cache(maxsize=8192)
 def _span(code: CodeType, instruction: int) -> Span | None:
-    positions = getattr(code, "co_positions", None)
-    found = next(islice(positions(), instruction, None), None) if positions is not None else None
-    if found is None or None in found:
-        return None
-    line, end_line, column, end_column = found
-    return line, column, end_line, end_column
+    first = 4 * instruction
+    line, end_line, column, end_column = _positions(code)[first : first + 4] or (-1,) * 4
+    return None if -1 in (line, end_line, column, end_column) else (line, column, end_line, end_column)
+
+
+_POSITIONS: "dict[int, tuple[CodeType, array[int]]]" = {}
+"""By the identity of code objects: their hash is counted anew from all their instructions each time."""
+_MOST_KEPT = 256
+
+
+def _positions(code: CodeType) -> "array[int]":
+    """Of all instructions, four numbers each, -1 for none: looking for one begins at the first, so one look finds all.
+
+    Else a call near the end of a long script would take as long as the whole script.
+    """
+    known = _POSITIONS.get(id(code))
+    if known is None:
+        if len(_POSITIONS) >= _MOST_KEPT:
+            _POSITIONS.clear()
+        positions = getattr(code, "co_positions", tuple)
+        numbers = (-1 if number is None else number for four in positions() for number in four)
+        known = _POSITIONS[id(code)] = code, array("i", numbers)
+    return known[1]
 
 
 def given_to(node: ast.AST, parent: Callable[[ast.AST], ast.AST | None]) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Started as a file by any interpreter: loads this folder as the package ``ttmem_worker`` and runs one of its jobs.
 
-It brings along the one room of ttmem that it needs, the reading of capture nodes. No folder is put on ``sys.path``: a
-user's script may have modules of the same names.
+It brings along the little of ttmem that it needs: the reading of capture nodes, free lists, sentences. No folder is put
+on ``sys.path``: a user's script may have modules of the same names.
 """
 
 import builtins
@@ -35,6 +35,7 @@ def load() -> None:
     ours = (_Loader, importlib.machinery.SOURCE_SUFFIXES)
     sys.path_importer_cache[str(folder)] = importlib.machinery.FileFinder(str(folder), ours)
     _load("ttmem_sentences", folder.parents[1] / "allocator" / "sentences.py")
+    _load("ttmem_free_list", folder.parents[1] / "allocator" / "free_list.py")
     _load("ttmem_capture_nodes", folder.parents[1] / "capture_nodes" / "__init__.py")
     _load(NAME, folder / "__init__.py")
 

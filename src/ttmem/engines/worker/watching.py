@@ -12,6 +12,8 @@ from .listening import Listener, owner_of
 from .nodes import Node, ProgramNeeds, moves_of
 from .protocol import MEMORIES
 
+_FEW_BUFFERS = 256
+
 
 class State(NamedTuple):
     """A moment between calls."""
@@ -73,6 +75,10 @@ class Watch:
         """What happened between calls so far."""
         self._has_lost_track = False
         self.account = Account(library.pools(device), library.quantum)
+        self._unasked = dict.fromkeys(MEMORIES, 0)
+        """How many states in turn were taken from the account."""
+        self._always_asked: set[str] = set()
+        """Memories of which the library said something else than the account."""
         self._library = library
         self._measures = measure_programs
         self._footprints = Footprints(library, device, may_repeat=library.is_mock)
@@ -116,6 +122,11 @@ class Watch:
             if not pool.bytes_per_bank:
                 views.append(View(pool.banks, 0, 0, 0, 0))
                 continue
+            if self._may_trust_account(memory) and not must_compare:
+                self._unasked[memory] += 1
+                views.append(self.account.view(memory))
+                continue
+            self._unasked[memory] = 0
             view = self._library.view(self.device, memory)
             views.append(view)
             if view.allocated != self.account.allocated[memory] or must_compare:
@@ -125,9 +136,17 @@ class Watch:
                 there |= {buffer.number: buffer for buffer in new}
                 order += [*(~number for number in missed), *(buffer.number for buffer in new)]
                 gone += [number for number in missed if came.pop(number, None) is None]
+            if view != self.account.view(memory):
+                self._always_asked.add(memory)
         self._listener.listen()
         brief = [buffer for number, buffer in there.items() if number not in came]
         return State(views, list(came.values()), gone, order, brief)
+
+    def _may_trust_account(self, memory: str) -> bool:
+        """The library counts all its blocks for a view. So it is asked the less often the more there are, and always
+        while they are few: in total as much as if there were only so many."""
+        most = 0 if memory in self._always_asked else len(self.account.live[memory]) // _FEW_BUFFERS
+        return self._unasked[memory] < most
 
     def call(
         self,

@@ -194,6 +194,10 @@ class Walk:
         that they were made of, else that of the function."""
         is_weight = any(held.is_retained for held in given)
         name = given[0].name if len(given) == 1 else callee
+        makers: dict[str, list[int]] = {}
+        for at in range(first, len(self.calls)):
+            for made_here in dict.fromkeys(one for step in self.calls[at].steps for one in _made_by(step)):
+                makers.setdefault(made_here, []).append(at)
         for number, held in enumerate(made):
             if not on_device(held.form):
                 continue
@@ -201,10 +205,9 @@ class Walk:
             called = called if number == 0 else f"{called} {number}"
             self._names.add(called)
             kept = Kept(held.name, called, WEIGHT if is_weight else CONSTANT)
-            for at in range(first, len(self.calls)):
+            for at in makers.get(held.name, ()):
                 call = self.calls[at]
-                if any(held.name in _made_by(step) for step in call.steps):
-                    self.calls[at] = replace(call, keeps=(*call.keeps, kept))
+                self.calls[at] = replace(call, keeps=(*call.keeps, kept))
 
     def _called(self, operation: ModuleOperation, operands: Sequence[Held | None]) -> _Following:
         """A function of the module, or one that runs on the host; of a trace the run that captures it."""

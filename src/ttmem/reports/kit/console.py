@@ -62,6 +62,10 @@ class TextReport:
         """A line of a drawing: cut at the edge, because a folded one shows nothing."""
         self._console.print(gated(line), no_wrap=True, overflow="crop")
 
+    def print_whole(self, line: str) -> None:
+        """A line that a person copies: longer than the terminal where it has to be."""
+        self._console.print(gated(line), no_wrap=True, overflow="ignore", crop=False)
+
     def titled(self, table: Table, *, spaced: bool = True) -> None:
         """A table below its title, after an empty line."""
         if spaced:

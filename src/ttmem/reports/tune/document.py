@@ -11,8 +11,8 @@ from ttmem.reports.profile.document_parts import FailureFacts
 from ttmem.reports.whatif.document import RunFigures, first_failure, run_figures
 from ttmem.tune.draft import Draft
 from ttmem.tune.figures import Figures
-from ttmem.tune.patching import Patch
-from ttmem.tune.proposals import instruction
+from ttmem.tune.instructions import instruction, is_repeated
+from ttmem.tune.patching import Hunk, Patch
 from ttmem.tune.search import FrontierPoint, Step
 from ttmem.tune.verifying import Verified
 
@@ -28,8 +28,15 @@ class TunedEdit(Document, frozen=True):
     memory: str
     """In which it makes room."""
     location: str
-    """The line to change, or behind which to write."""
-    code: str
+    """The line to change, or after which to add ``code``."""
+    code: str | None
+    """Lines to add after ``location``, as they are; null where adding lines there is not enough."""
+    change: str
+    """What to do, in words."""
+    hunk: str
+    """The edit alone as hunks of a unified diff of its file; empty where no change of the text makes it."""
+    in_patch: bool
+    why_not_in_patch: str
     saves_bytes_per_bank: int
     """At the moment that was too full; without a target, of the peak."""
     confidence: str
@@ -66,6 +73,7 @@ class TuneDocument(Document, frozen=True, tag_field="schema", tag="ttmem.tune/1"
     frontier: list[FrontierPoint]
     """How low the peaks are with the first edit, the first two, and so on."""
     findings: list[Finding]
+    """Those that no edit takes care of."""
     first_failure: FailureFacts | None
     """What does not fit after the edits."""
     verified: VerifiedRun | None
@@ -76,7 +84,7 @@ class TuneDocument(Document, frozen=True, tag_field="schema", tag="ttmem.tune/1"
     programs_doubt: str
     """Why ``peak_with_programs_bytes_per_core`` is not certain; empty when it is as certain as the edits."""
     not_in_patch: list[str]
-    """Edits that are not plain text: they have to be made by hand."""
+    """Edits that have to be made by hand; ``why_not_in_patch`` gives the reason of each."""
 
 
 def document(
@@ -100,9 +108,9 @@ def document(
         reached=reached,
         before=run_figures(before),
         after=run_figures(after),
-        edits=[_edit(draft, step) for step in steps],
+        edits=[_edit(draft, step, patch.hunks[str(step.applied.edit)]) for step in steps],
         frontier=list(frontier),
-        findings=list(findings),
+        findings=[one for one in findings if not any(is_repeated(draft.history, one, step.applied) for step in steps)],
         first_failure=first_failure(draft, after),
         verified=None if verified is None else VerifiedRun.of(verified),
         tried=tried,
@@ -112,9 +120,9 @@ def document(
     )
 
 
-def _edit(draft: Draft, step: Step) -> TunedEdit:
+def _edit(draft: Draft, step: Step, hunk: Hunk) -> TunedEdit:
     applied = step.applied
-    told = instruction(draft, applied)
+    told = instruction(draft, applied, hunk)
     return TunedEdit(
         edit=str(applied.edit),
         kind=applied.edit.kind,
@@ -122,6 +130,10 @@ def _edit(draft: Draft, step: Step) -> TunedEdit:
         memory=step.memory,
         location=told.location,
         code=told.code,
+        change=told.change,
+        hunk=hunk.text(),
+        in_patch=not hunk.why_not,
+        why_not_in_patch=hunk.why_not,
         saves_bytes_per_bank=step.saves_bytes_per_bank,
         confidence=applied.confidence,
         why_bounded=applied.why_bounded,

@@ -8,6 +8,7 @@ from ttmem.reports.kit.units import one_line
 from ttmem.reports.profile.sentences import finding_lines
 from ttmem.reports.tune.document import TuneDocument
 from ttmem.reports.whatif.terminal import PEAKS, peak_rows, verdict
+from ttmem.tune.applying import UNKNOWN_BECAUSE
 
 _AGREES = {True: "as promised", False: "not as promised", None: "without all of the edits, so nothing is proven"}
 
@@ -16,13 +17,14 @@ def render(answer: TuneDocument, *, width: int = 100, color: bool = False) -> st
     """Edits first: they are what was asked for."""
     report = TextReport(width, color=color)
     for number, edit in enumerate(answer.edits, 1):
-        word = "behind" if edit.kind == "free" else "at"
-        where = f" {word} {one_line(edit.location)}" if edit.location else ""
-        saves = f"saves {megabytes(edit.saves_bytes_per_bank)} of {edit.memory} per bank"
         report.print(f"{number}. {one_line(edit.edit)}", style="bold")
-        report.print(f"   {one_line(edit.code)}{where}")
-        doubt = f" ({one_line(edit.why_bounded)})" if edit.why_bounded else ""
-        report.print(f"   {saves}; {edit.confidence}{doubt}; cost: {one_line(edit.cost)}")
+        report.print(f"   {one_line(edit.change)}")
+        for line in edit.hunk.split("\n")[:-1] if edit.code is None else ():
+            report.print_whole(f"     {line}")
+        saves = f"saves {megabytes(edit.saves_bytes_per_bank)} of {edit.memory} per bank"
+        report.print(f"   {saves}; {certainty(edit.confidence, edit.why_bounded)}; cost: {one_line(edit.cost)}")
+        if not edit.in_patch:
+            report.print(f"   not in the patch ({one_line(edit.why_not_in_patch)}); edit by hand")
     if not answer.edits:
         report.print("no edit is needed" if answer.reached else "no edit helps")
     report.print("", Table(PEAKS, list(peak_rows(answer.before, answer.after))), "")
@@ -42,3 +44,10 @@ def render(answer: TuneDocument, *, width: int = 100, color: bool = False) -> st
     if answer.findings:
         report.print("", "Found besides:", *finding_lines(answer.findings))
     return report.text()
+
+
+def certainty(confidence: str, why: str) -> str:
+    """How certain an edit's figures are, and why they are not exact."""
+    if why.startswith(UNKNOWN_BECAUSE):
+        return one_line(why)
+    return f"{confidence} ({one_line(why)})" if why else confidence

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An edit for the person who makes it: where, what to type, and what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ttmem.analysis.amounts import megabytes
+from ttmem.analysis.findings import LATE_FREE, LEAK, UNUSED_REGION, WIDE_DTYPE, Finding
+from ttmem.profile import MEMORIES
+from ttmem.tune import edits
+from ttmem.tune.applied import Applied
+from ttmem.tune.applying import LAST, reusable_input
+from ttmem.tune.draft import Draft
+from ttmem.tune.freeing import free_point
+from ttmem.tune.groups import Group
+from ttmem.tune.history import History
+from ttmem.tune.patching import Hunk
+from ttmem.tune.proposals import first_argument
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """What to do."""
+
+    location: str
+    """The line to change, or after which to add lines."""
+    code: str | None
+    """Lines to add after it; None where adding lines there is not enough."""
+    change: str
+    """The same in words."""
+    cost: str
+
+
+def instruction(draft: Draft, applied: Applied, hunk: Hunk) -> Instruction:
+    """Of one edit, and what it changes in the source."""
+    edit, history = applied.edit, draft.history
+    group = applied.groups[0] if applied.groups else None
+    if edit.kind == edits.REGION:
+        option = "l1_small_size" if edit.target.upper() == "L1_SMALL" else "trace_region_size"
+        words = f"open the device with `{option}={edit.value}`"
+        return Instruction("", None, words, "none, as long as nothing uses the region")
+    if edit.kind == edits.BOARD or group is None:
+        return Instruction("", None, f"run on `--board {edit.value}`", "another board")
+    made = _call_place(history, group)
+    if edit.kind == edits.FREE:
+        return _free(history, group, hunk, made)
+    words, cost = _option(history, applied, group, made)
+    return Instruction(made, None, words, cost)
+
+
+def _free(history: History, group: Group, hunk: Hunk, made: str) -> Instruction:
+    point = free_point(history, group)
+    if hunk.inserted:
+        code = hunk.inserted
+        return Instruction(str(point.place), code, f"add `{code.strip()}` after {point.place}", "none")
+    if hunk.replacements:
+        free = f"free the tensor that `{group.name}` names"
+        words = (
+            f"{free} before line {point.kept[0]}, after that line"
+            if point.kept is not None
+            else f"{free} before the return"
+        )
+        return Instruction(str(point.place), None, words, "none")
+    last = max((one for _, one in point.after if one < len(history.operations)), default=-1)
+    place = history.operations[last].location if last >= 0 else made
+    words = f"free `{group.name}`, made at {made}, after its last use at {place}"
+    return Instruction(place, None, words, "none, if nothing reads it after that")
+
+
+def _option(history: History, applied: Applied, group: Group, made: str) -> tuple[str, str]:
+    """What to change of the call that makes the tensors, and the cost."""
+    edit = applied.edit
+    call = f"the call at {made}" if made else "the call that makes it"
+    if edit.kind == edits.INPLACE:
+        other = reusable_input(history, group.lives[0])
+        name = first_argument(history, group) or (other.name if other is not None else "its input")
+        return f"pass `output_tensor={name}` to {call}", f"`{name}` is overwritten"
+    if edit.kind == edits.MEMORY:
+        size = megabytes(sum(life.total_bytes for life in group.lives))
+        where = edit.value.upper()
+        words = f"pass `memory_config=ttnn.{where}_MEMORY_CONFIG` to {call}"
+        return words, f"{size} are read and written in {where} instead"
+    if edit.kind == edits.DTYPE:
+        return f"pass `dtype=ttnn.{edit.value}` to {call}", "fewer bits for every value"
+    if edit.kind == edits.ORDER:
+        use = history.operations[group.lives[0].uses[0]].location if group.lives[0].uses else ""
+        when = f"right before its first use at {use}" if edit.value == LAST else "before everything else"
+        return f"make `{group.name}` {when}", "none, if it is needed once"
+    if edit.kind == edits.SHARD:
+        return f"pass another memory_config to {call}: {edit.value}", "operations may need a copy in another form"
+    name = history.operations[group.lives[0].producer].name
+    words = f"call `ttmem.chunked({name}, dim=...)` at {made}, in {edit.value} parts"
+    return words, f"{edit.value} launches and copies of the parts"
+
+
+def is_repeated(history: History, finding: Finding, applied: Applied) -> bool:
+    """Whether an edit already takes care of a finding."""
+    edit = applied.edit
+    if finding.kind == UNUSED_REGION:
+        return edit.kind == edits.REGION and edit.target.upper() == finding.memory
+    if finding.kind == WIDE_DTYPE:
+        takes_care = edit.kind == edits.DTYPE
+    else:
+        takes_care = finding.kind in (LEAK, LATE_FREE) and edit.kind not in (edits.DTYPE, edits.REGION)
+    numbers = set(applied.change)
+    return takes_care and any(
+        life.producer >= 0
+        and history.operations[life.producer].location == finding.location
+        and MEMORIES[life.memory] == finding.memory
+        for life in history.lives
+        if life.number in numbers
+    )
+
+
+def _call_place(history: History, group: Group) -> str:
+    """The call that makes it, which may be further in than the statement that names it."""
+    producer = group.lives[0].producer
+    return history.operations[producer].location if producer >= 0 else str(group.site)

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Indexes of one syntax tree: what stands inside what, who mentions a name, who gives it a value.
+
+Each question of the source comes once per tensor, so none may walk the file: a generated program names thousands.
+"""
+
+from __future__ import annotations
+
+import ast
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
+from itertools import accumulate
+from typing import NamedTuple
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_BLOCKS = ("body", "orelse", "finalbody")
+_LEAVES = (ast.Break, ast.Continue, ast.Return)
+_HANDS_BACK = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
+
+
+def word_of(node: ast.AST) -> str | None:
+    """The last name of an expression: of ``x``, ``x[0]`` and ``self.x`` it is ``x``; None where it has none."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    if isinstance(node, ast.Name):
+        return node.id
+    return node.attr if isinstance(node, ast.Attribute) else None
+
+
+class Block:
+    """Statements that run one after the other."""
+
+    def __init__(self, statements: list[ast.stmt]) -> None:
+        self.statements = statements
+
+    @cached_property
+    def _leaving(self) -> list[int]:
+        """Places of statements that may end a turn of a loop or the function."""
+        return [n for n, one in enumerate(self.statements) if any(isinstance(node, _LEAVES) for node in ast.walk(one))]
+
+    @cached_property
+    def _assigning(self) -> dict[str, list[int]]:
+        """Name -> places of statements that give it another value, or remove it, whatever happens."""
+        found: dict[str, list[int]] = {}
+        for place, one in enumerate(self.statements):
+            for name in targets_of(one) if isinstance(one, (ast.Assign, ast.AnnAssign, ast.Delete)) else ():
+                found.setdefault(name, []).append(place)
+        return found
+
+    @cached_property
+    def _loop_leavers(self) -> list[int]:
+        """How many of the statements before a place may leave a loop around the block."""
+        return list(accumulate(map(_leaves_loop, self.statements), initial=0))
+
+    @cached_property
+    def _handing_back(self) -> list[int]:
+        """How many of the statements before a place let other code run in between."""
+        each = (any(isinstance(node, _HANDS_BACK) for node in ast.walk(one)) for one in self.statements)
+        return list(accumulate(each, initial=0))
+
+    def rebound(self, end: int, name: str) -> int:
+        """The next statement after one that gives the name another value whatever happens; 0 when there is none."""
+        places = self._assigning.get(name, [])
+        behind = bisect_right(places, end)
+        if behind == len(places):
+            return 0
+        leaver = bisect_right(self._leaving, end)
+        leaves_first = leaver < len(self._leaving) and self._leaving[leaver] < places[behind]
+        return 0 if leaves_first else places[behind]
+
+    def assigned_before(self, place: int, name: str) -> int | None:
+        """The nearest plain assignment of the name before a statement."""
+        places = self._assigning.get(name, [])
+        for nearest in reversed(places[: bisect_right(places, place - 1)]):
+            if not isinstance(self.statements[nearest], ast.Delete):
+                return nearest
+        return None
+
+    def leaves_loop(self, first: int, last: int) -> bool:
+        """Whether a ``break`` or ``continue`` of a loop around them stands among these statements."""
+        return bool(self._loop_leavers[last + 1] - self._loop_leavers[first])
+
+    def hands_back(self, first: int, last: int) -> bool:
+        """Whether other code runs in between these statements (``yield``, ``await``)."""
+        return bool(self._handing_back[last + 1] - self._handing_back[first])
+
+
+class Spot(NamedTuple):
+    """A place in a block."""
+
+    block: Block
+    place: int
+
+    @property
+    def statements(self) -> list[ast.stmt]:
+        return self.block.statements
+
+
+class Syntax:
+    """Of one file."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._enter: dict[ast.AST, int] = {}
+        self._leave: dict[ast.AST, int] = {}
+        self._spots: dict[ast.stmt, Spot] = {}
+        """Where each statement stands."""
+        self._mentions: dict[str | None, list[ast.expr]] = {}
+        self._bound: dict[str, list[ast.AST]] = {}
+        self.functions: dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]] = {}
+        """By name, methods too."""
+        self.declared: set[str] = set()
+        """Names in ``global`` and ``nonlocal``."""
+        self.libraries: set[str] = set()
+        """Modules that are imported whole."""
+        self._number(tree)
+        for node in ast.walk(tree):
+            self._add(node)
+
+    def _number(self, tree: ast.AST) -> None:
+        count = 0
+        todo: list[tuple[ast.AST, bool]] = [(tree, False)]
+        while todo:
+            node, is_done = todo.pop()
+            if is_done:
+                self._leave[node] = count
+                continue
+            count += 1
+            self._enter[node] = count
+            todo.append((node, True))
+            todo += [(child, False) for child in reversed(list(ast.iter_child_nodes(node)))]
+
+    def _add(self, node: ast.AST) -> None:
+        for name in _BLOCKS:
+            each = getattr(node, name, None)
+            if isinstance(each, list):
+                block = Block(each)
+                self._spots.update((one, Spot(block, place)) for place, one in enumerate(each))
+        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
+            word = word_of(node)
+            self._mentions.setdefault(word, []).append(node)
+            if not isinstance(node.ctx, ast.Load) and word is not None:
+                self._bound.setdefault(word, []).append(node)
+        elif isinstance(node, ast.expr):
+            self._mentions.setdefault(None, []).append(node)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            self.declared |= set(node.names)
+            for name in node.names:
+                self._bound.setdefault(name, []).append(node)
+        elif (defined := _defined(node)) is not None:
+            self._bound.setdefault(defined, []).append(node)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            self.functions.setdefault(node.name, []).append(node)
+        if isinstance(node, ast.Import):
+            self.libraries |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+
+    def spot(self, statement: ast.AST) -> Spot | None:
+        """Where a statement stands."""
+        return self._spots.get(statement) if isinstance(statement, ast.stmt) else None
+
+    def is_inside(self, node: ast.AST, first: ast.AST, last: ast.AST | None = None) -> bool:
+        """Whether a node is, or stands in, another, or one of those from ``first`` to ``last`` of a block."""
+        return self._enter[first] <= self._enter[node] <= self._leave[first if last is None else last]
+
+    def mentions(self, wanted: ast.expr, scope: ast.AST) -> Iterator[ast.expr]:
+        """Expressions in a scope that may be the wanted one, or the container that it is an item of."""
+        for node in self._mentions.get(word_of(wanted), ()):
+            if self.is_inside(node, scope):
+                yield node
+
+    def bindings(self, first: ast.AST, last: ast.AST, words: set[str]) -> list[ast.AST]:
+        """What may give something with one of these names another value, from one node to another, in their order."""
+        found = {node for word in words for node in self._bound.get(word, ()) if self.is_inside(node, first, last)}
+        return sorted(found, key=self._enter.__getitem__)
+
+
+@lru_cache(maxsize=4096)
+def variables(function: ast.AST) -> frozenset[str]:
+    """The variables of a function's own, its parameters too."""
+    if not isinstance(function, FUNCTIONS):
+        return frozenset()
+    arguments = function.args
+    each = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
+    parameters = {one.arg for one in each if one is not None}
+    stored, declared = set[str](), set[str]()
+    for node in ast.walk(function):
+        if isinstance(node, (ast.Global, ast.Nonlocal)):
+            declared |= set(node.names)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            stored.add(node.id)
+    return frozenset(parameters | (stored - declared))
+
+
+def targets_of(statement: ast.stmt) -> tuple[str, ...]:
+    """The names that a statement gives values to, as one writes them."""
+    if isinstance(statement, ast.Assign):
+        targets: Sequence[ast.expr] = statement.targets
+    elif isinstance(statement, (ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor)):
+        targets = [statement.target]
+    elif isinstance(statement, (ast.With, ast.AsyncWith)):
+        targets = [item.optional_vars for item in statement.items if item.optional_vars is not None]
+    elif isinstance(statement, ast.Delete):
+        targets = statement.targets
+    else:
+        return ()
+    each = [part for one in targets for part in (one.elts if isinstance(one, (ast.Tuple, ast.List)) else [one])]
+    return tuple(map(ast.unparse, each))
+
+
+def _leaves_loop(statement: ast.stmt) -> bool:
+    todo: list[ast.AST] = [statement]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, (ast.Break, ast.Continue)):
+            return True
+        if isinstance(node, LOOPS):
+            todo += node.orelse
+        elif not isinstance(node, FUNCTIONS):
+            todo += ast.iter_child_nodes(node)
+    return False
+
+
+def _defined(node: ast.AST) -> str | None:
+    """The name that a node binds without an expression of its own."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)):
+        return node.name
+    if isinstance(node, ast.alias):
+        return (node.asname or node.name).partition(".")[0]
+    if isinstance(node, (ast.MatchAs, ast.MatchStar)):
+        return node.name
+    return node.rest if isinstance(node, ast.MatchMapping) else None
