@@ -89,7 +89,10 @@ def test_parts_as_the_reader_cuts_them(name: str, jobs: int, tmp_path: Path) -> 
 
 
 @settings(deadline=None, max_examples=60)
-@given(name=st.sampled_from(LOGS), places=st.lists(st.integers(0, 1 << 20), min_size=1, max_size=6))
+@given(
+    name=st.sampled_from([name for name in LOGS if name != "wrapped"]),  # parts begin with an operation, not inside one
+    places=st.lists(st.integers(0, 1 << 20), min_size=1, max_size=6),
+)
 def test_parts_between_any_lines(name: str, places: list[int]) -> None:
     content = some_logs()[name]
     starts = {content.find(b"\n", place % len(content)) + 1 for place in places} - {0, len(content)}

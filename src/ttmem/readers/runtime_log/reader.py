@@ -2,15 +2,16 @@
 """tt-mlir / TT-XLA runtime logs: the operations that ran and the memory states printed before them."""
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ttmem._errors import BadInputError
 from ttmem._limits import FAILURES_READ, FAILURES_READ_LAST, RANKS
-from ttmem.profile import Argument, Profile, Source, Timeline
+from ttmem.profile import UNREAD, Argument, Profile, Source, Timeline
 from ttmem.readers.byte_source import OpenedSource, Progress, TruncatedSourceError
 from ttmem.readers.mlir._module import read_module, registry
 from ttmem.readers.registry import ReadOptions
@@ -19,6 +20,7 @@ from ttmem.readers.runtime_log._assembly import RANKS_LEFT_OUT, assemble
 from ttmem.readers.runtime_log._lexer import Lexer
 from ttmem.readers.runtime_log._parallel import lex_in_parallel, worth_splitting
 from ttmem.readers.runtime_log._tokens import Kind, LexedLog
+from ttmem.readers.runtime_log._unread import unread_figures, warnings_of
 
 PRINTED_ERROR_BYTES = 525
 """Views print MiB with three decimals: half of 0.001 MiB, rounded up."""
@@ -103,12 +105,19 @@ def profile_of(
     allow_empty: bool = False,
 ) -> Profile:
     """A lexed log as a Profile; raises when there is nothing about a device in it."""
-    timelines, facts = assemble(log)
+    timelines, found = assemble(log)
+    facts: dict[str, Any] = dict(found)
     arguments = (*_registered(log), *modules)
     if not log.saw_marker and not any(log.tables.failures) and not allow_empty:
         raise _nothing_to_profile(log, where=where, graphs=bool(arguments), cut=cut)
-    warnings = [f"the packed source is damaged: {cut}; what it held before is used"] if cut else []
-    warnings += [*left_out, *_what_is_missing(log, timelines)]
+    incomplete = [f"the packed source is damaged: {cut}; what it held before is used"] if cut else []
+    incomplete += left_out
+    unread = unread_figures(log, timelines, where=where, left_out=incomplete)
+    if unread and not log.tables.view_parts and not any(log.tables.failures) and not allow_empty:
+        raise _no_figure_was_read(unread, where=where)
+    if unread:
+        facts[UNREAD] = unread
+    warnings = [*incomplete, *_what_is_missing(log, timelines), *warnings_of(log)]
     if log.unread_failures:
         read = f"of each kind the first {FAILURES_READ} and the last {FAILURES_READ_LAST} are read"
         warnings.append(f"{log.unread_failures:,} lines that look like failures were left out: {read}")
@@ -133,7 +142,16 @@ def profile_of(
         views=log.tables.views(),
         timelines=tuple(timelines),
         arguments=arguments,
-        facts=dict(facts),
+        facts=facts,
+    )
+
+
+def _no_figure_was_read(unread: Mapping[str, str], *, where: str) -> BadInputError:
+    return BadInputError(
+        "; ".join(unread.values()),
+        where=where,
+        hint="no memory figure is left: the lines were cut, or their numbers were rewritten; record the log again into "
+        "a file, without a terminal or filter in between",
     )
 
 

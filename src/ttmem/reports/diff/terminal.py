@@ -8,8 +8,8 @@ from operator import attrgetter
 from ttmem.analysis.diff import MemoryChange, MemoryDiff
 from ttmem.analysis.tensor_changes import TensorChange
 from ttmem.reports.kit.console import TextReport
-from ttmem.reports.kit.tables import Table, mib_column, name_column, percent_column, text_column
-from ttmem.reports.kit.units import megabytes, one_line, operation_label, thousands
+from ttmem.reports.kit.tables import Table, mib_column, name_column, text_column
+from ttmem.reports.kit.units import megabytes, one_line, operation_label, percent, thousands
 from ttmem.reports.profile.tables import Columns, table_of
 
 _ROWS = 10
@@ -29,7 +29,7 @@ def render(diff: MemoryDiff, *, width: int = 100, color: bool = False) -> str:
             report.print("", _tensors(title, changes, report.width))
     if diff.operation_counts:
         report.print("", "Operation counts: " + _counts(diff))
-    if not (diff.grew or diff.shrank) and all(not change.delta_bytes_per_bank for change in diff.memories.values()):
+    if not (diff.grew or diff.shrank) and all(change.delta_bytes_per_bank == 0 for change in diff.memories.values()):
         report.print("", "No difference in memory.")
     return report.text()
 
@@ -39,8 +39,8 @@ def _memories(diff: MemoryDiff) -> Table:
         (text_column("Peak, MiB per bank"), attrgetter("memory")),
         (mib_column("Before"), attrgetter("before_bytes_per_bank")),
         (mib_column("After"), attrgetter("after_bytes_per_bank")),
-        (mib_column("Change", signed=True), attrgetter("delta_bytes_per_bank")),
-        (percent_column("", signed=True, unknown="new"), attrgetter("delta_percent")),
+        (mib_column("Change", signed=True, unknown="unknown"), attrgetter("delta_bytes_per_bank")),
+        (text_column(""), _share),
         (mib_column("Not attributed", signed=True), _unattributed),
     ]
     return table_of(diff.memories.values(), columns)
@@ -62,10 +62,16 @@ def _more(diff: MemoryDiff) -> Iterator[str]:
             )
 
 
+def _share(change: MemoryChange) -> str:
+    if not change.is_known:
+        return ""
+    return "new" if change.delta_percent is None else percent(change.delta_percent, signed=True)
+
+
 def _unattributed(change: MemoryChange) -> int | None:
     """Part of the change that no tensor explains, unless rounding explains it."""
     left = change.unattributed_delta_bytes_per_bank
-    return left if abs(left) > 2 * change.error_bytes else None
+    return left if left is not None and abs(left) > 2 * change.error_bytes else None
 
 
 def _tensors(title: str, changes: Sequence[TensorChange], width: int) -> Table:
