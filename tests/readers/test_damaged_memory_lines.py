@@ -158,7 +158,7 @@ def test_a_gate_never_passes_on_figures_that_it_could_not_read(
     with suppress(BadInputError):
         after = profile_of_bytes(text.encode())
         assert not ttmem.check(after, baseline=before, max_growth="5%").ok
-        assert peaks(after)["DRAM"].peak_bytes_per_bank == 900 * MIB or UNREAD in after.facts
+        assert UNREAD in after.facts or peaks(after)["DRAM"].peak_bytes_per_bank == 900 * MIB
     with suppress(BadInputError):
         assert ttmem.diff(before, profile_of_bytes(text.encode()), fail_on="5%").regression
 

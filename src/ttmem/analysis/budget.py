@@ -103,11 +103,12 @@ def check(profile: Profile, limits: Limits = DEFAULT_LIMITS, baseline: Profile |
     verdicts = [_memory_verdict(profile, measured, memory, limit) for memory, limit in limits.memories.items()]
     if limits.padding is not None:
         verdicts.append(_padding_verdict(profile, limits.padding))
-    doubts = [f"{memory}: {text}" for memory in _judged(verdicts) if (text := unread(profile, memory))]
-    open_rules: set[str] = set()
+    missing = {verdict.rule: unread(profile, verdict.memory or "") for verdict in verdicts}
+    unsure = {v.rule for v in verdicts if missing[v.rule] and (v.ok or missing[v.rule].contradicts)}
+    doubts = [f"{verdict.memory}: {missing[verdict.rule].text}" for verdict in verdicts if verdict.rule in unsure]
     if baseline is not None:
         compared, growth = diff(baseline, profile), limits.growth or DEFAULT_GROWTH
-        open_rules = {_rule("max-growth", c.memory) for c in compared.memories.values() if c.unread_before}
+        unsure |= {_rule("max-growth", c.memory) for c in compared.memories.values() if not c.growth_is_sure}
         doubts += compared.doubts(growth.amount, in_percent=growth.unit == PERCENT)
         verdicts += [
             _growth_verdict(profile, compared, change, growth)
@@ -120,9 +121,9 @@ def check(profile: Profile, limits: Limits = DEFAULT_LIMITS, baseline: Profile |
         message = f"the run failed ({found.failure_class}): {found.message}"
         place = _place(found.operation_index, found.operation_name, found.operation_location)
         verdicts.append(Verdict("run-failed", False, found.memory, 1.0, 0.0, "failures", message, place, found.line))
-    if doubts and all(verdict.ok or verdict.rule in open_rules for verdict in verdicts):
+    if doubts and all(verdict.ok or verdict.rule in unsure for verdict in verdicts):
         raise undecided(doubts)
-    return verdicts
+    return [verdict for verdict in verdicts if verdict.rule not in unsure]
 
 
 def undecided(doubts: Sequence[str]) -> BadInputError:
@@ -133,17 +134,12 @@ def undecided(doubts: Sequence[str]) -> BadInputError:
     )
 
 
-def _judged(verdicts: Sequence[Verdict]) -> list[str]:
-    """The memories whose peaks were within a limit as far as they could be read."""
-    return list(dict.fromkeys(verdict.memory for verdict in verdicts if verdict.ok and verdict.memory))
-
-
 def _memory_verdict(profile: Profile, measured: Mapping[str, Peak], memory: str, limit: Limit) -> Verdict:
     peak = measured.get(memory)
     if peak is None:
         missing = unread(profile, memory)
         raise BadInputError(
-            f"no {memory} state in this source, so its limit cannot be checked{f': {missing}' if missing else ''}",
+            f"no {memory} state in this source, so its limit cannot be checked{f': {missing.text}' if missing else ''}",
             hint=f"memories in it: {', '.join(measured) or 'none'}",
             where=profile.source.name,
         )

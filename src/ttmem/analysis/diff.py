@@ -11,7 +11,7 @@ from ttmem.analysis.distribution import distribution
 from ttmem.analysis.peaks import Peak
 from ttmem.analysis.programs_l1 import ProgramPeak, programs_peak
 from ttmem.analysis.tensor_changes import SUSPICION, Comparison, TensorChange
-from ttmem.analysis.unread import unread
+from ttmem.analysis.unread import NOTHING_UNREAD, Unread, unread
 from ttmem.profile import MEMORIES, Profile
 
 
@@ -34,9 +34,9 @@ class MemoryChange:
 
     names: tuple[str, str] = ("", "")
     """Of the two profiles."""
-    unread_before: str = ""
-    unread_after: str = ""
-    """Which of its figures could not be read: the true peak may be higher."""
+    unread_before: Unread = NOTHING_UNREAD
+    unread_after: Unread = NOTHING_UNREAD
+    """Which of its figures could not be read."""
     same_kind: bool = True
     """Whether both sources are of the same kind, so that they should show the same memories."""
 
@@ -81,6 +81,20 @@ class MemoryChange:
         return self.after_programs.total_bytes_per_core - self.before_programs.total_bytes_per_core
 
     @property
+    def growth_is_sure(self) -> bool:
+        """Whether growth that was read is growth: the first peak is known, and the second is at least what was read."""
+        return not self.unread_before and not self.unread_after.contradicts
+
+    @property
+    def absence_is_sure(self) -> bool:
+        """Whether growth that was not read is none: the second peak is known, the first is at least what was read."""
+        return not self.unread_after and not self.unread_before.contradicts
+
+    @property
+    def missing(self) -> list[Unread]:
+        return [unread for unread in (self.unread_before, self.unread_after) if unread]
+
+    @property
     def matters(self) -> bool:
         """Whether a memory that only one profile shows has to be compared: some kinds of sources never show it."""
         return self.same_kind or bool(self.before_bytes_per_bank or self.after_bytes_per_bank)
@@ -92,7 +106,7 @@ class MemoryChange:
             return ""
         known, unknown = self.names if self.before_peak else self.names[::-1]
         missing = self.unread_after if self.before_peak else self.unread_before
-        return f"{self.memory} is known in {known} and not in {unknown}{f' ({missing})' if missing else ''}"
+        return f"{self.memory} is known in {known} and not in {unknown}{f' ({missing.text})' if missing else ''}"
 
     @property
     def judged_delta_bytes(self) -> int | None:
@@ -155,8 +169,8 @@ class MemoryDiff:
         return any(change.grows_over(limit, in_percent=in_percent) for change in self.memories.values())
 
     def surely_grows_over(self, limit: float, *, in_percent: bool = True) -> bool:
-        """The same of those memories alone whose figures in the first profile are all known."""
-        changes = [change for change in self.memories.values() if not change.unread_before]
+        """Whether that is so whatever the figures are that could not be read."""
+        changes = [change for change in self.memories.values() if change.growth_is_sure]
         return any(change.grows_over(limit, in_percent=in_percent) for change in changes)
 
     def doubts(self, limit: float, *, in_percent: bool = True) -> list[str]:
@@ -170,11 +184,10 @@ class MemoryDiff:
         found = []
         for memory, change in self.memories.items():
             grows = change.grows_over(limit, in_percent=in_percent)
-            missing = change.unread_before if grows else change.unread_after
             if not change.is_known:
                 found += [change.why_unknown] if change.matters else []
-            elif missing:
-                found.append(f"{memory}: {missing}")
+            elif not (change.growth_is_sure if grows else change.absence_is_sure):
+                found += [f"{memory}: {missing.text}" for missing in change.missing]
         return found
 
 
@@ -229,7 +242,7 @@ def _unknown(changes: Iterable[MemoryChange]) -> Iterator[str]:
         else:
             for name, missing in zip(change.names, (change.unread_before, change.unread_after), strict=True):
                 if missing:
-                    yield f"{change.memory} of {name} may be higher: {missing}"
+                    yield f"{change.memory} of {name} may be higher: {missing.text}"
 
 
 def _count_changes(before: Profile, after: Profile) -> tuple[CountChange, ...]:

@@ -2,6 +2,7 @@
 """Memory figures that a log held and that could not be read: the true peak of a memory may be among them."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,16 +18,18 @@ _ANY = ""
 
 def unread_figures(
     log: LexedLog, timelines: Sequence[Timeline], *, where: str, left_out: Sequence[str]
-) -> dict[str, str]:
+) -> dict[str, dict[str, Any]]:
     """By memory (``""``: any of them), what of its figures could not be read, with the lines."""
     lines = {memory: list(numbers) for memory, numbers in log.unread.items()}
-    for memory, numbers in _contradictions(log).items():
+    contradictions = _contradictions(log)
+    for memory, numbers in contradictions.items():
         lines[memory] = sorted([*lines.get(memory, ()), *numbers])
-    told = {memory: _sentence(memory, numbers, where) for memory, numbers in lines.items()}
     if _ANY not in lines:
-        for memory, numbers in _gaps(timelines, lines).items():
-            told.setdefault(memory, _sentence(memory, numbers, where))
-    return {**told, **({_ANY: "; ".join(left_out)} if left_out else {})}
+        lines |= _gaps(timelines, lines)
+    texts = {memory: _sentence(memory, numbers, where) for memory, numbers in lines.items()}
+    if left_out:
+        texts[_ANY] = "; ".join([*left_out, *([texts[_ANY]] if _ANY in texts else [])])
+    return {memory: {"text": text, "contradicts": memory in contradictions} for memory, text in texts.items()}
 
 
 def warnings_of(log: LexedLog) -> list[str]:

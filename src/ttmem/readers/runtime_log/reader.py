@@ -146,9 +146,9 @@ def profile_of(
     )
 
 
-def _no_figure_was_read(unread: Mapping[str, str], *, where: str) -> BadInputError:
+def _no_figure_was_read(unread: Mapping[str, Mapping[str, Any]], *, where: str) -> BadInputError:
     return BadInputError(
-        "; ".join(unread.values()),
+        "; ".join(str(entry["text"]) for entry in unread.values()),
         where=where,
         hint="no memory figure is left: the lines were cut, or their numbers were rewritten; record the log again into "
         "a file, without a terminal or filter in between",
