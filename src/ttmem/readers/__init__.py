@@ -61,10 +61,12 @@ def _unknown(head: Head, where: str) -> BadInputError:
 
 def default_name(source: str | Path) -> str:
     """The report's name when none is given: the file's stem without what every log is called."""
+    from ttmem.readers.byte_source import without_packing
+
     if str(source) == "-":
         return "stdin"
     path = Path(source)
-    stem = path.name.removesuffix(".gz").removesuffix(".zst")
+    stem = without_packing(path.name)
     document = stem.removesuffix(".json").removesuffix(".sqlite")
     if document in _COMMON_NAMES:
         parents = (parent.name for parent in path.absolute().parents)

@@ -51,7 +51,7 @@ _VIEW_BODY = re.compile(
 )
 _HEADER = re.compile(rb"Device memory state (before operation \w|before submit|after submit)")
 _HEADER_KIND = {b"before s": Kind.BEFORE_SUBMIT, b"after su": Kind.AFTER_SUBMIT, b"before o": Kind.BEFORE_OPERATION}
-_PROGRAM = re.compile(rb"(Starting|Finished) execution of program: (\S+)")
+_PROGRAM = re.compile(rb"(Starting|Finished) execution of program: ([^\s<]+)")
 _LOOKUP = re.compile(rb"Running LoadCachedOp for function (\S+) with hash: (\w+)")
 _HIT_OR_MISS = re.compile(rb"Cache (hit|miss)(?: or invalid cache)? for function: (\S+)")
 _GRID = re.compile(rb"Device grid size = \{ (\d{1,6}), (\d{1,6}) \}")

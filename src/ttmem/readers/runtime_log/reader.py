@@ -47,13 +47,16 @@ def read(source: str | Path, options: ReadOptions) -> Profile:
     """The memory history in a log; a damaged or cut log gives what it holds, with warnings."""
     modules = [argument for path in options.mlir for argument in read_module(path).arguments]
     parts = worth_splitting(source, options.jobs)
-    cut, left_out = "", tuple[str, ...]()
+    cut, left_out, unread_rest = "", tuple[str, ...](), tuple[str, ...]()
     with _without_garbage_collection():
         if parts:
             log = lex_in_parallel(Path(source), parts, options.progress)
         else:
-            log, cut, left_out = _lex(source, options.progress)
-    return profile_of(log, name=options.name, where=str(source), cut=cut, left_out=left_out, modules=modules)
+            log, cut, left_out, unread_rest = _lex(source, options.progress)
+    where = str(source)
+    return profile_of(
+        log, name=options.name, where=where, cut=cut, left_out=left_out, unread_rest=unread_rest, modules=modules
+    )
 
 
 @contextmanager
@@ -72,7 +75,7 @@ _RUN_MARKS = (b"xecution of program: ",)
 """A small program in a loop may print the same text a hundred thousand times, and each of its runs counts."""
 
 
-def _lex(source: str | Path, progress: Progress | None) -> tuple[LexedLog, str, tuple[str, ...]]:
+def _lex(source: str | Path, progress: Progress | None) -> tuple[LexedLog, str, tuple[str, ...], tuple[str, ...]]:
     lexer = Lexer()
     cut = ""
     with OpenedSource(source, counted=_RUN_MARKS) as opened:
@@ -81,7 +84,7 @@ def _lex(source: str | Path, progress: Progress | None) -> tuple[LexedLog, str, 
                 lexer.take(chunk)
         except TruncatedSourceError as error:
             cut = error.reason
-    return lexer.finish(), cut, opened.remarks
+    return lexer.finish(), cut, opened.remarks, opened.unread_rest
 
 
 def _registered(log: LexedLog) -> Iterator[Argument]:
@@ -101,6 +104,7 @@ def profile_of(
     where: str,
     cut: str = "",
     left_out: Sequence[str] = (),
+    unread_rest: Sequence[str] = (),
     modules: Sequence[Argument] = (),
     allow_empty: bool = False,
 ) -> Profile:
@@ -110,9 +114,11 @@ def profile_of(
     arguments = (*_registered(log), *modules)
     if not log.saw_marker and not any(log.tables.failures) and not allow_empty:
         raise _nothing_to_profile(log, where=where, graphs=bool(arguments), cut=cut)
-    incomplete = [f"the packed source is damaged: {cut}; what it held before is used"] if cut else []
-    incomplete += left_out
-    unread = unread_figures(log, timelines, where=where, left_out=incomplete)
+    damage = [f"the packed source is damaged: {cut}; what it held before is used"] if cut else []
+    incomplete = [*damage, *left_out]
+    ranks = facts.pop(RANKS_LEFT_OUT, "")
+    of_ranks = [f"lines of {ranks} more ranks were left out: {RANKS} are kept apart"] if ranks else []
+    unread = unread_figures(log, timelines, where=where, left_out=[*damage, *unread_rest, *of_ranks])
     if unread and not log.tables.view_parts and not any(log.tables.failures) and not allow_empty:
         raise _no_figure_was_read(unread, where=where)
     if unread:
@@ -121,8 +127,7 @@ def profile_of(
     if log.unread_failures:
         read = f"of each kind the first {FAILURES_READ} and the last {FAILURES_READ_LAST} are read"
         warnings.append(f"{log.unread_failures:,} lines that look like failures were left out: {read}")
-    if left_out := facts.pop(RANKS_LEFT_OUT, ""):
-        warnings.append(f"lines of {left_out} more ranks were left out: {RANKS} are kept apart")
+    warnings += of_ranks
     warnings += [f"line {line}: {what}" for line, what in log.damaged[:10]]
     if log.damaged_count > 10:
         warnings.append(f"{log.damaged_count - 10} more damaged lines")
