@@ -154,7 +154,7 @@ def _memory_verdict(profile: Profile, measured: Mapping[str, Peak], memory: str,
         return _programs_verdict(profile, peak, programs, limit)
     at = peak.caused_by_index
     cause = f" after {peak.caused_by_name} (operation {at})" if at is not None else ""
-    judged = "; tensors alone, this source does not tell what programs take" if memory == "L1" else ""
+    judged = "; tensors alone, this source does not record what programs use" if memory == "L1" else ""
     return _verdict(
         profile,
         _rule("max", memory),
@@ -193,7 +193,7 @@ def _padding_verdict(profile: Profile, limit: Limit) -> Verdict:
     wasted = padding.wasted_bytes
     if wasted is None or padding.overhead_percent is None:
         raise BadInputError(
-            "this source does not tell which tensors were alive at the DRAM peak, so their padding cannot be checked",
+            "this source does not list the tensors alive at the DRAM peak, so their padding cannot be checked",
             hint="log operations with their memory states (TTMLIR_RUNTIME_LOGGER_LEVEL=DEBUG), or leave the limit out",
             where=profile.source.name,
         )

@@ -174,8 +174,8 @@ class PackedReader:
         said = []
         if self._repeated_bytes:
             said.append(
-                f"{self._repeated_bytes >> 20:,} MiB ({self._repeated_lines:,} lines) that repeat what stands before "
-                "them over and over were left out; line numbers do not count them"
+                f"{self._repeated_bytes >> 20:,} MiB ({self._repeated_lines:,} lines) of exact repetitions "
+                "were left out; line numbers do not count them"
             )
         if self._is_over:
             said.append(self.unread_rest)
