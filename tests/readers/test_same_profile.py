@@ -21,7 +21,7 @@ from readers.some_logs import some_logs
 from ttmem.profile import Profile
 from ttmem.profile.storage import from_bytes, to_bytes
 from ttmem.readers import read
-from ttmem.readers.runtime_log import _lexer
+from ttmem.readers.runtime_log import _lexer, _signatures
 from ttmem.readers.runtime_log._parallel import lex_part, worth_splitting
 from ttmem.readers.runtime_log._tokens import merge
 from ttmem.readers.runtime_log.reader import profile_of
@@ -144,7 +144,7 @@ def test_standard_input(packing: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_forgetting_lines_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN tables so small that they start anew all the time
     monkeypatch.setattr(_lexer, "_KNOWN_LINES_BYTES", 3000)
-    monkeypatch.setattr(_lexer, "_KNOWN_SIGNATURES", 3)
+    monkeypatch.setattr(_signatures, "_KNOWN_TEXTS", 3)
     assert meaning(profile_in_chunks(cut(some_logs()[name], [1000, 5000, 9000]))) == WHOLE[name]
 
 

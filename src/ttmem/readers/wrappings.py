@@ -53,7 +53,7 @@ class Unwrapped:
 
 def unwrapper_for(head: bytes) -> Unwrapper | None:
     """What makes plain text of a source that begins like this; None where nothing has to be done."""
-    if head[:2] in _UTF_16 and head[:4] not in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE):
+    if head[:2] in _UTF_16 and b"\0" in head[2:64] and head[:4] not in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE):
         return _Utf16(_UTF_16[head[:2]])
     if re.match(rb"(?:[\t\r\n\x1b -~]\x00){8}", head):
         return _Utf16("utf-16-le")
