@@ -19,6 +19,8 @@ UNPACKED_PIECE_BYTES = 1 << 20
 UNPACKED_FREE_BYTES, UNPACKED_RATIO = 3 << 29, 300
 """A packed file may unpack to 1.5 GiB, and beyond that to so many times its size: logs unpack to 30 to 300 times
 theirs. What lies beyond is left out."""
+STREAM_BYTES = 1 << 30
+"""A pipe may have no end. A file of any size is read whole."""
 UNPACKED_LINE_BYTES = 100
 """What a line counts at least, for that: it is lines that take time, and those of logs are longer on average."""
 UNPACKED_WHOLE_BYTES, REPEATED_BYTES = 64 << 20, 16 << 10

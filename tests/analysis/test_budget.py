@@ -92,7 +92,7 @@ def test_l1_is_judged_with_what_programs_take() -> None:
     # AND a log, which does not know programs, says that it judges tensors alone
     (of_log,) = check(small(), Limits({"L1": Limit(80.0)}))
     assert of_log.ok
-    assert "tensors alone, this source does not tell what programs take" in of_log.message
+    assert "tensors alone, this source does not record what programs use" in of_log.message
 
 
 def test_programs_that_nobody_measured_leave_a_doubt() -> None:

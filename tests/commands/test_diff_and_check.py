@@ -140,3 +140,59 @@ def test_nothing_is_stored(run: Run, home: Path, before: Path, after: Path) -> N
     run("diff", before, after)
     run("check", before)
     assert not home.exists()
+
+
+def test_a_share_of_more_than_a_bank_is_no_limit(run: Run, before: Path) -> None:
+    for option in ("--max-dram", "--max-l1"):
+        shown = run("check", before, option, "500%")
+        assert (shown.code, shown.out) == (2, "")
+        assert "at most 100% of a bank, got 500%" in shown.err
+        assert run("check", before, option, "100%").code == 0
+    # AND growth and padding have no such bound
+    assert run("check", before, "--baseline", before, "--max-growth", "500%", "--max-padding", "500%").code == 0
+
+
+def test_a_run_that_ended_for_another_reason_is_judged_by_its_memory(run: Run, before: Path) -> None:
+    from dataclasses import replace
+
+    # GIVEN a run within its limits whose script failed an assertion
+    ended = {"error": "AssertionError", "message": "PCC 0.2", "location": "model.py:286"}
+    profile = storage.load(before)
+    storage.save(replace(profile, facts={**profile.facts, "ended": ended}), before)
+    # THEN it fits as far as it ran
+    shown = run("check", before, "--max-dram", "80%")
+    assert shown.code == 0
+    assert "fits as far as it ran; the script ended with AssertionError at model.py:286 (not memory)" in shown.out
+    document = json.loads(run("check", before, "--json").out)
+    assert (document["ok"], document["ended"]["error"]) == (True, "AssertionError")
+    # AND a limit that it breaks is broken
+    over = run("check", before, "--max-dram", "1%")
+    assert over.code == 1
+    assert "fits" not in over.out
+
+
+def test_diff_for_an_agent(run: Run, before: Path, after: Path) -> None:
+    shown = run("diff", before, after, "--llm", "--fail-on", "1%")
+    assert shown.code == 1
+    assert shown.out.startswith("# Memory Difference: before -> after\n")
+    assert "| DRAM | 100.000 | 105.000 | +5.000 | +5.0% |" in shown.out
+    assert "**Regression**" in shown.out
+    assert "ttnn.matmul" in shown.out
+    assert run("diff", before, after, "--llm", "--json").code == 2
+
+
+def test_a_stored_report_beside_a_folder_of_its_name(run: Run, before: Path) -> None:
+    # GIVEN a stored report, and in this place a folder of the same name with something else in it
+    assert run("profile", before, "--name", "cfg").code == 0
+    Path("cfg").mkdir()
+    (Path("cfg") / "config.json").write_text("{}")
+    # THEN what was printed as the next step works here too
+    shown = run("profile", "cfg", "--llm")
+    assert shown.code == 0
+    assert shown.out.startswith("# Memory Profile: cfg")
+    assert run("check", "cfg").code == 0
+    assert run("diff", "cfg", before).code == 0
+    # AND a folder that can be read wins, as any path does; one that is nothing at all is named
+    assert run("profile", "cfg/config.json").code == 2
+    Path("other").mkdir()
+    assert "is a folder" in run("profile", "other").err

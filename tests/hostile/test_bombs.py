@@ -104,9 +104,9 @@ def _in_pieces(path: Path) -> int:
 
 
 def test_every_piece_is_bounded_and_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ttmem.readers import byte_source
+    from ttmem.readers import unpacking
 
-    monkeypatch.setattr(byte_source, "UNPACKED_WHOLE_BYTES", 1 << 40)
+    monkeypatch.setattr(unpacking, "UNPACKED_WHOLE_BYTES", 1 << 40)
     plain = zlib.compress(b"x", 1) * 100_000 + b"\n" * (3 << 20)
     for name, packed in (("a.gz", gzip.compress(plain)), ("a.zst", zstandard.ZstdCompressor().compress(plain) * 2)):
         path = tmp_path / name
@@ -202,10 +202,10 @@ def test_lines_of_others_that_are_no_repetition(child: Child, tmp_path: Path) ->
 
 def test_runs_that_are_alike_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import ttmem
-    from ttmem.readers import byte_source
+    from ttmem.readers import unpacking
 
     # GIVEN a small program in a loop that prints the same text every time, packed, beyond what is read in any case
-    monkeypatch.setattr(byte_source, "UNPACKED_WHOLE_BYTES", 1 << 20)
+    monkeypatch.setattr(unpacking, "UNPACKED_WHOLE_BYTES", 1 << 20)
     line = b"   RuntimeTTNN |    DEBUG | %s execution of program: main\n"
     run = line % b"Starting" + _OPERATION * 3 + line % b"Finished"
     copies = (4 << 20) // len(run)
@@ -217,11 +217,11 @@ def test_runs_that_are_alike_are_counted(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_lines_without_end_that_do_not_repeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ttmem.readers import byte_source
+    from ttmem.readers import byte_source, unpacking
 
     # GIVEN less room than there is, and short lines
-    monkeypatch.setattr(byte_source, "UNPACKED_FREE_BYTES", 8 << 20)
-    monkeypatch.setattr(byte_source, "UNPACKED_RATIO", 1)
+    monkeypatch.setattr(unpacking, "UNPACKED_FREE_BYTES", 8 << 20)
+    monkeypatch.setattr(unpacking, "UNPACKED_RATIO", 1)
     path = tmp_path / "lines.log.gz"
     path.write_bytes(gzip.compress(_STATE + b"".join(b"%d\n" % number for number in range(1_000_000)), 9))
     # WHEN it is read
@@ -234,9 +234,9 @@ def test_lines_without_end_that_do_not_repeat(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("period", [1, 2, 63, 700, 16_000])
 def test_what_is_left_out_is_whole_lines(period: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ttmem.readers import byte_source
+    from ttmem.readers import byte_source, unpacking
 
-    monkeypatch.setattr(byte_source, "UNPACKED_WHOLE_BYTES", 1 << 20)
+    monkeypatch.setattr(unpacking, "UNPACKED_WHOLE_BYTES", 1 << 20)
     text = (b"%d," % period) * period
     line = text[: period - 1] + b"\n"
     path = tmp_path / "a.zst"

@@ -4,6 +4,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,6 +85,28 @@ def test_a_process_that_died_is_pointed_out(folder: Path) -> None:
     result = call("live", "--once", env=environment(TTMEM_SHM_DIR=str(folder)))
     assert f"{NOBODY} python (gone)" in result.out
     assert "not running here any more" in result.out
+
+
+def test_devices_that_hold_nothing_are_counted_and_mocks_are_marked(folder: Path) -> None:
+    # GIVEN a device of a process on a mock cluster, one of a process on a card, and three that hold nothing
+    held = (4194304, 0, 0, 0, 0)
+    mocked = {**os.environ, "TT_METAL_MOCK_CLUSTER_DESC_PATH": "/somewhere/n150.yaml"}
+    sleeps = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"]
+    with subprocess.Popen(sleeps, env=mocked, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        put(folder, region(total=held, chip_unique_id=0x1, processes=[(child.pid, "pytest", held)]), 1)
+        put(folder, region(total=held, chip_unique_id=0x2, processes=[(os.getpid(), "server", held)]), 2)
+        for number in (3, 4, 5):
+            put(folder, region(total=(0, 0, 0, 0, 0), chip_unique_id=number), number)
+        shown = call("live", "--once", env=environment(TTMEM_SHM_DIR=str(folder)))
+        document = json.loads(call("live", "--once", "--json", env=environment(TTMEM_SHM_DIR=str(folder))).out)
+        child.kill()
+    devices = [line.split("  ")[0] for line in shown.out.splitlines() if line.startswith("device")]
+    assert devices == ["device 0 (0x1) mock", "device 0 (0x2)"]
+    assert shown.out.splitlines()[-1] == "3 devices hold nothing: --json lists all"
+    mocks = [[process["mock"] for process in device["processes"]] for device in document["devices"]]
+    assert mocks == [[True], [False], [], [], []]
 
 
 def test_ctrl_c_is_how_it_ends(folder: Path) -> None:

@@ -95,10 +95,35 @@ def test_profile_stores_answers_within_bounds_and_leads_with_its_caveats(env: di
 
 
 @needs_sdk
+def test_names_of_arguments(env: dict[str, str]) -> None:
+    # GIVEN calls of diff under its former names, and with names that are none
+    runs = str(FIVE_RUNS)
+    answer = talk(
+        env,
+        ("diff", {"a": runs, "b": runs}),
+        ("diff", {"first": runs, "second": runs}),
+        ("diff", {"before": runs, "aftr": runs}),
+        ("diff", {"before": runs}),
+        ("check", {"source": runs, "max_dramm": "80%"}),
+        ("check", {"source": runs, "rows": "many"}),
+        ("diff", {"before": runs, "after": runs, "format": "markdown"}),
+    )
+    former, others, close, missing, option, wrong, markdown = answer["results"]
+    assert former["document"]["memories"]["DRAM"]["delta_bytes_per_bank"] == 0
+    assert [one["failed"] for one in answer["results"]] == [False, True, True, True, True, True, False]
+    assert "did you mean 'before' or 'after'?" in others["text"]
+    assert "did you mean 'after'?" in close["text"]
+    assert "needs 'after'" in missing["text"]
+    assert "did you mean 'max_dram'" in option["text"]
+    assert "http" not in wrong["text"]
+    assert markdown["text"].startswith("# Memory Difference: transformer-five-runs -> transformer-five-runs")
+
+
+@needs_sdk
 def test_diff_check_and_the_twin(env: dict[str, str]) -> None:
     answer = talk(
         env,
-        ("diff", {"a": str(FIVE_RUNS), "b": str(FIVE_RUNS), "fail_on": "5%"}),
+        ("diff", {"before": str(FIVE_RUNS), "after": str(FIVE_RUNS), "fail_on": "5%"}),
         ("check", {"source": str(FIVE_RUNS), "max_dram": "0.1%"}),
         ("check", {"source": str(FIVE_RUNS), "max_dram": "80%"}),
         ("boards", {"names": ["n150"]}),

@@ -71,4 +71,4 @@ def profile_in_chunks(chunks: Iterable[bytes]) -> Profile:
         lexer.byte_count += len(chunk)
         lexer.feed(splitter.split(chunk))
     lexer.feed(splitter.rest())
-    return profile_of(lexer.snapshot(), name="run", where="run.log")
+    return profile_of(lexer.finish(), name="run", where="run.log")

@@ -62,6 +62,12 @@ def ci_log() -> bytes:
     return b"".join(lines[:3]) + b"".join(b"2026-05-14T01:00:31.%07dZ %s" % (i, line) for i, line in enumerate(lines))
 
 
+def wrapped_log(width: int = 80) -> bytes:
+    """As a terminal of this width shows it."""
+    lines = hand_made().split(b"\n")
+    return b"\n".join(line[at : at + width] for line in lines for at in range(0, max(1, len(line)), width))
+
+
 @cache
 def some_logs() -> dict[str, bytes]:
     """Name -> content."""
@@ -74,5 +80,6 @@ def some_logs() -> dict[str, bytes]:
         "dos": hand_made(line_end="\r\n"),
         "ranks": two_ranks(),
         "ci": ci_log(),
+        "wrapped": wrapped_log(),
         "generated": stream.getvalue(),
     }

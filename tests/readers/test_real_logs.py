@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from readers.questions import MIB, forms, names, only, states
+from ttmem._errors import BadInputError
 from ttmem.analysis.failure import failures
 from ttmem.analysis.peaks import peaks
 from ttmem.analysis.weights import Weight, weights
@@ -80,10 +81,9 @@ def test_the_first_memory_lines_ever_printed() -> None:
 
 
 def test_tagged_lines_of_two_ranks() -> None:
-    profile = read(REAL / "multihost-prefix.log")
-    assert (len(only(profile)), states(profile)) == (0, [])
-    assert profile.source.unrecognised_lines == 1
-    assert profile.source.warnings == ("line 3: memory line is cut or mixed with other text",)
+    # GIVEN an excerpt of which the only memory line is shortened by hand: nothing of a device can be read
+    with pytest.raises(BadInputError, match=r"1 memory line of DRAM could not be read: .*multihost-prefix\.log:3"):
+        read(REAL / "multihost-prefix.log")
 
 
 def three(needed: int, banks: int, per_bank: int, bank: int, allocated: int, free: int, largest: int) -> dict[str, int]:
@@ -169,7 +169,10 @@ def test_a_fatal_record_of_the_runtime() -> None:
     assert "upsample.cpp:28" in found.message
 
 
-@pytest.mark.parametrize("file", sorted(path.name for path in REAL.glob("*.log")))
+_WITHOUT_FIGURES = "multihost-prefix.log"
+
+
+@pytest.mark.parametrize("file", sorted({path.name for path in REAL.glob("*.log")} - {_WITHOUT_FIGURES}))
 def test_the_reader_finds_what_the_whole_text_tells(file: str) -> None:
     # GIVEN that a reader sees a few lines at a time
     in_windows = [(f.failure_class, f.line, f.message) for f in failures(read(REAL / file))]

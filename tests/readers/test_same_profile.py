@@ -21,7 +21,7 @@ from readers.some_logs import some_logs
 from ttmem.profile import Profile
 from ttmem.profile.storage import from_bytes, to_bytes
 from ttmem.readers import read
-from ttmem.readers.runtime_log import _lexer
+from ttmem.readers.runtime_log import _lexer, _signatures
 from ttmem.readers.runtime_log._parallel import lex_part, worth_splitting
 from ttmem.readers.runtime_log._tokens import merge
 from ttmem.readers.runtime_log.reader import profile_of
@@ -89,7 +89,10 @@ def test_parts_as_the_reader_cuts_them(name: str, jobs: int, tmp_path: Path) -> 
 
 
 @settings(deadline=None, max_examples=60)
-@given(name=st.sampled_from(LOGS), places=st.lists(st.integers(0, 1 << 20), min_size=1, max_size=6))
+@given(
+    name=st.sampled_from([name for name in LOGS if name != "wrapped"]),  # parts begin with an operation, not inside one
+    places=st.lists(st.integers(0, 1 << 20), min_size=1, max_size=6),
+)
 def test_parts_between_any_lines(name: str, places: list[int]) -> None:
     content = some_logs()[name]
     starts = {content.find(b"\n", place % len(content)) + 1 for place in places} - {0, len(content)}
@@ -141,7 +144,7 @@ def test_standard_input(packing: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_forgetting_lines_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN tables so small that they start anew all the time
     monkeypatch.setattr(_lexer, "_KNOWN_LINES_BYTES", 3000)
-    monkeypatch.setattr(_lexer, "_KNOWN_SIGNATURES", 3)
+    monkeypatch.setattr(_signatures, "_KNOWN_TEXTS", 3)
     assert meaning(profile_in_chunks(cut(some_logs()[name], [1000, 5000, 9000]))) == WHOLE[name]
 
 

@@ -51,6 +51,7 @@ def test_the_document() -> None:
                 "line": 345,
             },
         ],
+        "ended": None,
     }
     assert BudgetCheck((GOOD,), "run.log").to_json()["ok"] is True
     assert (

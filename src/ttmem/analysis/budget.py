@@ -2,17 +2,18 @@
 """Does a run stay within its memory budget? One verdict per limit, with the operation to look at."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ttmem._errors import BadInputError
 from ttmem.analysis.amounts import megabytes, percent
 from ttmem.analysis.diff import MemoryChange, MemoryDiff, diff
-from ttmem.analysis.failure import failure
+from ttmem.analysis.failure import memory_failure
 from ttmem.analysis.padding import padding_at_peak
 from ttmem.analysis.peaks import Peak, peaks
 from ttmem.analysis.programs_l1 import ProgramPeak, programs_peak
 from ttmem.analysis.states import OperationPlace, operation_line
+from ttmem.analysis.unread import unread
 from ttmem.profile import Profile
 
 PERCENT, BYTES = "percent", "bytes"
@@ -102,27 +103,43 @@ def check(profile: Profile, limits: Limits = DEFAULT_LIMITS, baseline: Profile |
     verdicts = [_memory_verdict(profile, measured, memory, limit) for memory, limit in limits.memories.items()]
     if limits.padding is not None:
         verdicts.append(_padding_verdict(profile, limits.padding))
+    missing = {verdict.rule: unread(profile, verdict.memory or "") for verdict in verdicts}
+    unsure = {v.rule for v in verdicts if missing[v.rule] and (v.ok or missing[v.rule].contradicts)}
+    doubts = [f"{verdict.memory}: {missing[verdict.rule].text}" for verdict in verdicts if verdict.rule in unsure]
     if baseline is not None:
-        compared = diff(baseline, profile)
+        compared, growth = diff(baseline, profile), limits.growth or DEFAULT_GROWTH
+        unsure |= {_rule("max-growth", c.memory) for c in compared.memories.values() if not c.growth_is_sure}
+        doubts += compared.doubts(growth.amount, in_percent=growth.unit == PERCENT)
         verdicts += [
-            _growth_verdict(profile, compared, change, limits.growth or DEFAULT_GROWTH)
+            _growth_verdict(profile, compared, change, growth)
             for change in compared.memories.values()
-            if change.before_bytes_per_bank is not None and change.after_bytes_per_bank is not None
+            if change.is_known
         ]
-    found = failure(profile)
-    if found is not None and not found.survived:
+    found = memory_failure(profile)
+    if found is not None:
         # A run that died shows a peak that it never got past: within budget would be the wrong answer.
         message = f"the run failed ({found.failure_class}): {found.message}"
         place = _place(found.operation_index, found.operation_name, found.operation_location)
         verdicts.append(Verdict("run-failed", False, found.memory, 1.0, 0.0, "failures", message, place, found.line))
-    return verdicts
+    if doubts and all(verdict.ok or verdict.rule in unsure for verdict in verdicts):
+        raise undecided(doubts)
+    return [verdict for verdict in verdicts if verdict.rule not in unsure]
+
+
+def undecided(doubts: Sequence[str]) -> BadInputError:
+    """The answer where figures are missing that could change it."""
+    return BadInputError(
+        f"the limits cannot be checked: {'; '.join(dict.fromkeys(doubts))}",
+        hint="record the log again into a file; `ttmem profile` shows what could be read",
+    )
 
 
 def _memory_verdict(profile: Profile, measured: Mapping[str, Peak], memory: str, limit: Limit) -> Verdict:
     peak = measured.get(memory)
     if peak is None:
+        missing = unread(profile, memory)
         raise BadInputError(
-            f"no {memory} state in this source, so its limit cannot be checked",
+            f"no {memory} state in this source, so its limit cannot be checked{f': {missing.text}' if missing else ''}",
             hint=f"memories in it: {', '.join(measured) or 'none'}",
             where=profile.source.name,
         )
@@ -137,7 +154,7 @@ def _memory_verdict(profile: Profile, measured: Mapping[str, Peak], memory: str,
         return _programs_verdict(profile, peak, programs, limit)
     at = peak.caused_by_index
     cause = f" after {peak.caused_by_name} (operation {at})" if at is not None else ""
-    judged = "; tensors alone, this source does not tell what programs take" if memory == "L1" else ""
+    judged = "; tensors alone, this source does not record what programs use" if memory == "L1" else ""
     return _verdict(
         profile,
         _rule("max", memory),
@@ -176,7 +193,7 @@ def _padding_verdict(profile: Profile, limit: Limit) -> Verdict:
     wasted = padding.wasted_bytes
     if wasted is None or padding.overhead_percent is None:
         raise BadInputError(
-            "this source does not tell which tensors were alive at the DRAM peak, so their padding cannot be checked",
+            "this source does not list the tensors alive at the DRAM peak, so their padding cannot be checked",
             hint="log operations with their memory states (TTMLIR_RUNTIME_LOGGER_LEVEL=DEBUG), or leave the limit out",
             where=profile.source.name,
         )
@@ -196,7 +213,7 @@ def _padding_verdict(profile: Profile, limit: Limit) -> Verdict:
 
 
 def _growth_verdict(profile: Profile, compared: MemoryDiff, change: MemoryChange, limit: Limit) -> Verdict:
-    delta = change.judged_delta_bytes
+    delta = change.judged_delta_bytes or 0
     grown = next((tensor for tensor in compared.grew if tensor.memory == change.memory), None)
     share_percent = change.judged_delta_percent
     share = "from nothing" if share_percent is None else percent(share_percent, signed=True)

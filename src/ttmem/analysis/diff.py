@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What changed between two profiles, and which operation and tensor did it."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ttmem.analysis._same_model import Steps, is_other_program
@@ -10,6 +11,7 @@ from ttmem.analysis.distribution import distribution
 from ttmem.analysis.peaks import Peak
 from ttmem.analysis.programs_l1 import ProgramPeak, programs_peak
 from ttmem.analysis.tensor_changes import SUSPICION, Comparison, TensorChange
+from ttmem.analysis.unread import NOTHING_UNREAD, Unread, unread
 from ttmem.profile import MEMORIES, Profile
 
 
@@ -20,8 +22,8 @@ class MemoryChange:
     memory: str
     before_peak: Peak | None
     after_peak: Peak | None
-    unattributed_delta_bytes_per_bank: int
-    """Part of the change that belongs to no known tensor."""
+    unattributed_delta_bytes_per_bank: int | None
+    """Part of the change that belongs to no known tensor; None where a profile does not show this memory."""
     error_bytes: int
     """How far rounding of both figures can move the difference."""
     before_programs: ProgramPeak | None = None
@@ -29,6 +31,14 @@ class MemoryChange:
     """L1 with the programs' own buffers; both or none, because a log does not know them."""
     pairs: tuple[tuple[int, int], ...] = ()
     """Operations of the two processes of these peaks that are the same step, where two different programs ran it."""
+
+    names: tuple[str, str] = ("", "")
+    """Of the two profiles."""
+    unread_before: Unread = NOTHING_UNREAD
+    unread_after: Unread = NOTHING_UNREAD
+    """Which of its figures could not be read."""
+    same_kind: bool = True
+    """Whether both sources are of the same kind, so that they should show the same memories."""
 
     @property
     def before_bytes_per_bank(self) -> int | None:
@@ -47,12 +57,20 @@ class MemoryChange:
         return self.after_peak.peak_bytes_per_bank * self.after_peak.banks if self.after_peak else None
 
     @property
-    def delta_bytes_per_bank(self) -> int:
-        return (self.after_bytes_per_bank or 0) - (self.before_bytes_per_bank or 0)
+    def is_known(self) -> bool:
+        """Whether both profiles show this memory, so that it can be compared."""
+        return self.before_peak is not None and self.after_peak is not None
+
+    @property
+    def delta_bytes_per_bank(self) -> int | None:
+        """None where a profile does not show this memory."""
+        if self.before_peak is None or self.after_peak is None:
+            return None
+        return self.after_peak.peak_bytes_per_bank - self.before_peak.peak_bytes_per_bank
 
     @property
     def delta_percent(self) -> float | None:
-        """Against the first profile; None when that was zero and the second is not."""
+        """Against the first profile; None when that was zero and the second is not, or one of them is not known."""
         return _percent(self.delta_bytes_per_bank, self.before_bytes_per_bank)
 
     @property
@@ -63,7 +81,35 @@ class MemoryChange:
         return self.after_programs.total_bytes_per_core - self.before_programs.total_bytes_per_core
 
     @property
-    def judged_delta_bytes(self) -> int:
+    def growth_is_sure(self) -> bool:
+        """Whether growth that was read is growth: the first peak is known, and the second is at least what was read."""
+        return not self.unread_before and not self.unread_after.contradicts
+
+    @property
+    def absence_is_sure(self) -> bool:
+        """Whether growth that was not read is none: the second peak is known, the first is at least what was read."""
+        return not self.unread_after and not self.unread_before.contradicts
+
+    @property
+    def missing(self) -> list[Unread]:
+        return [unread for unread in (self.unread_before, self.unread_after) if unread]
+
+    @property
+    def matters(self) -> bool:
+        """Whether a memory that only one profile shows has to be compared: some kinds of sources never show it."""
+        return self.same_kind or bool(self.before_bytes_per_bank or self.after_bytes_per_bank)
+
+    @property
+    def why_unknown(self) -> str:
+        """``L1 is known in before and not in after (3 memory lines ...)``; empty where both are known."""
+        if self.is_known:
+            return ""
+        known, unknown = self.names if self.before_peak else self.names[::-1]
+        missing = self.unread_after if self.before_peak else self.unread_before
+        return f"{self.memory} is known in {known} and not in {unknown}{f' ({missing.text})' if missing else ''}"
+
+    @property
+    def judged_delta_bytes(self) -> int | None:
         """What a limit is held against: L1 with programs where both profiles know it, else the allocator's figure."""
         return self.delta_bytes_per_bank if self.programs_delta_bytes is None else self.programs_delta_bytes
 
@@ -75,16 +121,17 @@ class MemoryChange:
 
     def grows_over(self, limit: float, *, in_percent: bool) -> bool:
         """Whether the judged figure grew by more than so many percent, or bytes per bank."""
-        if self.judged_delta_bytes <= 0:
+        delta = self.judged_delta_bytes
+        if delta is None or delta <= 0:
             return False
         if not in_percent:
-            return self.judged_delta_bytes > limit
+            return delta > limit
         return self.judged_delta_percent is None or self.judged_delta_percent > limit
 
 
-def _percent(delta: int, before: int | None) -> float | None:
+def _percent(delta: int | None, before: int | None) -> float | None:
     if not delta:
-        return 0.0
+        return None if delta is None else 0.0
     return 100.0 * delta / before if before else None
 
 
@@ -121,6 +168,28 @@ class MemoryDiff:
         """Whether any memory's peak grew by more than this: the regression of ``--fail-on``."""
         return any(change.grows_over(limit, in_percent=in_percent) for change in self.memories.values())
 
+    def surely_grows_over(self, limit: float, *, in_percent: bool = True) -> bool:
+        """Whether that is so whatever the figures are that could not be read."""
+        changes = [change for change in self.memories.values() if change.growth_is_sure]
+        return any(change.grows_over(limit, in_percent=in_percent) for change in changes)
+
+    def doubts(self, limit: float, *, in_percent: bool = True) -> list[str]:
+        """Why it is not known whether a memory's peak grew by more than this; none where the figures decide it.
+
+        A peak of which figures are missing may be higher than what was read. So growth that was read is sure unless
+        the first profile is incomplete, and its absence is sure unless the second one is.
+        """
+        if not self.memories:
+            return ["neither source holds a memory state"]
+        found = []
+        for memory, change in self.memories.items():
+            grows = change.grows_over(limit, in_percent=in_percent)
+            if not change.is_known:
+                found += [change.why_unknown] if change.matters else []
+            elif not (change.growth_is_sure if grows else change.absence_is_sure):
+                found += [f"{memory}: {missing.text}" for missing in change.missing]
+        return found
+
 
 def diff(before: Profile, after: Profile) -> MemoryDiff:
     """Compare ``after`` with ``before``."""
@@ -133,17 +202,24 @@ def diff(before: Profile, after: Profile) -> MemoryDiff:
         if first is None and second is None:
             continue
         pairs = steps.pairs(first.peak.timeline, second.peak.timeline) if steps and first and second else ()
-        changes += Comparison(memory, before, after, first, second, pairs).changes()
-        left_before, left_after = (live.unattributed_bytes_per_bank if live else 0 for live in (first, second))
+        if first is not None and second is not None:
+            changes += Comparison(memory, before, after, first, second, pairs).changes()
+            left = second.unattributed_bytes_per_bank - first.unattributed_bytes_per_bank
+        else:
+            left = None
         memories[memory] = MemoryChange(
             memory,
             before_peak=first.peak if first else None,
             after_peak=second.peak if second else None,
-            unattributed_delta_bytes_per_bank=left_after - left_before,
+            unattributed_delta_bytes_per_bank=left,
             error_bytes=before.source.state_error_bytes + after.source.state_error_bytes,
             before_programs=programs[0] if memory == "L1" and all(programs) else None,
             after_programs=programs[1] if memory == "L1" and all(programs) else None,
             pairs=tuple(pairs),
+            names=(before.source.name or before.name, after.source.name or after.name),
+            unread_before=unread(before, memory),
+            unread_after=unread(after, memory),
+            same_kind=before.source.kind == after.source.kind,
         )
     changes.sort(key=lambda change: (SUSPICION.index(change.reason), -abs(change.delta_bytes)))
     return MemoryDiff(
@@ -153,8 +229,20 @@ def diff(before: Profile, after: Profile) -> MemoryDiff:
         grew=tuple(change for change in changes if change.reason in SUSPICION[:3]),
         shrank=tuple(change for change in changes if change.reason in SUSPICION[3:]),
         operation_counts=_count_changes(before, after),
-        remarks=different_places(before, after),
+        remarks=(*different_places(before, after), *_unknown(memories.values())),
     )
+
+
+def _unknown(changes: Iterable[MemoryChange]) -> Iterator[str]:
+    """What cannot be compared, or only in part."""
+    for change in changes:
+        if not change.is_known:
+            if change.matters:
+                yield change.why_unknown
+        else:
+            for name, missing in zip(change.names, (change.unread_before, change.unread_after), strict=True):
+                if missing:
+                    yield f"{change.memory} of {name} may be higher: {missing.text}"
 
 
 def _count_changes(before: Profile, after: Profile) -> tuple[CountChange, ...]:

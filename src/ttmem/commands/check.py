@@ -37,7 +37,9 @@ def command(
 
     Without any limit the usual targets hold: DRAM at most 80% of a bank, L1 at most 90%. L1 is judged with what
     programs take where SOURCE knows it (captured runs), else by its tensors alone; the verdict says which. A run that
-    failed is over budget whatever its peaks say. SOURCE is read as by 'ttmem profile'; nothing is stored.
+    ran out of memory is over budget whatever its peaks say; one that ended for another reason is judged by its memory
+    as far as it ran. Where figures that could change the answer cannot be read, the exit status is 2. SOURCE is read
+    as by 'ttmem profile'; nothing is stored.
     """
     import ttmem
     from ttmem.commands import _profiles
@@ -58,5 +60,8 @@ def command(
     if form == "github":
         emit(github.render(found.verdicts, found.source_name), output)
     else:
-        emit(json_text(found.to_json()) if form else terminal.render(found.verdicts, **looks(output)), output)
+        emit(
+            json_text(found.to_json()) if form else terminal.render(found.verdicts, found.ended, **looks(output)),
+            output,
+        )
     return 0 if found.ok else 1

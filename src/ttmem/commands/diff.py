@@ -6,7 +6,15 @@ from typing import Any
 
 import click
 
-from ttmem.commands._options import file_option, jobs_option, json_option, output_option, quiet_option, source_argument
+from ttmem.commands._options import (
+    file_option,
+    jobs_option,
+    json_option,
+    one_of,
+    output_option,
+    quiet_option,
+    source_argument,
+)
 from ttmem.commands._output import emit, json_text, looks, note
 from ttmem.commands._runner import verb
 
@@ -14,12 +22,14 @@ from ttmem.commands._runner import verb
 @verb("""
 ttmem diff before.log after.log
 ttmem diff nightly today.log --fail-on 5%
+ttmem diff before.log after.log --llm
 ttmem diff before.log after.log --json -o diff.json
 ttmem diff before.log after.log --html compare.html
 """)
-@source_argument("a")
-@source_argument("b")
+@source_argument("before")
+@source_argument("after")
 @json_option
+@click.option("--llm", "as_llm", is_flag=True, help="Compact Markdown for an LLM agent, at most 8,000 tokens.")
 @click.option(
     "--fail-on",
     metavar="GROWTH",
@@ -30,23 +40,37 @@ ttmem diff before.log after.log --html compare.html
 @jobs_option
 @quiet_option
 def command(
-    a: str, b: str, as_json: bool, html_path: Path | None, output: Path | None, quiet: bool, **settings: Any
+    before: str,
+    after: str,
+    as_json: bool,
+    as_llm: bool,
+    html_path: Path | None,
+    output: Path | None,
+    quiet: bool,
+    **settings: Any,
 ) -> int:
-    """Compare A and B: which memory and which tensors grew, and the operation that made each.
+    """Compare BEFORE and AFTER: which memory and which tensors grew, and the operation that made each.
 
-    A and B are sources as for 'ttmem profile': logs, saved profiles or names of stored reports. Nothing is stored.
+    BEFORE and AFTER are sources as for 'ttmem profile': logs, saved profiles or names of stored reports. Nothing is
+    stored. With --fail-on the exit status is 2 where figures that could change the answer cannot be read.
     """
     import ttmem
     from ttmem.commands import _profiles
     from ttmem.commands._progress import progress_bar
-    from ttmem.reports.diff import terminal
+    from ttmem.reports.diff import markdown, terminal
 
-    _profiles.protect(a, b, outputs=(output, html_path))
-    with progress_bar(f"reading {a} and {b}", quiet=quiet) as progress:
-        found = ttmem.diff(a, b, progress=progress, **settings)
+    form = one_of(json=as_json, llm=as_llm)
+    _profiles.protect(before, after, outputs=(output, html_path))
+    with progress_bar(f"reading {before} and {after}", quiet=quiet) as progress:
+        found = ttmem.diff(before, after, progress=progress, **settings)
     if html_path:
         emit(found.to_html(), html_path)
-    emit(json_text(found.to_json()) if as_json else terminal.render(found.changes, **looks(output)), output)
+    if form == "json":
+        emit(json_text(found.to_json()), output)
+    elif form == "llm":
+        emit(markdown.render(found.changes, regression=found.regression), output)
+    else:
+        emit(terminal.render(found.changes, **looks(output)), output)
     if html_path:
         note(f"wrote {html_path}", quiet=quiet)
     if found.regression:

@@ -46,9 +46,9 @@ def command(
 ) -> None:
     """Report what filled the memory in SOURCE: which operations and tensors, and how much of it is padding.
 
-    SOURCE is a tt-mlir or TT-XLA runtime log (plain, .gz, .zst, - for stdin), a ttnn graph capture, a ttnn-visualizer
-    report (folder or db.sqlite), a folder of tt-metal memory-report CSVs, ttrt memory results, a module dump (.mlir), a
-    saved profile, or the name of a stored report. Figures are per bank unless they say otherwise.
+    SOURCE is a tt-mlir or TT-XLA runtime log (plain, .gz, .zst, .bz2, .xz, - for stdin), a ttnn graph capture, a
+    ttnn-visualizer report (folder or db.sqlite), a folder of tt-metal memory-report CSVs, ttrt memory results, a module
+    dump (.mlir), a saved profile, or the name of a stored report. Figures are per bank unless they say otherwise.
     """
     from ttmem.analysis.select import select
     from ttmem.commands import _profiles

@@ -4,8 +4,10 @@
 from dataclasses import dataclass
 from typing import Any
 
+from ttmem._errors import BadInputError
 from ttmem.analysis import budget
-from ttmem.analysis.budget import PERCENT, Amount, Limits, Verdict, parse_limit
+from ttmem.analysis.budget import PERCENT, Amount, Limit, Limits, Verdict, parse_limit
+from ttmem.analysis.failure import RunEnd, run_end
 from ttmem.library.read import Progress, Source, read
 
 
@@ -15,6 +17,8 @@ class BudgetCheck:
 
     verdicts: tuple[Verdict, ...]
     source_name: str
+    ended: RunEnd | None = None
+    """How the run ended if it did not come to its end; only what is for memory is a verdict."""
 
     @property
     def ok(self) -> bool:
@@ -39,15 +43,21 @@ def check(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> BudgetCheck:
-    """Whether a source stays within a memory budget; a run that failed does not, whatever its peaks say.
+    """Whether a source stays within a memory budget; a run that ran out of memory does not, whatever its peaks say.
+
+    A run that ended for another reason is judged by its memory as far as it ran. Raises ``TtmemError`` where figures
+    that could change the answer are missing in a source.
 
     Limits are shares of a bank (``"80%"``, ``0.8``) or bytes per bank (``"700MiB"``, ``734003200``). ``max_padding`` is
     over the logical bytes alive at the DRAM peak, ``max_growth`` (2 % unless given) over the peaks of ``baseline``.
     Without any limit the usual targets hold: DRAM at most 80 % of a bank, L1 at most 90 %.
     """
-    peaks = {"DRAM": max_dram, "L1": max_l1}
+    amounts = {"DRAM": max_dram, "L1": max_l1}
+    peaks = {memory: None if amount is None else parse_limit(amount) for memory, amount in amounts.items()}
+    for memory, limit in peaks.items():
+        _refuse_more_than_a_bank(memory, limit)
     limits = Limits(
-        memories={memory: parse_limit(amount) for memory, amount in peaks.items() if amount is not None},
+        memories={memory: limit for memory, limit in peaks.items() if limit is not None},
         padding=None if max_padding is None else parse_limit(max_padding, bare_unit=PERCENT),
         growth=None if max_growth is None else parse_limit(max_growth),
     )
@@ -55,4 +65,12 @@ def check(
         limits = budget.DEFAULT_LIMITS
     profile = read(source, jobs=jobs, progress=progress)
     reference = None if baseline is None else read(baseline, jobs=jobs, progress=progress)
-    return BudgetCheck(tuple(budget.check(profile, limits, reference)), profile.source.name)
+    return BudgetCheck(tuple(budget.check(profile, limits, reference)), profile.source.name, run_end(profile))
+
+
+def _refuse_more_than_a_bank(memory: str, limit: Limit | None) -> None:
+    if limit is not None and limit.unit == PERCENT and limit.amount > 100:
+        raise BadInputError(
+            f"--max-{memory.lower()} expects at most 100% of a bank, got {limit}",
+            hint="every run stays below that limit: write a share such as 80% or a size such as 700MiB",
+        )

@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from ttmem.analysis.budget import PERCENT, Amount, Limit, parse_limit
+from ttmem.analysis.budget import PERCENT, Amount, Limit, parse_limit, undecided
 from ttmem.analysis.diff import MemoryDiff
 from ttmem.analysis.diff import diff as compare
 from ttmem.library.read import Progress, Source, read
@@ -54,4 +54,10 @@ def diff(
     """
     limit = None if fail_on is None else parse_limit(fail_on)  # a wrong limit is refused before minutes of reading
     first, second = (read(source, jobs=jobs, progress=progress) for source in (before, after))
-    return Difference(compare(first, second), limit, first, second)
+    changes = compare(first, second)
+    if limit is not None:
+        in_percent = limit.unit == PERCENT
+        doubts = changes.doubts(limit.amount, in_percent=in_percent)
+        if doubts and not changes.surely_grows_over(limit.amount, in_percent=in_percent):
+            raise undecided(doubts)
+    return Difference(changes, limit, first, second)

@@ -38,14 +38,20 @@ class Located:
 
 
 def locate(source: str | Path) -> Located:
-    """Find a source. A path that exists wins over a stored report of the same name."""
+    """Find a source. A path that exists wins over a stored report of the same name, unless it is a folder of no kind
+    that can be read: what other verbs print as the next step must work in every folder.
+    """
     if str(source) == STDIN:
         return Located(STDIN, None)
     path = Path(source)
-    if exists(path):
+    found = exists(path)
+    if found and not (path.is_dir() and store.find(str(source))):
         return Located(path, _report_that_owns(path))
-    if stored := store.find(str(source)):
+    stored = store.find(str(source))
+    if stored and not (found and _is_report_folder(path)):
         return Located(stored.profile_path, stored)
+    if found:
+        return Located(path, None)
     raise BadInputError(f"no such file or stored report '{source}'{_guess(str(source))}")
 
 
@@ -78,6 +84,13 @@ def exists(path: Path) -> bool:
         return path.exists()
     except (OSError, ValueError):  # a name too long for the system, or with a NUL
         return False
+
+
+def _is_report_folder(path: Path) -> bool:
+    from ttmem.readers.byte_source import Head
+    from ttmem.readers.registry import PROFILE, detect
+
+    return detect(Head.of(path), PROFILE) is not None
 
 
 def _report_that_owns(path: Path) -> store.StoredReport | None:

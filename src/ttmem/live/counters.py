@@ -67,6 +67,8 @@ class ProcessCounters:
     """Whether this machine (or container) has such a process now. A killed process leaves its row behind."""
     held: Counters
     updated_ns: int
+    mock: bool = False
+    """Whether it runs on a mock cluster: it holds no memory of a card."""
 
 
 @dataclass(frozen=True, slots=True)

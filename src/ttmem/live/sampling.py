@@ -14,6 +14,7 @@ from ttmem.live.counters import REGION_BYTES, Counters, DeviceCounters, UnknownL
 
 FOLDER_VARIABLE = "TTMEM_SHM_DIR"
 _REGION_NAME = re.compile(r"tt_device_\d+_memory")
+_MOCK_VARIABLE = b"TT_METAL_MOCK_CLUSTER_DESC_PATH="
 _ATTEMPTS = 8
 """A process that allocates without a pause changes the region between two reads; most are quiet for longer."""
 
@@ -63,9 +64,22 @@ def _read(path: Path) -> DeviceCounters:
     for _ in range(_ATTEMPTS):
         raw = _bytes(path)
         if raw == before:
-            return decode(raw, path=str(path), exists=_exists)
+            return _with_mocks(decode(raw, path=str(path), exists=_exists))
         before = raw
-    return replace(decode(before, path=str(path), exists=_exists), torn=True)
+    return replace(_with_mocks(decode(before, path=str(path), exists=_exists)), torn=True)
+
+
+def _with_mocks(device: DeviceCounters) -> DeviceCounters:
+    return replace(device, processes=tuple(replace(one, mock=_is_mock(one.pid)) for one in device.processes))
+
+
+def _is_mock(pid: int) -> bool:
+    """Whether a process was started for a mock cluster; no where its environment may not be read."""
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return any(variable.startswith(_MOCK_VARIABLE) for variable in variables)
 
 
 def _bytes(path: Path) -> bytes:

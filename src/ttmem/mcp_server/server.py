@@ -16,6 +16,7 @@ from ttmem._errors import MissingPartError
 from ttmem._extras import install_command
 from ttmem._version import __version__
 from ttmem.mcp_server.bounds import DEFAULT_ROWS, MOST_ROWS, bounded, bounded_text
+from ttmem.mcp_server.naming import with_known_names, without_links
 from ttmem.mcp_server.policy import Policy, fence_for
 from ttmem.mcp_server.tools import LeaveOut, Parameter, Tool, command_line, tools_of
 from ttmem.mcp_server.verbs import Answer, VerbFailedError, ask
@@ -30,6 +31,7 @@ the name of a stored report; 'profile' stores what it reads, and later calls are
 for done or yes, 1 when the answer is no; of 'run' and 'test' it is the program's own. Read 'caveats' before quoting a
 figure.
 """
+_OWN_PARAMETERS = ("rows", "format")
 _SHORT_TABLES = {"boards"}
 """A list of a dozen facts, given whole unless fewer are asked for."""
 
@@ -49,8 +51,9 @@ def build(program: click.Group, leave_out: LeaveOut, policy: Policy) -> Any:
     """The server with a tool per verb of the program."""
     sdk = _sdk()
     about = {"version": __version__} if "version" in inspect.signature(sdk.server).parameters else {}
-    server = sdk.server("ttmem", instructions=_INSTRUCTIONS, log_level="WARNING", **about)
-    for tool in tools_of(program, leave_out):
+    tools = list(tools_of(program, leave_out))
+    server = _named(sdk, tools)("ttmem", instructions=_INSTRUCTIONS, log_level="WARNING", **about)
+    for tool in tools:
         server.tool(name=tool.name, description=tool.description, structured_output=False)(_function(tool, sdk, policy))
     return server
 
@@ -77,6 +80,27 @@ def _sdk() -> _Sdk:
         except (ImportError, AttributeError):
             continue
     raise MissingPartError("the MCP server needs the official SDK, which is not installed", hint=install_command("mcp"))
+
+
+def _named(sdk: _Sdk, tools: Sequence[Tool]) -> Any:
+    """The server's class, which looks at the names of arguments before the SDK does: its errors suggest none."""
+    known = {tool.name: tool for tool in tools}
+
+    class Server(sdk.server):  # type: ignore[misc, name-defined]
+        async def call_tool(self, name: str, arguments: dict[str, Any], *rest: Any, **more: Any) -> Any:
+            if (tool := known.get(name)) is not None:
+                names = [parameter.name for parameter in tool.parameters]
+                needed = [parameter.name for parameter in tool.parameters if parameter.required]
+                try:
+                    arguments = with_known_names(name, [*names, *_OWN_PARAMETERS], needed, arguments)
+                except VerbFailedError as refusal:
+                    raise sdk.error(str(refusal)) from None
+            try:
+                return await super().call_tool(name, arguments, *rest, **more)
+            except sdk.error as error:
+                raise sdk.error(without_links(str(error))) from None
+
+    return Server
 
 
 def _function(tool: Tool, sdk: _Sdk, policy: Policy) -> Callable[..., Awaitable[Any]]:

@@ -23,6 +23,8 @@ FORMATS = {"--json": "json", "--llm": "markdown", "--markdown": "markdown", "--c
 ALWAYS = ("--quiet", "--once")
 """Flags that are given whenever a verb has them: no notes for nobody, and one answer instead of a stream."""
 
+_JSON_FIRST = (("diff",),)
+"""Verbs that answered in JSON alone at first: callers that ask for no format rely on it."""
 _MOST_WORDS = 40
 """A longer list of possible words would cost an agent more to read than a refusal that suggests the right one."""
 
@@ -146,7 +148,7 @@ def _walk(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple
 
 def _tool(path: tuple[str, ...], command: click.Command, options: Mapping[str, Any], leave_out: LeaveOut) -> Tool:
     formats = {form: flag for flag, form in FORMATS.items() if flag in options}
-    if "--llm" in options:
+    if "--llm" in options and path not in _JSON_FIRST:
         formats = {"markdown": formats.pop("markdown"), **formats}
     parameters = [
         _parameter(param, command)

@@ -15,6 +15,7 @@ from ttmem.profile.model import START as START
 from ttmem.profile.model import STATE_NAMES as STATE_NAMES
 from ttmem.profile.model import SUITE_KIND as SUITE_KIND
 from ttmem.profile.model import TAKE as TAKE
+from ttmem.profile.model import UNREAD as UNREAD
 from ttmem.profile.model import USE as USE
 from ttmem.profile.model import VIEW_ALLOCATED as VIEW_ALLOCATED
 from ttmem.profile.model import VIEW_BANKS as VIEW_BANKS

@@ -31,6 +31,9 @@ VIEW_BANKS, VIEW_TOTAL, VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE = range(5)
 SUITE_KIND = "ttnn-tests"
 """The kind of a source whose runs are the tests of a suite."""
 
+UNREAD = "unread"
+"""A fact: by memory (``""``: any), what of its figures in the source could not be read."""
+
 L1_PARTS = ("tensors", "circular_buffers", "dataflow_buffers", "scratchpads")
 """Who holds L1 while a program runs: the columns of ``ProgramsL1`` that sum to a moment's total."""
 

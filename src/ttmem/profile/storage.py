@@ -29,6 +29,7 @@ from ttmem.profile.model import (
     START,
     STATE_NAMES,
     TAKE,
+    UNREAD,
     USE,
     VIEW_LARGEST_FREE,
     EventTable,
@@ -52,6 +53,7 @@ _NAMES_OF_VERSION_1 = {
 } | {f"{end}_block": f"{end}_state" for end in ("first", "end", "last")}
 """What the first version called the columns of memory states."""
 _FACT_TYPES = {"engine": str, "ttnn": str, "board": str, "system": str, "chips": int, "ranks": list, "arguments": list}
+_FACT_TYPES |= {UNREAD: dict}
 """What is asked of the facts, and has to be of a type; any other may be anything."""
 _PLACES = frozenset({"", HOST, *MEMORIES})
 """Where a tensor may lie."""

@@ -26,7 +26,7 @@ def read(
     progress: Progress | None = None,
     mlir: Sequence[str | Path] = (),
 ) -> Profile:
-    """The Profile in a source: a runtime log (plain, .gz, .zst, ``-``), a saved profile, an .mlir file, a graph
+    """The Profile in a source: a runtime log (plain or packed, ``-``), a saved profile, an .mlir file, a graph
     capture, a ttnn-visualizer report, tt-metal's memory reports or ttrt's memory results.
 
     ``mlir`` names module dumps that belong to the log but lie in files of their own; ``jobs`` bounds the processes
@@ -47,12 +47,12 @@ def read(
 def _unknown(head: Head, where: str) -> BadInputError:
     if head.is_folder:
         return BadInputError(
-            "is a folder, and none of the kinds that can be read",
+            "is a folder, but not a report that can be read",
             where=where,
             hint="a report folder has a db.sqlite, a report.json or a *memory_usage_summary.csv; or name a file in it",
         )
     return BadInputError(
-        "is JSON, but none of the kinds that can be read",
+        "is JSON, but not of a kind that can be read",
         where=where,
         hint="known are graph captures, their report.json, and ttrt's memory_results.json; a document that ttmem "
         "printed is not a source, its stored report is (ttmem reports)",
@@ -61,10 +61,12 @@ def _unknown(head: Head, where: str) -> BadInputError:
 
 def default_name(source: str | Path) -> str:
     """The report's name when none is given: the file's stem without what every log is called."""
+    from ttmem.readers.byte_source import without_packing
+
     if str(source) == "-":
         return "stdin"
     path = Path(source)
-    stem = path.name.removesuffix(".gz").removesuffix(".zst")
+    stem = without_packing(path.name)
     document = stem.removesuffix(".json").removesuffix(".sqlite")
     if document in _COMMON_NAMES:
         parents = (parent.name for parent in path.absolute().parents)

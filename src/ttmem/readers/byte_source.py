@@ -5,34 +5,30 @@ from __future__ import annotations
 
 import io
 import os
+import stat
 import sys
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, Protocol, cast
+from typing import BinaryIO, cast
 
 from ttmem._errors import BadInputError
 from ttmem._limits import (
     DOCUMENT_BYTES,
     DOCUMENT_VALUES,
     FACT_LINE_BYTES,
-    REPEATED_BYTES,
-    REPEATED_COST,
-    UNPACKED_FREE_BYTES,
-    UNPACKED_LINE_BYTES,
-    UNPACKED_PIECE_BYTES,
-    UNPACKED_RATIO,
-    UNPACKED_WHOLE_BYTES,
     LongLines,
 )
-
-PACKED_MAGIC = _GZIP_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-_PACKED_BYTES = 32 << 10
-"""Read at once; text logs unpack to some 30 times as much."""
-_ZSTD_STEP_BYTES = 1 << 10
-"""Handed to zstd at once, because it cannot be told where to stop: four bytes may unpack to 128 KiB, this to 32 MiB."""
+from ttmem.readers.unpacking import (
+    PACKED_ENDINGS,
+    PackedReader,
+    bounded_stream,
+    is_unpacking_error,
+    unknown_packing,
+    unpacker_for,
+)
+from ttmem.readers.wrappings import Unwrapped
 
 CHUNK_BYTES = 1 << 20
 HEAD_BYTES = 1 << 16
@@ -58,13 +54,15 @@ class Head:
             return cls(None)
         if Path(source).is_dir():
             return cls(Path(source), is_folder=True)
+        if _kind_of(Path(source)) == stat.S_IFIFO:
+            return cls(Path(source))
         with OpenedSource(source) as opened:
             return opened.head
 
     @property
     def unpacked_name(self) -> str:
         """The file's name without what it is packed in."""
-        return self.path.name.removesuffix(".gz").removesuffix(".zst") if self.path else ""
+        return without_packing(self.path.name) if self.path else ""
 
     @property
     def is_json(self) -> bool:
@@ -97,10 +95,14 @@ class OpenedSource:
         self.packed_bytes = os.fstat(raw.fileno()).st_size if self._path else 0
         """How much there is to read; 0 when that is not known."""
         buffered = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, raw))
-        unpacker = unpacker_for(buffered.peek(4)[:4])
-        self._stream = cast(
-            BinaryIO, PackedReader(cast(BinaryIO, buffered), unpacker, counted) if unpacker else buffered
-        )
+        magic = buffered.peek(4)[:4]
+        if packing := unknown_packing(magic):
+            raise BadInputError(f"is {packing}, which is not read", where=self.name, hint="unpack it first")
+        unpacker = unpacker_for(magic)
+        self._packed = PackedReader(cast(BinaryIO, buffered), unpacker, counted) if unpacker else None
+        if self._packed is None and not _is_file(raw):
+            self._packed = bounded_stream(cast(BinaryIO, buffered), counted)
+        self._stream = cast(BinaryIO, Unwrapped(cast(BinaryIO, self._packed or buffered)))
         self._seen: list[bytes] = []
         self._damage: TruncatedSourceError | None = None
         self.left_out: tuple[str, ...] = ()
@@ -116,7 +118,12 @@ class OpenedSource:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What of a packed source was not handed out at all, once it is read; none of any other."""
-        return self._stream.remarks if isinstance(self._stream, PackedReader) else ()
+        return self._packed.remarks if self._packed else ()
+
+    @property
+    def unread_rest(self) -> tuple[str, ...]:
+        """Of these what says that the source's end was not read."""
+        return (self._packed.unread_rest,) if self._packed and self._packed.unread_rest else ()
 
     @property
     def head(self) -> Head:
@@ -130,7 +137,7 @@ class OpenedSource:
 
     def chunks(self, progress: Progress | None = None) -> Iterator[bytes]:
         """All of it in pieces; raises ``TruncatedSourceError`` after the last good one."""
-        packed = getattr(self._stream, "fileobj", None)
+        packed = self._packed.fileobj if self._packed and self.packed_bytes else None
         seen, self._seen = self._seen, []
         done = 0
         for chunk in chain(seen, self._pieces()):
@@ -208,11 +215,38 @@ class TextLines:
         return self.split(b"\n") if self._left else []
 
 
+def without_packing(name: str) -> str:
+    """A file's name without what it is packed in."""
+    for ending in PACKED_ENDINGS:
+        name = name.removesuffix(ending)
+    return name
+
+
+def _kind_of(path: Path) -> int:
+    """``stat.S_IFREG``, ``stat.S_IFIFO``, ...; 0 where that cannot be seen."""
+    try:
+        return stat.S_IFMT(path.stat().st_mode)
+    except (OSError, ValueError):
+        return 0
+
+
+def _is_file(opened: BinaryIO) -> bool:
+    """Whether it has an end for sure; bytes that no system call knows have one too."""
+    try:
+        return stat.S_ISREG(os.fstat(opened.fileno()).st_mode)
+    except (OSError, ValueError):
+        return True
+
+
 def _opened(path: Path) -> BinaryIO:
     try:
         if path.is_dir():
             raise BadInputError("is a folder, not a log", where=str(path), hint="name the log file inside it")
-        return path.open("rb")
+        opened = path.open("rb")
+        if _kind_of(path) in (stat.S_IFCHR, stat.S_IFBLK) and not opened.isatty():
+            opened.close()
+            raise BadInputError("is a device of this machine, not a file", where=str(path), hint="name a log file")
+        return opened
     except OSError as error:
         raise BadInputError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
 
@@ -224,8 +258,8 @@ def chunks(stream: BinaryIO, name: str, *, limit: int = sys.maxsize) -> Iterator
             chunk = stream.read(min(CHUNK_BYTES, limit))
         except EOFError as error:
             raise TruncatedSourceError(name) from error
-        except Exception as error:  # zstandard raises its own type, which is not imported for other sources
-            if not isinstance(error, OSError | zlib.error | ValueError) and type(error).__name__ != "ZstdError":
+        except Exception as error:
+            if not is_unpacking_error(error):
                 raise
             raise TruncatedSourceError(name, str(error)) from error
         if not chunk:
@@ -240,161 +274,3 @@ class TruncatedSourceError(Exception):
     def __init__(self, name: str, reason: str = "it ends early") -> None:
         super().__init__(f"{name}: {reason}")
         self.reason = reason
-
-
-class _Unpacker(Protocol):
-    """One gzip member or zstd frame."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    @property
-    def unconsumed_tail(self) -> bytes: ...
-    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
-
-
-class _ZstdFrame:
-    """A zstd frame with the interface of ``zlib``: a call may stop before its input is used up."""
-
-    def __init__(self) -> None:
-        import zstandard
-
-        self._frame = zstandard.ZstdDecompressor().decompressobj()
-        self.unconsumed_tail = b""
-
-    @property
-    def eof(self) -> bool:
-        return self._frame.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._frame.unused_data + self.unconsumed_tail
-
-    def decompress(self, data: bytes, _max_length: int, /) -> bytes:
-        self.unconsumed_tail = data[_ZSTD_STEP_BYTES:]
-        return self._frame.decompress(data[:_ZSTD_STEP_BYTES])
-
-
-def unpacker_for(magic: bytes) -> Callable[[], _Unpacker] | None:
-    """What unpacks a file that begins with these bytes, None when it is not packed."""
-    if magic.startswith(_GZIP_MAGIC):
-        return lambda: zlib.decompressobj(wbits=31)
-    return _ZstdFrame if magic.startswith(_ZSTD_MAGIC) else None
-
-
-def _period_of(piece: bytes) -> int:
-    """How long a text is that this is nothing but repetitions of; 0 when it is no such thing."""
-    at = piece.find(piece[:REPEATED_BYTES], 1, 2 * REPEATED_BYTES)  # the first one, if there is a shorter one too
-    return at if at > 0 and piece[at:] == piece[:-at] else 0
-
-
-class PackedReader:
-    """The unpacked bytes; raises EOFError at the end of a file that stops inside a member.
-
-    The standard readers throw away what they had unpacked when a file turns out to be cut (gzip), or do not notice
-    (zstd). A log of a killed job is cut more often than not, so here everything before the cut is handed out first.
-    However well a file was packed, it is unpacked in pieces of a bounded size, what repeats itself without end is
-    handed out twice, and there is an end to it; ``remarks`` name what was left out. So whoever reads, line by line or
-    not, needs a bounded time, and no reader has to know of bombs.
-    """
-
-    def __init__(self, fileobj: BinaryIO, unpacker: Callable[[], _Unpacker], counted: tuple[bytes, ...] = ()) -> None:
-        self.fileobj = fileobj
-        self._counted = counted
-        self._new_unpacker = unpacker
-        self._unpacker: _Unpacker | None = None
-        self._packed = b""
-        self._damage: Exception | None = None
-        self._read_bytes = self._unpacked_bytes = self._cost_bytes = 0
-        self._repeated_bytes = self._repeated_lines = 0
-        self._ready, self._given = b"", 0
-        self._is_over = False
-
-    def read(self, _size: int = -1, /) -> bytes:
-        """The next piece, empty at the end."""
-        if self._is_over:
-            return b""
-        whole = self._next()
-        piece = self._without_repeats(whole) if self._cost_bytes > UNPACKED_WHOLE_BYTES else whole
-        self._cost_bytes += max(len(piece), UNPACKED_LINE_BYTES * piece.count(b"\n"), len(whole) // REPEATED_COST)
-        self._is_over = self._cost_bytes > max(UNPACKED_FREE_BYTES, UNPACKED_RATIO * self._read_bytes)
-        return piece
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What was left out, none when nothing was."""
-        said = []
-        if self._repeated_bytes:
-            said.append(
-                f"{self._repeated_bytes >> 20:,} MiB ({self._repeated_lines:,} lines) that repeat what stands before "
-                "them over and over were left out; line numbers do not count them"
-            )
-        if self._is_over:
-            said.append(
-                f"what lies beyond {self._unpacked_bytes >> 20:,} MiB was left out: no more is unpacked of a file of "
-                "this size and such lines"
-            )
-        return tuple(said)
-
-    def _without_repeats(self, piece: bytes) -> bytes:
-        """Two times and a bit of what a piece repeats: a multiple of it is taken out, so lines stay whole."""
-        period = _period_of(piece)
-        times = len(piece) // period - 2 if period else 0
-        if times <= 0 or any(mark in piece[: 2 * period] for mark in self._counted):
-            return piece
-        kept = piece[: len(piece) - times * period]
-        self._repeated_bytes += len(piece) - len(kept)
-        self._repeated_lines += times * piece.count(b"\n", 0, period)
-        return kept
-
-    def _next(self) -> bytes:
-        """The next piece: zstd may have unpacked far more than that at once."""
-        if self._given >= len(self._ready):
-            self._ready, self._given = self._unpacked(), 0
-        start, self._given = self._given, self._given + UNPACKED_PIECE_BYTES
-        if len(self._ready) - self._given < UNPACKED_PIECE_BYTES:
-            self._given = len(self._ready)
-        return self._ready[start : self._given] if start or self._given < len(self._ready) else self._ready
-
-    def _unpacked(self) -> bytes:
-        if self._damage is not None:
-            raise self._damage
-        pieces: list[bytes] = []
-        ready = 0
-        while ready < UNPACKED_PIECE_BYTES and (self._packed or self._more()):
-            try:
-                pieces.append(self._step())
-            except Exception as error:
-                self._damage = error  # whatever its type: what was unpacked before is handed out first
-                break
-            ready += len(pieces[-1])
-        self._unpacked_bytes += ready
-        if self._damage is None and not ready and self._unpacker is not None:
-            self._damage = EOFError()
-            pieces = [self._unpacker.decompress(b"", UNPACKED_PIECE_BYTES)]
-        if self._damage is not None and not any(pieces):
-            raise self._damage
-        return b"".join(pieces)
-
-    def _more(self) -> bool:
-        self._packed = self.fileobj.read(_PACKED_BYTES)
-        self._read_bytes += len(self._packed)
-        return bool(self._packed)
-
-    def _step(self) -> bytes:
-        """What some of the packed bytes hold; files may consist of several members, and tapes pad them with zeros."""
-        if self._unpacker is None:
-            self._packed = self._packed.lstrip(b"\0")
-            if not self._packed:
-                return b""
-            self._unpacker = self._new_unpacker()
-        piece = self._unpacker.decompress(self._packed, UNPACKED_PIECE_BYTES)
-        if self._unpacker.eof:
-            self._packed, self._unpacker = self._unpacker.unused_data, None
-        else:
-            self._packed = self._unpacker.unconsumed_tail
-        return piece
-
-    def close(self) -> None:
-        self.fileobj.close()

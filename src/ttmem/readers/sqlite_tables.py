@@ -57,7 +57,7 @@ def opened_tables(path: Path, *, immutable: bool) -> Iterator[sqlite3.Connection
         except sqlite3.OperationalError as error:
             if "interrupted" not in str(error):
                 raise
-            raise BadInputError("reading it does not end", where=str(path), hint=_HINT) from None
+            raise BadInputError("cannot be read to its end", where=str(path), hint=_HINT) from None
 
 
 def tables_of(connection: sqlite3.Connection) -> dict[str, list[str]]:

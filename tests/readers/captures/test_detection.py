@@ -51,7 +51,7 @@ def test_names_do_not_matter(sources: dict[str, Path]) -> None:
 def test_other_json_is_told_apart_from_a_log(tmp_path: Path, content: str) -> None:
     path = tmp_path / "x.json"
     path.write_text(content)
-    with pytest.raises(TtmemError, match="is JSON, but none of the kinds") as raised:
+    with pytest.raises(TtmemError, match="is JSON, but not of a kind") as raised:
         read(path)
     assert "ttmem reports" in raised.value.hint
 

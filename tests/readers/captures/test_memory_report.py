@@ -69,7 +69,7 @@ def test_dumps_alone_are_snapshots(folder: Path) -> None:
     assert kinds(profile) == ["snapshot"]
     assert len(profile.timelines[0]) == 0
     assert profile.views[profile.timelines[0].state_view[0, 0]].tolist() == views[3]["DRAM"]
-    assert any("dumps of moments" in warning for warning in profile.source.warnings)
+    assert any("these dumps are snapshots" in warning for warning in profile.source.warnings)
 
 
 def test_without_the_detailed_file_banks_are_not_known(folder: Path) -> None:

@@ -167,7 +167,7 @@ def _buffers(details: Sequence[dict[str, _Detail]], banks: Sequence[int]) -> Buf
 
 def _caveats(path: Path, summaries: Sequence[Path], *, programs: bool) -> list[str]:
     if not programs:
-        return ["these are dumps of moments: nothing tells what ran before or between them"]
+        return ["these dumps are snapshots: what ran before and between them is unknown"]
     caveats = [_OF_PROGRAMS]
     others = [file for file in path.glob(f"*{SUMMARY}") if file not in summaries] if path.is_dir() else []
     if others:

@@ -240,7 +240,7 @@ def read(path: str | Path, options: ReadOptions) -> Profile:
         raise BadInputError(
             "no function with annotated arguments in this module",
             where=str(path),
-            hint="dump the ttir or ttnn stage: earlier stages do not say which arguments are weights",
+            hint="dump the ttir or ttnn stage: earlier stages do not mark weights",
         )
     return ProfileTables().profile(
         (),
@@ -251,7 +251,7 @@ def read(path: str | Path, options: ReadOptions) -> Profile:
             bytes=module.bytes,
             lines=module.lines,
             warnings=(
-                "a module dump tells the weights of a graph; it does not tell what a run needed",
+                "a module dump lists a graph's weights, not the memory that a run needed",
                 *module.left_out,
             ),
         ),

@@ -8,9 +8,11 @@ from typing import BinaryIO
 
 from ttmem._errors import BadInputError
 from ttmem.profile import Profile
-from ttmem.readers.byte_source import PACKED_MAGIC, chunks
+from ttmem.readers.byte_source import chunks
 from ttmem.readers.runtime_log._lexer import Lexer
 from ttmem.readers.runtime_log.reader import profile_of
+from ttmem.readers.unpacking import PACKED_MAGIC
+from ttmem.readers.wrappings import Unwrapper, unwrapper_for
 
 _POLL_SECONDS = 0.25
 _UPDATE_SECONDS = 1.0
@@ -65,6 +67,7 @@ class _GrowingLog:
     def _start_over(self) -> None:
         self.lexer = Lexer()
         self._offset = 0
+        self._unwrapper: Unwrapper | None = None
         self._tail = b""
         """The last bytes that were read: a file that was emptied and filled again has others there, even when it
         is already longer and, as file systems reuse them, has the same number."""
@@ -102,6 +105,8 @@ class _GrowingLog:
                 raise BadInputError(
                     "a packed file cannot be followed", where=str(self.path), hint="follow the plain log"
                 )
+            if not self._offset:
+                self._unwrapper = unwrapper_for(chunk)
             self._offset += len(chunk)
             self._tail = (self._tail + chunk)[-_TAIL_BYTES:]
-            self.lexer.take(chunk)
+            self.lexer.take(self._unwrapper.take(chunk) if self._unwrapper else chunk)

@@ -17,10 +17,8 @@ from numpy.typing import NDArray
 from ttmem._limits import LINE_BYTES
 from ttmem.explain import EXPECTED_BEGIN, EXPECTED_END
 from ttmem.explain import MARKERS as FAILURE_MARKERS
-from ttmem.profile import TensorType
 from ttmem.readers.mlir._module import STAGE_END_MARKS, parse_module_line
-from ttmem.readers.mlir._operation import OperationText, parse_operation, split_signature
-from ttmem.readers.mlir._types import parse_tensor_type
+from ttmem.readers.mlir._operation import OperationText, parse_operation
 from ttmem.readers.runtime_log._failures import Failures
 from ttmem.readers.runtime_log._lines import (
     MPI_TAG,
@@ -34,6 +32,8 @@ from ttmem.readers.runtime_log._lines import (
     rank_of,
     split_repeats,
 )
+from ttmem.readers.runtime_log._mending import PIECES, damage_of, looks_torn, mended, open_record
+from ttmem.readers.runtime_log._signatures import Signatures
 from ttmem.readers.runtime_log._tokens import VIEW_KIND_OF_MEMORY, Event, Kind, LexedLog, Tables, What
 
 _KNOWN_LINES_BYTES = 40 << 20
@@ -41,7 +41,6 @@ _KNOWN_LINES_BYTES = 40 << 20
 _FORGETTING_LINES = 1_000_000
 _SHORT_LINE_BYTES, _KNOWN_FOREIGN_LINES = 40, 10_000
 """Lines of others that are looked up as well: blank ones and rules come again and again."""
-_KNOWN_SIGNATURES = 50_000
 _DAMAGED_KEPT = 200
 
 # Bounded digits: a damaged line may hold a number that no column can.
@@ -52,7 +51,7 @@ _VIEW_BODY = re.compile(
 )
 _HEADER = re.compile(rb"Device memory state (before operation \w|before submit|after submit)")
 _HEADER_KIND = {b"before s": Kind.BEFORE_SUBMIT, b"after su": Kind.AFTER_SUBMIT, b"before o": Kind.BEFORE_OPERATION}
-_PROGRAM = re.compile(rb"(Starting|Finished) execution of program: (\S+)")
+_PROGRAM = re.compile(rb"(Starting|Finished) execution of program: ([^\s<]+)")
 _LOOKUP = re.compile(rb"Running LoadCachedOp for function (\S+) with hash: (\w+)")
 _HIT_OR_MISS = re.compile(rb"Cache (hit|miss)(?: or invalid cache)? for function: (\S+)")
 _GRID = re.compile(rb"Device grid size = \{ (\d{1,6}), (\d{1,6}) \}")
@@ -82,11 +81,10 @@ class Lexer:
         self.byte_count = 0
         self._codes: dict[bytes, int] = {}
         self._codes_bytes = self._foreign_known = 0
-        self._signatures: dict[bytes, int] = {}
+        self._signatures = Signatures(self.tables)
         self._forms: list[tuple[OperationText, int]] = []
         self._new_codes: list[tuple[int, int, int]] = []
         self._next_code = 1
-        self._type_texts: dict[bytes, int] = {}
         self._events: dict[Event, int] = {}
         self._tokens: list[NDArray[np.int32]] = []
         self._lines: list[NDArray[np.int32]] = []
@@ -95,6 +93,12 @@ class Lexer:
         self.failures = Failures(self.tables.failures)
         self._damaged: list[tuple[int, str]] = []
         self._damaged_count = 0
+        self._unread: dict[str, list[int]] = {}
+        self._lines_now: list[bytes] = []
+        self._held: list[bytes] = []
+        """The last lines of a chunk, where a record may go on in the next one."""
+        self._mended_until = 0
+        """The last line that was read together with one above it."""
         self._saw_runtime = False
         self._saw_marker = False
         self._extra: list[tuple[int, int]] = []
@@ -116,12 +120,20 @@ class Lexer:
 
     def finish(self) -> LexedLog:
         """All of it, with the last line."""
-        self.feed(self.splitter.rest())
+        self._tokenize([*self._held, *self.splitter.rest()])
+        self._held = []
         return self.snapshot()
 
     def feed(self, lines: list[bytes]) -> None:
-        """Take the next lines, without their line ends."""
+        """Take the next lines, without their line ends; a record that may go on in the ones after them has to wait."""
+        lines = [*self._held, *lines] if self._held else lines
+        start = open_record(lines)
+        self._held = lines[start:]
+        self._tokenize(lines[:start])
+
+    def _tokenize(self, lines: list[bytes]) -> None:
         count = len(lines)
+        self._lines_now = lines
         self.failures.go_on(lines)
         codes = np.fromiter(map(self._codes.get, lines, repeat(-1)), np.int32, count)
         unknown = np.flatnonzero(codes < 0)
@@ -147,6 +159,7 @@ class Lexer:
             lines=self.line_count,
             damaged=list(self._damaged),
             damaged_count=self._damaged_count,
+            unread={memory: list(lines) for memory, lines in self._unread.items()},
             saw_runtime=self._saw_runtime,
             saw_marker=self._saw_marker,
             unread_failures=self.failures.unread,
@@ -178,6 +191,8 @@ class Lexer:
         code = self._codes.get(line)  # it may have been learned a few lines above
         if code is not None:
             return code
+        if self.line_count + index < self._mended_until:
+            return Kind.FOREIGN
         at = self._operation_at
         if line.startswith(b"Executing operation: ", at) and line.count(b" | ") == 2 and b"\r" not in line:
             code = self._operation(line, at, index)  # the ordinary case of what is most often new
@@ -270,13 +285,11 @@ class Lexer:
         device = line.rfind(b"Device ", 0, at)
         memory = line[device + 7 : at - 15] if device >= 0 else b""
         kind = VIEW_KIND_OF_MEMORY.get(memory)
-        if kind is None:
-            return self._header(line, index)  # a torn line, or some other text that mentions a MemoryView
         self._saw_marker = True
         end = line.find(b"}", at)
         body = line[at + 11 : end] if end >= 0 else b""
-        if not _VIEW_BODY.match(body):
-            return self._damage(index, f"memory view of {memory.decode()} is cut or mixed with other text")
+        if kind is None or not _VIEW_BODY.match(body):
+            return self._mended_or_damage(line, index)
         if line.find(b"MemoryView{", end) >= 0 or line.find(b"Executing operation: ", end) >= 0:
             return self._pieces(glued_views(line), index)
         self._views.append(body)
@@ -287,6 +300,10 @@ class Lexer:
         if not line.startswith(b"| ", at - 2) and not _NOTHING_BUT_PREFIXES.fullmatch(line, 0, at):
             return Kind.FOREIGN  # somebody talks about operations
         parsed = parse_operation(line[at + 21 :].rstrip())
+        if parsed is None or not parsed.complete:
+            code = self._mend(line, index)
+            if code is not None:
+                return code
         if parsed is None:
             if not RECORD.search(line, 0, at):
                 return Kind.FOREIGN
@@ -294,10 +311,7 @@ class Lexer:
             return self._damage(index, "operation line is cut or mixed with other text")
         self._saw_runtime = self._saw_marker = True
         self._operation_at = at
-        signature = self._signatures.get(parsed.types)
-        if signature is None:
-            signature = self._signature(parsed.types)
-        self._forms.append((parsed, signature))
+        self._forms.append((parsed, self._signatures.number(parsed.types)))
         code = self._add(Kind.OPERATION, len(self.tables.form_name) + len(self._forms) - 1, rank_of(line))
         if parsed.complete:
             return code
@@ -307,25 +321,6 @@ class Lexer:
             index, f"operation {parsed.name.decode('utf-8', 'replace')} is cut: not all of its types are known"
         )
 
-    def _signature(self, types: bytes) -> int:
-        if len(self._signatures) > _KNOWN_SIGNATURES:
-            self._signatures.clear()
-        operands, results = split_signature(types)
-        self.tables.signatures.append((tuple(map(self._type, operands)), tuple(map(self._type, results))))
-        self._signatures[types] = len(self.tables.signatures) - 1
-        return len(self.tables.signatures) - 1
-
-    def _type(self, text: bytes) -> int:
-        known = self._type_texts.get(text)
-        if known is not None:
-            return known
-        if len(self._type_texts) > _KNOWN_SIGNATURES:
-            self._type_texts.clear()
-        parsed: TensorType | None = parse_tensor_type(text)
-        types = self.tables.types
-        self._type_texts[text] = number = -1 if parsed is None else types.setdefault(parsed, len(types))
-        return number
-
     def _header(self, line: bytes, index: int) -> int:
         found = _HEADER.search(line)
         if found:
@@ -333,7 +328,7 @@ class Lexer:
             return self._add(_HEADER_KIND[found[1][:8]], 0, rank_of(line))
         if (b"Device " in line and b" memory state:" in line) or TORN.search(line):
             self._saw_marker = True
-            return self._damage(index, "memory line is cut or mixed with other text")
+            return self._mended_or_damage(line, index)
         return Kind.FOREIGN
 
     def _runtime_message(self, line: bytes, index: int) -> int:
@@ -353,7 +348,29 @@ class Lexer:
         system_at = line.find(_SYSTEM)
         if system_at >= 0 and (found := _ARCHITECTURE.search(line, system_at)):
             return self._event(line, Event(What.SYSTEM, found[1].decode()))
-        return self._damage(index, "record is cut or mixed with other text") if TORN.search(line) else Kind.FOREIGN
+        return self._mended_or_damage(line, index) if TORN.search(line) or looks_torn(line) else Kind.FOREIGN
+
+    def _mended_or_damage(self, line: bytes, index: int) -> int:
+        """The code of a record that can be read with the lines below it, else it counts as damaged."""
+        code = self._mend(line, index)
+        if code is not None:
+            return code
+        what, memory = damage_of(line)
+        if memory is not None:
+            unread = self._unread.setdefault(memory, [])
+            unread.append(self.line_count + index + 1)
+        return self._damage(index, what) if what else Kind.FOREIGN
+
+    def _mend(self, line: bytes, index: int) -> int | None:
+        """The code of a damaged record of which everything is there, None of any other."""
+        found = mended(line, self._lines_now[index + 1 : index + 1 + PIECES])
+        if found is None:
+            return None
+        text, below = found
+        if not below:
+            return self._learn(text, index)
+        self._mended_until = self.line_count + index + 1 + below
+        return self._pieces([text], index)
 
     def _event(self, line: bytes, event: Event) -> int:
         number = self._events.setdefault(event, len(self.tables.events))

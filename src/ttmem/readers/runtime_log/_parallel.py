@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ttmem._children import own_command
-from ttmem.readers.byte_source import PACKED_MAGIC, Progress, TruncatedSourceError, chunks
+from ttmem.readers.byte_source import Progress, TruncatedSourceError, chunks
 from ttmem.readers.runtime_log._failures import FAILURE_REACH_LINES
 from ttmem.readers.runtime_log._lexer import Lexer
 from ttmem.readers.runtime_log._tokens import LexedLog, merge
+from ttmem.readers.unpacking import PACKED_MAGIC
+from ttmem.readers.wrappings import SNIFFED_BYTES, unwrapper_for
 
 _SPLIT_FROM_BYTES = 256 << 20
 _HEAD_START_BYTES = 96 << 20
@@ -38,7 +40,8 @@ def worth_splitting(source: str | Path, jobs: int | None) -> list[tuple[int, int
         if parts < 2 or (jobs is None and size < _SPLIT_FROM_BYTES):
             return []
         with path.open("rb") as file:
-            if file.read(4).startswith(PACKED_MAGIC):
+            head = file.read(SNIFFED_BYTES)
+            if head.startswith(PACKED_MAGIC) or unwrapper_for(head):
                 return []
             own = min(size, size // parts + _HEAD_START_BYTES * (parts - 1) // parts if jobs is None else size // parts)
             wanted = (own + (size - own) * part // (parts - 1) for part in range(parts - 1))

@@ -163,6 +163,8 @@ class LexedLog:
     damaged: list[tuple[int, str]]
     """(line, what is wrong) of lines that carry a marker but cannot be read; at most a few hundred are kept."""
     damaged_count: int
+    unread: dict[str, list[int]]
+    """The lines that hold figures of a memory which cannot be read; by memory, ``""`` where it is not known which."""
     saw_runtime: bool
     """Whether any line came from the tt-mlir runtime's logger at all: tells a wrong file from a quiet build."""
     saw_marker: bool
@@ -217,6 +219,10 @@ def merge(first: LexedLog, second: LexedLog) -> LexedLog:
         lines=first.lines + second.lines,
         damaged=first.damaged + [(line + first.lines, text) for line, text in second.damaged],
         damaged_count=first.damaged_count + second.damaged_count,
+        unread={
+            memory: [*first.unread.get(memory, ()), *(line + first.lines for line in second.unread.get(memory, ()))]
+            for memory in {**first.unread, **second.unread}
+        },
         saw_runtime=first.saw_runtime or second.saw_runtime,
         saw_marker=first.saw_marker or second.saw_marker,
         unread_failures=first.unread_failures + second.unread_failures,

@@ -2,15 +2,16 @@
 """tt-mlir / TT-XLA runtime logs: the operations that ran and the memory states printed before them."""
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ttmem._errors import BadInputError
 from ttmem._limits import FAILURES_READ, FAILURES_READ_LAST, RANKS
-from ttmem.profile import Argument, Profile, Source, Timeline
+from ttmem.profile import UNREAD, Argument, Profile, Source, Timeline
 from ttmem.readers.byte_source import OpenedSource, Progress, TruncatedSourceError
 from ttmem.readers.mlir._module import read_module, registry
 from ttmem.readers.registry import ReadOptions
@@ -19,6 +20,7 @@ from ttmem.readers.runtime_log._assembly import RANKS_LEFT_OUT, assemble
 from ttmem.readers.runtime_log._lexer import Lexer
 from ttmem.readers.runtime_log._parallel import lex_in_parallel, worth_splitting
 from ttmem.readers.runtime_log._tokens import Kind, LexedLog
+from ttmem.readers.runtime_log._unread import unread_figures, warnings_of
 
 PRINTED_ERROR_BYTES = 525
 """Views print MiB with three decimals: half of 0.001 MiB, rounded up."""
@@ -45,13 +47,16 @@ def read(source: str | Path, options: ReadOptions) -> Profile:
     """The memory history in a log; a damaged or cut log gives what it holds, with warnings."""
     modules = [argument for path in options.mlir for argument in read_module(path).arguments]
     parts = worth_splitting(source, options.jobs)
-    cut, left_out = "", tuple[str, ...]()
+    cut, left_out, unread_rest = "", tuple[str, ...](), tuple[str, ...]()
     with _without_garbage_collection():
         if parts:
             log = lex_in_parallel(Path(source), parts, options.progress)
         else:
-            log, cut, left_out = _lex(source, options.progress)
-    return profile_of(log, name=options.name, where=str(source), cut=cut, left_out=left_out, modules=modules)
+            log, cut, left_out, unread_rest = _lex(source, options.progress)
+    where = str(source)
+    return profile_of(
+        log, name=options.name, where=where, cut=cut, left_out=left_out, unread_rest=unread_rest, modules=modules
+    )
 
 
 @contextmanager
@@ -70,7 +75,7 @@ _RUN_MARKS = (b"xecution of program: ",)
 """A small program in a loop may print the same text a hundred thousand times, and each of its runs counts."""
 
 
-def _lex(source: str | Path, progress: Progress | None) -> tuple[LexedLog, str, tuple[str, ...]]:
+def _lex(source: str | Path, progress: Progress | None) -> tuple[LexedLog, str, tuple[str, ...], tuple[str, ...]]:
     lexer = Lexer()
     cut = ""
     with OpenedSource(source, counted=_RUN_MARKS) as opened:
@@ -79,7 +84,7 @@ def _lex(source: str | Path, progress: Progress | None) -> tuple[LexedLog, str, 
                 lexer.take(chunk)
         except TruncatedSourceError as error:
             cut = error.reason
-    return lexer.finish(), cut, opened.remarks
+    return lexer.finish(), cut, opened.remarks, opened.unread_rest
 
 
 def _registered(log: LexedLog) -> Iterator[Argument]:
@@ -99,21 +104,30 @@ def profile_of(
     where: str,
     cut: str = "",
     left_out: Sequence[str] = (),
+    unread_rest: Sequence[str] = (),
     modules: Sequence[Argument] = (),
     allow_empty: bool = False,
 ) -> Profile:
     """A lexed log as a Profile; raises when there is nothing about a device in it."""
-    timelines, facts = assemble(log)
+    timelines, found = assemble(log)
+    facts: dict[str, Any] = dict(found)
     arguments = (*_registered(log), *modules)
     if not log.saw_marker and not any(log.tables.failures) and not allow_empty:
         raise _nothing_to_profile(log, where=where, graphs=bool(arguments), cut=cut)
-    warnings = [f"the packed source is damaged: {cut}; what it held before is used"] if cut else []
-    warnings += [*left_out, *_what_is_missing(log, timelines)]
+    damage = [f"the packed source is damaged: {cut}; what it held before is used"] if cut else []
+    incomplete = [*damage, *left_out]
+    ranks = facts.pop(RANKS_LEFT_OUT, "")
+    of_ranks = [f"lines of {ranks} more ranks were left out: {RANKS} are kept apart"] if ranks else []
+    unread = unread_figures(log, timelines, where=where, left_out=[*damage, *unread_rest, *of_ranks])
+    if unread and not log.tables.view_parts and not any(log.tables.failures) and not allow_empty:
+        raise _no_figure_was_read(unread, where=where)
+    if unread:
+        facts[UNREAD] = unread
+    warnings = [*incomplete, *_what_is_missing(log, timelines), *warnings_of(log)]
     if log.unread_failures:
         read = f"of each kind the first {FAILURES_READ} and the last {FAILURES_READ_LAST} are read"
         warnings.append(f"{log.unread_failures:,} lines that look like failures were left out: {read}")
-    if left_out := facts.pop(RANKS_LEFT_OUT, ""):
-        warnings.append(f"lines of {left_out} more ranks were left out: {RANKS} are kept apart")
+    warnings += of_ranks
     warnings += [f"line {line}: {what}" for line, what in log.damaged[:10]]
     if log.damaged_count > 10:
         warnings.append(f"{log.damaged_count - 10} more damaged lines")
@@ -133,7 +147,16 @@ def profile_of(
         views=log.tables.views(),
         timelines=tuple(timelines),
         arguments=arguments,
-        facts=dict(facts),
+        facts=facts,
+    )
+
+
+def _no_figure_was_read(unread: Mapping[str, Mapping[str, Any]], *, where: str) -> BadInputError:
+    return BadInputError(
+        "; ".join(str(entry["text"]) for entry in unread.values()),
+        where=where,
+        hint="no memory figure is left: the lines were cut, or their numbers were rewritten; record the log again into "
+        "a file, without a terminal or filter in between",
     )
 
 

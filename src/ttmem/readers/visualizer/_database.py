@@ -70,7 +70,9 @@ class Database:
         rows = self._connection.execute(f'SELECT {wanted} FROM "{table}"{of_rank}{sorted_by}', [*defaults, *ranks])
         for number, row in enumerate(rows):
             if number > self._most_rows:
-                raise BadInputError(f"the table '{table}' seems endless", where=self.where, hint="the file is damaged")
+                raise BadInputError(
+                    f"the table '{table}' cannot be read to its end", where=self.where, hint="the file is damaged"
+                )
             yield row
 
     def sums(self, table: str, key: str, amount: str, *, rank: int) -> dict[int, int]:

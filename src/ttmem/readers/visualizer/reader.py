@@ -303,7 +303,7 @@ class _Process:
                 f"programs need is not fully known for {hidden} operations"
             )
         if replay.unsized:
-            self.warnings.append(f"{replay.unsized} tensors could not be sized and are not counted")
+            self.warnings.append(f"{replay.unsized} tensors have an unknown size and are not counted")
         if others:
             listed = ", ".join(map(str, others))
             self.warnings.append(f"buffers of device {self._device} are shown, the fullest; not shown: device {listed}")

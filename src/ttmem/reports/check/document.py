@@ -3,6 +3,7 @@
 
 from ttmem.analysis.budget import Verdict
 from ttmem.reports.kit.documents import Document
+from ttmem.reports.profile.document_parts import RunEndEntry
 
 
 class CheckDocument(Document, frozen=True, tag_field="schema", tag="ttmem.check/1"):
@@ -10,3 +11,5 @@ class CheckDocument(Document, frozen=True, tag_field="schema", tag="ttmem.check/
 
     ok: bool
     verdicts: list[Verdict]
+    ended: RunEndEntry | None = None
+    """Null when the run came to its end. An end for another reason than memory breaks no limit."""

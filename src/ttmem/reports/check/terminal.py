@@ -4,6 +4,7 @@
 from collections.abc import Sequence
 
 from ttmem.analysis.budget import Verdict
+from ttmem.analysis.failure import RunEnd
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.tables import Table, name_column, text_column
 from ttmem.reports.kit.units import counted, one_line
@@ -12,7 +13,7 @@ _STYLES = {"FAIL": "bold red", "ok": "green"}
 _COLUMNS = (text_column("", style=lambda word: _STYLES.get(word, "")), text_column(""), name_column(""))
 
 
-def render(verdicts: Sequence[Verdict], *, width: int = 100, color: bool = False) -> str:
+def render(verdicts: Sequence[Verdict], ended: RunEnd | None = None, *, width: int = 100, color: bool = False) -> str:
     """``FAIL max-dram  DRAM peak ...``, then the operation to look at."""
     rows = []
     for verdict in sorted(verdicts, key=lambda verdict: verdict.ok):
@@ -31,4 +32,6 @@ def render(verdicts: Sequence[Verdict], *, width: int = 100, color: bool = False
         report.print(f"all {len(verdicts)} limits hold")
     else:
         report.print("the limit holds" if verdicts else "no limit was given")
+    if ended is not None and not ended.is_for_memory:
+        report.print(f"{'' if broken else 'fits as far as it ran; '}{one_line(ended.sentence)}", style="yellow")
     return report.text()

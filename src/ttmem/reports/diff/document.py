@@ -15,9 +15,11 @@ class MemoryChangeEntry(Document, frozen=True):
 
     before_bytes_per_bank: int | None = msgspec.field(name="before")
     after_bytes_per_bank: int | None = msgspec.field(name="after")
-    delta_bytes_per_bank: int
+    delta_bytes_per_bank: int | None
+    """Null where one of the profiles does not show this memory: that is not known, and no change of 100 %."""
     delta_percent: float | None
-    unattributed_delta_bytes_per_bank: int
+    """Null also for growth from nothing."""
+    unattributed_delta_bytes_per_bank: int | None
     error_bytes: int = msgspec.field(name="error_bytes_per_bank")
     before_device_bytes: int | None
     """Over all banks of a chip: what compares where the number of banks does not."""

@@ -27,8 +27,11 @@ def render(before: Profile, after: Profile, changes: MemoryDiff, *, regression: 
     """The page; each profile's own overview is on it too."""
     names = [short(name, 60) for name in (changes.before_name, changes.after_name)]
     title = f"{names[0]} and {names[1]}"
-    grown = max(changes.memories.values(), key=lambda change: abs(change.delta_bytes_per_bank), default=None)
-    if grown is None or not grown.delta_bytes_per_bank:
+    known = [change for change in changes.memories.values() if change.is_known]
+    grown = max(known, key=lambda change: abs(change.delta_bytes_per_bank or 0), default=None)
+    if grown is None:
+        subtitle = "No memory is known in both."
+    elif not grown.delta_bytes_per_bank:
         subtitle = "The peaks are the same."
     else:
         verb = "grew" if grown.delta_bytes_per_bank > 0 else "shrank"

@@ -8,8 +8,8 @@ from operator import attrgetter
 from ttmem.analysis.diff import MemoryChange, MemoryDiff
 from ttmem.analysis.tensor_changes import TensorChange
 from ttmem.reports.kit.console import TextReport
-from ttmem.reports.kit.tables import Table, mib_column, name_column, percent_column, text_column
-from ttmem.reports.kit.units import megabytes, one_line, operation_label, thousands
+from ttmem.reports.kit.tables import Table, mib_column, name_column, text_column
+from ttmem.reports.kit.units import megabytes, one_line, operation_label, percent, thousands
 from ttmem.reports.profile.tables import Columns, table_of
 
 _ROWS = 10
@@ -19,34 +19,41 @@ def render(diff: MemoryDiff, *, width: int = 100, color: bool = False) -> str:
     """Text for a terminal of this width."""
     report = TextReport(width, color=color)
     report.print(f"{one_line(diff.before_name)} -> {one_line(diff.after_name)}", style="bold")
-    report.print("", _memories(diff))
+    report.print("", memories(diff))
     for text in diff.remarks:
         report.print(f"! {one_line(text)}", style="yellow")
-    for text in _more(diff):
+    for text in notes(diff):
         report.print(one_line(text), style="dim")
     for title, changes in (("Grew", diff.grew), ("Shrank", diff.shrank)):
         if changes:
-            report.print("", _tensors(title, changes, report.width))
+            report.print("", tensors(title, changes, report.width))
     if diff.operation_counts:
-        report.print("", "Operation counts: " + _counts(diff))
-    if not (diff.grew or diff.shrank) and all(not change.delta_bytes_per_bank for change in diff.memories.values()):
+        report.print("", "Operation counts: " + counts(diff))
+    if is_the_same(diff):
         report.print("", "No difference in memory.")
     return report.text()
 
 
-def _memories(diff: MemoryDiff) -> Table:
+def is_the_same(diff: MemoryDiff) -> bool:
+    """Whether there is nothing to report; what is not known is no such thing."""
+    changes = diff.memories.values()
+    return not (diff.grew or diff.shrank) and all(change.delta_bytes_per_bank == 0 for change in changes)
+
+
+def memories(diff: MemoryDiff) -> Table:
+    """The peaks of both profiles."""
     columns: Columns = [
         (text_column("Peak, MiB per bank"), attrgetter("memory")),
         (mib_column("Before"), attrgetter("before_bytes_per_bank")),
         (mib_column("After"), attrgetter("after_bytes_per_bank")),
-        (mib_column("Change", signed=True), attrgetter("delta_bytes_per_bank")),
-        (percent_column("", signed=True, unknown="new"), attrgetter("delta_percent")),
+        (mib_column("Change", signed=True, unknown="unknown"), attrgetter("delta_bytes_per_bank")),
+        (text_column(""), _share),
         (mib_column("Not attributed", signed=True), _unattributed),
     ]
     return table_of(diff.memories.values(), columns)
 
 
-def _more(diff: MemoryDiff) -> Iterator[str]:
+def notes(diff: MemoryDiff) -> Iterator[str]:
     """What the table cannot say: chip totals where banks differ, L1 with what programs take."""
     for change in diff.memories.values():
         before, after = change.before_peak, change.after_peak
@@ -62,13 +69,20 @@ def _more(diff: MemoryDiff) -> Iterator[str]:
             )
 
 
+def _share(change: MemoryChange) -> str:
+    if not change.is_known:
+        return ""
+    return "new" if change.delta_percent is None else percent(change.delta_percent, signed=True)
+
+
 def _unattributed(change: MemoryChange) -> int | None:
     """Part of the change that no tensor explains, unless rounding explains it."""
     left = change.unattributed_delta_bytes_per_bank
-    return left if abs(left) > 2 * change.error_bytes else None
+    return left if left is not None and abs(left) > 2 * change.error_bytes else None
 
 
-def _tensors(title: str, changes: Sequence[TensorChange], width: int) -> Table:
+def tensors(title: str, changes: Sequence[TensorChange], width: int, *, rows: int = _ROWS) -> Table:
+    """What changed, the first suspects."""
     columns: Columns = [
         (text_column(title), attrgetter("memory")),
         (mib_column("MiB/bank", signed=True, unknown=""), attrgetter("delta_bytes_per_bank")),
@@ -76,10 +90,10 @@ def _tensors(title: str, changes: Sequence[TensorChange], width: int) -> Table:
         (name_column("Tensor", most=max(20, width // 2 - 12)), lambda change: f"{change.tensor} {change.describe()}"),
         (name_column("Operation", most=max(20, width // 2 - 16)), _operation),
     ]
-    table = table_of(changes[:_ROWS], columns)
-    if len(changes) <= _ROWS:
+    table = table_of(changes[:rows], columns)
+    if len(changes) <= rows:
         return table
-    return replace(table, rows=[*table.rows, ["", None, "", f"{thousands(len(changes) - _ROWS)} more", ""]])
+    return replace(table, rows=[*table.rows, ["", None, "", f"{thousands(len(changes) - rows)} more", ""]])
 
 
 def _operation(change: TensorChange) -> str:
@@ -87,7 +101,8 @@ def _operation(change: TensorChange) -> str:
     return f"{label} at {change.location}" if change.location else label
 
 
-def _counts(diff: MemoryDiff) -> str:
+def counts(diff: MemoryDiff) -> str:
+    """Which operations ran more or less often."""
     shown = [f"{one_line(item.name)} {item.before} -> {item.after}" for item in diff.operation_counts[:_ROWS]]
     more = len(diff.operation_counts) - len(shown)
     return ", ".join(shown) + (f", {more} more" if more else "")

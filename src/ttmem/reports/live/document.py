@@ -20,6 +20,8 @@ class Process(Document, frozen=True):
     updated_ns: int
     peak: Counters
     """The highest values since watching began."""
+    mock: bool
+    """It runs on a mock cluster and holds no memory of a card."""
 
 
 class Device(Document, frozen=True):
