@@ -44,6 +44,7 @@ class _Run(PassingThrough):
 @click.option("--timeout", type=float, metavar="SECONDS", help="End the script and what it started after so long.")
 @options.bytes_option("--l1-small", "Open devices with this L1_SMALL region.")
 @options.bytes_option("--trace-region", "Open devices with this trace region.")
+@options.values_option
 @options.no_programs_option
 @click.option("--quiet", is_flag=True, help="No notes on stderr (also: -q).")
 def command(
@@ -70,6 +71,7 @@ def command(
     from ttmem.commands import _profiles
     from ttmem.engines.workspace import cards
     from ttmem.library.sources import Located
+    from ttmem.reports.kit.units import counted
     from ttmem.store import store
 
     form = options.one_of(json=as_json, llm=as_llm, csv=as_csv)
@@ -91,6 +93,8 @@ def command(
         quiet=quiet,
         store=lambda: None if no_store else _profiles.keep(run.profile, Located(script, None), name=name),
     )
+    if skipped := run.profile.facts.get("skipped_comparisons"):
+        note(f"a mock computes no values: {counted(skipped, 'comparison')} skipped (--values keeps them)", quiet=quiet)
     if run.status:
         late = "ran out of time and " if run.timed_out else ""
         note(f"the script {late}ended with status {run.status}", quiet=quiet)

@@ -41,14 +41,14 @@ ttmem test tests --baseline nightly --max-growth 2% --junit memory.xml --html me
 @options.no_store_option
 @options.python_option("ttnn and pytest")
 @options.ttnn_option
-@click.option("--timeout", type=float, metavar="SECONDS", help="End pytest and what it started after so long.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="Stop pytest and its child processes after SECONDS.")
 @click.option(
     "--test-timeout",
     type=click.FloatRange(0, min_open=True),
     metavar="SECONDS",
-    help="End a test that does nothing for so long (default 300).",
+    help="Stop a test after SECONDS without an operation (default 300).",
 )
-@click.option("--values", is_flag=True, help="Keep value comparisons on, although a mock board computes nothing.")
+@options.values_option
 @options.no_programs_option
 def command(
     arguments: tuple[str, ...],

@@ -187,7 +187,7 @@ class Recorder:
                 results = self._recorded(name, function, arguments, options)
             finally:
                 self._depth.inside = False
-        self.gave(name, arguments, results)
+        self.gave(name, (*arguments, *options.values()), results)
         return results
 
     def _site(self, name: str) -> Site:
