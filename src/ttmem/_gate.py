@@ -7,6 +7,7 @@ shown as an escape (``\\x1b``, ``\\u202e``), which is also what JSON would say.
 """
 
 import re
+from typing import Any
 
 _ASCII_CONTROLS = bytes((*range(9), *range(11, 32), 127))
 _HOSTILE = re.compile(
@@ -54,6 +55,37 @@ def visible_json(encoded: bytes) -> bytes:
     if encoded.isascii() and b"\x7f" not in encoded:
         return encoded
     return _HOSTILE.sub(_escape, encoded.decode("utf-8", "replace")).encode()
+
+
+def whole_text(text: str) -> str:
+    """The text without half surrogate pairs, which JSON, msgpack and UTF-8 cannot hold.
+
+    Those that stand for the bytes of a file name become the usual sign for an unknown letter, others are escaped.
+    """
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode()
+
+
+def whole_texts(value: Any) -> Any:
+    """The same for every text in plain dictionaries and lists."""
+    if isinstance(value, str):
+        return whole_text(value)
+    if isinstance(value, dict):
+        return {whole_texts(key): whole_texts(item) for key, item in value.items()}
+    return [whole_texts(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def json_bytes(value: Any) -> bytes:
+    """A value, or a document, as JSON that passed the gate, whatever texts are in it."""
+    import msgspec
+
+    try:
+        encoded = msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        encoded = msgspec.json.encode(whole_texts(msgspec.to_builtins(value)))
+    return visible_json(encoded)
 
 
 def _escape(found: re.Match[str]) -> str:

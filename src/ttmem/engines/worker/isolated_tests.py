@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, NoReturn
 import pytest
 
 from .isolation import Fork, Send
+from .protocol import whole_text
 
 CRASHED, TIMED_OUT = "crashed", "timeout"
 OUTCOME, FAILURE = "ttmem_outcome", "ttmem_failure"
@@ -188,18 +189,20 @@ def unpacked(text: str) -> Any:
 
 def _plain(value: Any, depth: int = 0) -> Any:
     """The same value of Python's own types; what has none becomes its text (``record_property`` takes any object)."""
-    if value is None or type(value) in (bool, int, float, str, bytes):
+    if value is None or type(value) in (bool, int, float, bytes):
         return value
+    if isinstance(value, str):
+        return whole_text(str(value))
     if depth < _DEEPEST and isinstance(value, (list, tuple)):
         items = [_plain(item, depth + 1) for item in value]
         return tuple(items) if isinstance(value, tuple) else items
     if depth < _DEEPEST and isinstance(value, dict):
         return {_plain(key, depth + 1): _plain(item, depth + 1) for key, item in value.items()}
-    for kind in (str, int, float):
+    for kind in (int, float):
         if isinstance(value, kind):
             return kind(value)
     try:
-        return str(value)
+        return whole_text(str(value))
     except Exception as error:
         return f"<{type(value).__name__} whose text cannot be made: {type(error).__name__}>"
 

@@ -9,6 +9,7 @@ What a recording sends: ``hello``, ``device``, ``start``/``end`` of operations, 
 
 import json
 import os
+import re
 import select
 import time
 from collections import deque
@@ -72,7 +73,23 @@ def decode(line: bytes | str) -> dict[str, Any]:
     message = json.loads(line)
     if not isinstance(message, dict):
         raise ValueError("not a message")
-    return message
+    return _whole(message) if _SURROGATE.search(line if isinstance(line, bytes) else line.encode()) else message
+
+
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return whole_text(value)
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in value.items()}
+    return [_whole(item) for item in value] if isinstance(value, list) else value
+
+
+def whole_text(text: str) -> str:
+    """The text with half surrogate pairs written as escapes: no file, terminal or JSON parser takes those."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def error_text(error: BaseException) -> str:

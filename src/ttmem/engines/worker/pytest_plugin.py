@@ -25,7 +25,7 @@ from .isolated_tests import CRASHED, FAILURE, OUTCOME, IsolatedTests
 from .isolation import end_with
 from .library import Library
 from .limits import allowed_bytes
-from .protocol import MEMORIES, error_message
+from .protocol import MEMORIES, error_message, whole_text
 from .recorder import Recorder
 
 MARK = "ttmem(max_dram=..., max_l1=...): fail the test when its peak exceeds '90%' of a bank or an amount like '1.2MiB'"
@@ -296,7 +296,7 @@ class MemoryPlugin:
 
     def pytest_runtest_logstart(self, nodeid: Any) -> None:
         """The test that a ``pytest.exit`` or a keyboard interrupt will end."""
-        self._running = str(nodeid)
+        self._running = whole_text(str(nodeid))
 
     def pytest_runtest_logfinish(self) -> None:
         """It came to its end."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from ttmem._gate import whole_text
 from ttmem.analysis.findings import Finding
 from ttmem.analysis.lifetimes import TensorLife
 from ttmem.analysis.peaks import Peak
@@ -207,7 +208,7 @@ def _failure(row: Mapping[str, Any]) -> dict[str, Any] | None:
     if row["outcome"] in ("passed", "skipped"):
         return None
     told = json.loads(row.get("failure") or "{}")
-    text = str(told.get("text", ""))
+    text = whole_text(str(told.get("text", "")))
     found = next(iter(find_failures(text, include_other=True)), None)
     by_outcome = {"crashed": "crash", "timeout": "timeout"}.get(row["outcome"])
     return {
