@@ -6,9 +6,10 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 
 from ttmem._errors import MissingPartError
-from ttmem.engines.interpreters import find_interpreter
+from ttmem.engines.interpreters import Interpreter, find_interpreter, managed_python
 from ttmem.engines.running import RunSettings, Supervision, end, worker_settings
 from ttmem.engines.suite import RecordedSuite, read_suite
 from ttmem.engines.workspace import workspace
@@ -49,7 +50,7 @@ def run_tests(
     interpreter = find_interpreter(settings.python)
     if not interpreter.pytest_version:
         raise MissingPartError(
-            "no pytest beside ttnn", where=interpreter.path, hint=f"{interpreter.path} -m pip install pytest"
+            "no pytest next to ttnn", where=interpreter.path, hint=f"{interpreter.path} -m pip install pytest"
         )
     with workspace(interpreter, board=settings.board, card=settings.card, counters=True) as place:
         events = place.folder / "events"
@@ -59,6 +60,7 @@ def run_tests(
             "values": settings.card or keep_values,
             "events": str(events),
             "limits": dict(limits or {}),
+            "install": install_command(interpreter),
         }
         if seconds_per_test is not None:
             job["seconds_per_test"] = seconds_per_test
@@ -85,6 +87,13 @@ def run_tests(
             timed_out=timed_out,
         )
         return TestedSuite(128 - status if status < 0 else status, label_of(place.board), recorded, timed_out)
+
+
+def install_command(interpreter: Interpreter) -> str:
+    """The command that installs packages next to ttnn; their names follow."""
+    if Path(interpreter.path) == managed_python():
+        return "ttmem device install --with "
+    return f"{interpreter.path} -m pip install "
 
 
 def label_of(board: Board | None) -> str:

@@ -25,6 +25,7 @@ from .isolated_tests import CRASHED, FAILURE, OUTCOME, IsolatedTests
 from .isolation import end_with
 from .library import Library
 from .limits import allowed_bytes
+from .missing_plugins import MissingPlugins
 from .protocol import MEMORIES, error_message, whole_text
 from .recorder import Recorder
 
@@ -34,6 +35,7 @@ SECONDS_PER_TEST = 300.0
 NOT_JUDGED = "not judged, because it failed after values were read from the device"
 EXPECTED = "its comparison was not made, so the expected failure could not be seen"
 _PREFIX = "ttmem_"
+_OF_THE_PROCESS = ("temporary", "open", "parent", "install")
 _LIMITED = {"max_dram": "DRAM", "max_l1": "L1", "max_l1_small": "L1_SMALL"}
 _CRASHED_WORKER = "???"
 """The phase that pytest-xdist names for a test whose worker died."""
@@ -43,17 +45,18 @@ def main(words: list[str]) -> int:
     """``pytest_plugin SETTINGS PYTEST-ARGUMENTS...`` with settings as JSON: run pytest with the plugin."""
     settings: dict[str, Any] = json.loads(words[0])
     end_with(settings.pop("parent"))
+    missing = MissingPlugins(settings.pop("install"))
     plugin = from_settings(settings)
     # 'python -m pytest' has the working folder first; last, tests find their neighbours there and nothing is shadowed.
     sys.path += ["", str(Path(__file__).resolve().parent / "xdist")]
-    return int(pytest.main([*words[1:], "-p", "no:ttmem", "-p", "ttmem_xdist_worker"], plugins=[plugin]))
+    return int(pytest.main([*words[1:], "-p", "no:ttmem", "-p", "ttmem_xdist_worker"], plugins=[plugin, missing]))
 
 
 def from_settings(settings: dict[str, Any]) -> "MemoryPlugin":
     """The plugin of one process, before anything else has loaded ttnn."""
     tempfile.tempdir = settings["temporary"]
     importlib.import_module("ttnn")
-    options = {name: value for name, value in settings.items() if name not in ("temporary", "open", "parent")}
+    options = {name: value for name, value in settings.items() if name not in _OF_THE_PROCESS}
     return MemoryPlugin(options=settings["open"], **options)
 
 
