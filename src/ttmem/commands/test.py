@@ -61,14 +61,14 @@ def command(
     no_programs: bool,
     **settings: Any,
 ) -> int:
-    """Run a pytest suite of ttnn programs on a mock board and tell the peak memory of every test.
+    """Run a pytest suite of ttnn programs on a mock board and report the peak memory of every test.
 
     The fixtures device and mesh_device are there unless the suite has its own; @pytest.mark.ttmem(max_l1="90%",
     max_dram="700MiB") limits a test, --max-l1 and --max-dram limit all. A test that crashes or hangs costs itself
-    alone. Nothing is computed on a mock, so comparisons of values are skipped and counted. Every test is a run of the
-    stored report: 'ttmem profile NAME --run N' shows one. The exit status is pytest's, or 1 when a test outgrew the
-    baseline; 125 means that ttmem itself failed. The same without ttmem around it, where all share one environment:
-    pytest --ttmem-board n150.
+    alone. A mock computes no values: once a test has read some, known comparisons succeed and are counted, and an
+    assertion of its own that fails is not judged. Every test is a run of the stored report: 'ttmem profile NAME --run
+    N' shows one. The exit status is pytest's, or 1 when a test outgrew the baseline; 125 means that ttmem itself
+    failed. Where all share one environment, 'pytest --ttmem-board n150' does the same.
     """
     import ttmem
     from ttmem.library.test import Suite

@@ -18,7 +18,7 @@ from ttmem.hardware import Board
 
 @dataclass(frozen=True, slots=True)
 class TestedSuite:
-    """What came of it."""
+    """The result of a run of pytest."""
 
     __test__ = False  # the name begins like a test's
 
@@ -44,8 +44,8 @@ def run_tests(
 ) -> TestedSuite:
     """Run pytest with these arguments on a mock board (or the card) and collect each test's peak memory.
 
-    On a mock value comparisons are skipped, and the summary says how many; ``keep_values`` leaves them on.
-    A test that is silent for ``seconds_per_test`` is ended. ``limits`` are those of the mark, for every test.
+    On a mock, comparisons of values are skipped and counted; ``keep_values`` makes them.
+    A test that does nothing for ``seconds_per_test`` is ended. ``limits`` are those of the mark, for every test.
     """
     interpreter = find_interpreter(settings.python)
     if not interpreter.pytest_version:
