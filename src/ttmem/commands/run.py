@@ -94,7 +94,10 @@ def command(
         store=lambda: None if no_store else _profiles.keep(run.profile, Located(script, None), name=name),
     )
     if skipped := run.profile.facts.get("skipped_comparisons"):
-        note(f"a mock computes no values: {counted(skipped, 'comparison')} skipped (--values keeps them)", quiet=quiet)
+        ended = run.profile.facts.get("ended") or {}
+        last = ", the last an assertion of the script, not judged" if ended.get("not_judged") else ""
+        skipped = f"{counted(skipped, 'comparison')} skipped{last}"
+        note(f"a mock computes no values: {skipped} (--values keeps them)", quiet=quiet)
     if run.status:
         late = "ran out of time and " if run.timed_out else ""
         note(f"the script {late}ended with status {run.status}", quiet=quiet)
