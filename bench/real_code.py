@@ -2,13 +2,15 @@
 """tt-metal's own tests and models, unedited, under ``ttmem test`` on a mock board: how they end, and why.
 
     python bench/real_code.py CHECKOUT --python PATH --work FOLDER [--seed 1] [--files 62] [--tests 12] [--board n150]
+    python bench/real_code.py CHECKOUT --python PATH --work FOLDER --under tests/ttnn/unit_tests/operations \
+        --files 400 --parts unit --minutes 60                                  # in random order, for an hour
     python bench/real_code.py CHECKOUT --python PATH --work FOLDER --docs docs/real-code.md    # the table of the models
 
-CHECKOUT is a checkout of tt-metal (fetched for the measurement, never committed), PATH an interpreter that has ttnn,
-torch and what its tests import. A seeded sample of test files over all families of operations, and of tests in each,
-is run, then the models of ``real_models.toml`` (weights are random: ``offline_models.py``). What fails is run once more
-with plain ttnn on the same mock: a failure that it has too is the test's own. Then the whole sample runs with plain
-ttnn, comparisons of values off, for the ratio of CPU time.
+CHECKOUT is a checkout of tt-metal (fetched for the measurement, never committed or changed), PATH an interpreter that
+has ttnn, torch and what its tests import. Tests run with the checkout's own ``pytest.ini``. A seeded sample of test
+files over all families of operations, and of tests in each, is run, then the models of ``real_models.toml`` (weights
+are random: ``offline_models.py``). What fails is run once more with plain ttnn on the same mock: a failure that it has
+too is the test's own. Then the whole sample runs with plain ttnn, comparisons of values off, for the ratio of CPU time.
 
 Every file's and model's result is kept in FOLDER as it comes, so an interrupted run goes on where it was.
 """
@@ -24,12 +26,14 @@ import resource
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from ttmem.engines.interpreters import find_interpreter
 from ttmem.engines.workspace import workspace
@@ -54,34 +58,32 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if item.nodeid in wanted]
         return
     most, seed = int(os.environ["SAMPLE_TESTS"]), os.environ["SAMPLE_SEED"]
-    if len(items) > most:
+    if most and len(items) > most:
         keep = set(random.Random(seed + items[0].nodeid.partition("::")[0]).sample(range(len(items)), most))
         items[:] = [item for place, item in enumerate(items) if place in keep]
 
 
+def pytest_collection_finish(session):
+    if os.environ.get("SAMPLE_LIST"):
+        with open(os.environ["SAMPLE_LIST"], "w") as listed:
+            listed.write("\\n".join(str(item.nodeid) for item in session.items))
+
+
 if os.environ.get("SAMPLE_VALUES") == "off":
     sys.path.append(os.environ["SAMPLE_TTMEM"])
-    from contextlib import nullcontext
-    from types import SimpleNamespace
+    import ttnn
     from ttmem.engines.worker.comparisons import Comparisons
 
-    # Nobody follows values here: all may come from the device.
-    comparisons = Comparisons(
-        SimpleNamespace(
-            has_read=True, looked_at=True, tells=lambda _: True, tells_of_copies=lambda _: True,
-            is_of_device=lambda _: False, followed=nullcontext, begin=lambda: None,
-        )
-    )
+    comparisons = Comparisons(ttnn)
+    comparisons.install()
 
-    @pytest.hookimpl(hookwrapper=True)
-    def pytest_runtest_call(item):
-        with comparisons.off(item.module):
-            yield
+    def pytest_runtest_setup(item):
+        comparisons.begin(has_read=True)  # operations are not recorded here, so none is seen to read
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(item, call):
         report = (yield).get_result()
-        if report.when == "call" and report.failed and comparisons.cannot_judge(call.excinfo.value, call.excinfo.tb):
+        if report.when == "call" and report.failed and comparisons.cannot_judge(call.excinfo.value):
             report.outcome, report.longrepr = "passed", None
 """
 DRIVERS = {
@@ -125,11 +127,10 @@ def test_full_depth(mesh_device):
 """
 }
 """Tests of ours, where the checkout has none for what is wanted: a language model at full depth with random weights."""
-PYTEST = (
-    *("-o", "addopts=--import-mode=importlib", "-q", "--tb=short", "-p", "no:cacheprovider"),
-    *("-p", "no:timeout", "-p", "sample_tests"),  # limits of time are ours: the machine may be slow
-)
-VALUES = ("AssertionError", "assert ", "PCC", "allclose", "ULP")
+PYTEST = ("-p", "no:cacheprovider", "-p", "sample_tests")
+"""Beside what the checkout's own ``pytest.ini`` says."""
+VALUES = re.compile(r"(AssertionError|assert |Failed: )|.*(PCC|allclose|ULP)")
+"""How the message of a failure by a value begins."""
 FAMILIES = "tests/ttnn/unit_tests"
 COLUMNS = (
     *("model", "kind", "board", "tests", "operations", "DRAM MB/bank", "L1 MB/bank", "L1 with programs MB/core"),
@@ -166,7 +167,7 @@ def main() -> int:
     parser.add_argument("--python", required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--files", type=int, default=62)
-    parser.add_argument("--tests", type=int, default=12)
+    parser.add_argument("--tests", type=int, default=12, help="tests per file; 0: all")
     parser.add_argument("--seed", default="1")
     parser.add_argument("--under", default=FAMILIES, help="draw the test files from this folder of the checkout")
     parser.add_argument("--board", default="n150")
@@ -175,19 +176,21 @@ def main() -> int:
     parser.add_argument("--parts", default="unit,models,plain", help="of these")
     parser.add_argument("--match", default="", help="only items whose name has this in it")
     parser.add_argument("--docs", type=Path, help="write the table of the models there")
+    parser.add_argument("--minutes", type=float, default=0.0, help="begin no more files after this time")
     asked = parser.parse_args()
-    asked.checkout = asked.checkout.resolve()
+    asked.checkout = linked_checkout(asked.checkout.resolve(), asked.work.resolve() / "tree")
+    until = time.monotonic() + 60 * (asked.minutes or float("inf"))
     units, models = _files(asked), _models(asked)
     folders = {"unit": asked.work / f"seed-{asked.seed}", "models": asked.work / "models"}
     chosen = [("unit", item) for item in units] + [("models", item) for item in models]
     chosen = [(part, item) for part, item in chosen if asked.match.lower() in item.name.lower()]
     with surroundings(asked) as environment:
         for part, item in chosen:
-            if part in asked.parts.split(","):
+            if part in asked.parts.split(",") and time.monotonic() < until:
                 _once(folders[part] / f"{item.slug}.json", lambda item=item: run(item, asked, environment))
         for part, item in chosen:
             done = folders[part] / f"{item.slug}.json"
-            if "plain" in asked.parts.split(",") and done.exists():
+            if "plain" in asked.parts.split(",") and done.exists() and time.monotonic() < until:
                 plain = folders[part] / f"{item.slug}.plain.json"
                 _once(
                     plain,
@@ -204,8 +207,17 @@ def main() -> int:
     return 1 if any(row["ours"] for part in rows.values() for row in part) else 0
 
 
+def linked_checkout(checkout: Path, place: Path) -> Path:
+    """A folder of links to what the checkout holds: its pytest.ini writes reports below the working folder."""
+    place.mkdir(parents=True, exist_ok=True)
+    for one in checkout.iterdir():
+        if not (place / one.name).is_symlink():
+            (place / one.name).symlink_to(one)
+    return place
+
+
 def _files(asked: argparse.Namespace) -> list[Item]:
-    """Of every family in turn, so that a small one is not missed."""
+    """In random order, of every family in turn, so that a small one is not missed."""
     families: dict[str, list[str]] = {}
     for file in sorted((asked.checkout / asked.under).rglob("test_*.py")):
         family = str(file.relative_to(asked.checkout / asked.under).parent).split("/")[:2]
@@ -216,7 +228,7 @@ def _files(asked: argparse.Namespace) -> list[Item]:
     found: list[str] = []
     while len(found) < asked.files and any(families.values()):
         found += [files.pop() for files in families.values() if files][: asked.files - len(found)]
-    return [Item(file.removeprefix(f"{asked.under}/"), file, _board_of(file, asked.board)) for file in sorted(found)]
+    return [Item(file.removeprefix(f"{asked.under}/"), file, _board_of(file, asked.board)) for file in found]
 
 
 def _board_of(file: str, otherwise: str) -> str:
@@ -313,10 +325,11 @@ def run(item: Item, asked: argparse.Namespace, environment: dict[str, str]) -> d
     test, *words = _pytest_words(item, environment)
     cap = asked.cap if item.kind == "unit" else asked.model_cap
     options = ["--board", item.board, "--python", asked.python, "--json", "--no-store", "--timeout", str(cap * 5)]
+    listed = Path(environment["SAMPLE_FOLDER"], f"{item.slug}.ids")
     done = subprocess.run(
         [sys.executable, "-c", start, "test", test, *options, "--test-timeout", str(cap), *words],
         cwd=asked.checkout,
-        env={**environment, **item.environment},
+        env={**environment, **item.environment, "SAMPLE_LIST": str(listed)},
         capture_output=True,
         text=True,
         check=False,
@@ -330,6 +343,9 @@ def run(item: Item, asked: argparse.Namespace, environment: dict[str, str]) -> d
     plain = _plain_each(item, [test["id"] for test in failed], asked, environment)
     ours = [test for test in failed if plain.get(test["id"]) == "passed"]
     lost = [] if suite["tests"] else _lost(item, asked, environment)
+    ids = set(listed.read_text().splitlines() if listed.exists() else ())
+    lost += [f"{one}: no outcome" for one in sorted(ids - {test["id"] for test in suite["tests"]}) if not lost]
+    internal_error = "INTERNALERROR" in done.stderr
     return {
         "name": item.name,
         "kind": item.kind,
@@ -337,11 +353,13 @@ def run(item: Item, asked: argparse.Namespace, environment: dict[str, str]) -> d
         "counts": dict(Counter(test["outcome"] for test in suite["tests"])),
         "cpu_seconds": round(seconds, 1),
         "status": suite["status"],
+        "internal_error": internal_error,
+        "not_judged": sum(test.get("not_judged") is not None for test in suite["tests"]),
         "unmeasured": sum(test["unmeasured_programs"] or 0 for test in suite["tests"]),
         "skipped_comparisons": sum(test["skipped_comparisons"] or 0 for test in suite["tests"]),
         "theirs": [f"{_short(test)}: {_why(test)}" for test in failed if test not in ours],
         "ours": [*lost, *(f"{_short(test)}: {_why(test)}" for test in ours)],
-        "stderr": "" if suite["tests"] else done.stderr[-1500:],
+        "stderr": "" if suite["tests"] and not internal_error else done.stderr[-3000:],
         "tests": suite["tests"],
     }
 
@@ -362,29 +380,50 @@ def _why(test: dict[str, Any]) -> str:
 
 @contextmanager
 def _plain_run(
-    item: Item, ids: list[str], asked: argparse.Namespace, environment: dict[str, str], **more: str
+    item: Item, ids: list[str], asked: argparse.Namespace, environment: dict[str, str], *words: str, **more: str
 ) -> Iterator[subprocess.CompletedProcess[str]]:
     """These tests with plain ttnn on the same mock; a hang ends with status 124."""
     cap = asked.cap if item.kind == "unit" else asked.model_cap
     with workspace(find_interpreter(asked.python), board=item.board) as place:
-        words = [asked.python, "-m", "pytest", *_pytest_words(item, environment)]
+        command = [asked.python, "-m", "pytest", *_pytest_words(item, environment), *words]
         surrounding = place.environment({**environment, **item.environment, "SAMPLE_IDS": "\n".join(ids), **more})
         try:
             yield subprocess.run(
-                words, cwd=asked.checkout, env=surrounding, capture_output=True, text=True, timeout=cap, check=False
+                command, cwd=asked.checkout, env=surrounding, capture_output=True, text=True, timeout=cap, check=False
             )
         except subprocess.TimeoutExpired:
-            yield subprocess.CompletedProcess(words, 124, "", "")
+            yield subprocess.CompletedProcess(command, 124, "", "")
 
 
 def _plain_each(item: Item, ids: list[str], asked: argparse.Namespace, environment: dict[str, str]) -> dict[str, str]:
     """How these tests end without ttmem; a failure by a value counts as passed, because a mock has no values."""
-    outcomes: dict[str, str] = {}
-    for one in ids:  # each alone: some kill the process
-        with _plain_run(item, [one], asked, environment) as done:
-            by_value = done.returncode == 1 and any(words in done.stdout for words in VALUES)
-            outcomes[one] = "passed" if done.returncode == 0 or by_value else "failed"
+    outcomes = _plain_outcomes(item, ids, asked, environment) if ids else {}
+    for one in [one for one in ids if one not in outcomes]:  # each alone: some kill the process
+        outcomes[one] = _plain_outcomes(item, [one], asked, environment).get(one, "failed")
     return outcomes
+
+
+def _plain_outcomes(
+    item: Item, ids: list[str], asked: argparse.Namespace, environment: dict[str, str]
+) -> dict[str, str]:
+    """The same of all at once; nothing when one of them kills the process."""
+    report = Path(environment["SAMPLE_FOLDER"], f"{item.slug}.xml")
+    report.unlink(missing_ok=True)
+    with _plain_run(item, ids, asked, environment, "--junitxml", str(report)) as done:
+        if done.returncode not in (0, 1) or not report.exists():
+            return {}
+    outcomes: dict[str, str] = {}
+    for case in ElementTree.parse(report).iter("testcase"):
+        problems = [str(part.get("message")) for part in case if part.tag in ("failure", "error")]
+        fails = any(not VALUES.match(message) for message in problems)
+        outcomes[f"{case.get('classname')}.{case.get('name')}"] = "failed" if fails else "passed"
+    return {one: found for one in ids if (found := outcomes.get(_junit_name(one)))}
+
+
+def _junit_name(test: str) -> str:
+    file, _, name = test.partition("::")
+    first, bracket, parameters = name.partition("[")
+    return file.removesuffix(".py").replace("/", ".") + "." + first.replace("::", ".") + bracket + parameters
 
 
 def plain_again(
@@ -406,6 +445,7 @@ def table(rows: list[dict[str, Any]], title: str) -> str:
     counts: Counter[str] = Counter()
     for row in rows:
         counts.update(row["counts"])
+    total = sum(counts.values())
     judged = sum(count for outcome, count in counts.items() if outcome != "skipped")
     ours = [f"- {row['name']}: {text}" for row in rows for text in row["ours"]]
     good = judged - len(ours)
@@ -415,8 +455,11 @@ def table(rows: list[dict[str, Any]], title: str) -> str:
         f"{recorded / plain:.2f} ({recorded:.0f} s of CPU, plain {plain:.0f} s, {len(timed)} files)" if plain else "-"
     )
     lines = [
-        f"{title}: {len(rows)} files, {sum(counts.values())} tests: {dict(counts)}",
-        f"pass, or fail for a reason of their own: {good} of {judged} ({100 * good / max(judged, 1):.1f} %)",
+        f"{title}: {len(rows)} files, {total} tests: {dict(counts)}",
+        f"pass, or fail for a reason of their own: {good} of {judged} ({_share(good, judged)})",
+        f"pass, skip, or fail with plain ttnn too: {total - len(ours)} of {total} ({_share(total - len(ours), total)})",
+        f"files with INTERNALERROR: {sum(bool(row.get('internal_error')) for row in rows)}",
+        f"tests that ended by an assertion on values, not judged: {sum(row.get('not_judged', 0) for row in rows)}",
         f"operations with unmeasured programs: {sum(row['unmeasured'] for row in rows)}",
         f"comparisons of values skipped: {sum(row['skipped_comparisons'] for row in rows)}",
         f"files without a result (set-up, imports): {sum(not row['counts'] for row in rows)}",
@@ -424,6 +467,10 @@ def table(rows: list[dict[str, Any]], title: str) -> str:
         *ours,
     ]
     return "\n".join(lines)
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / max(whole, 1):.1f} %"
 
 
 def models_table(rows: list[dict[str, Any]]) -> str:

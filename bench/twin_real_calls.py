@@ -23,6 +23,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from real_code import linked_checkout
 from twin_shards import judged
 
 from ttmem.engines import EngineSettings
@@ -31,8 +32,8 @@ from ttmem.engines.twin import TwinEngine
 
 HERE = Path(__file__).resolve().parent
 PYTEST = (
-    *("--no-store", "--no-programs", "--test-timeout", "40", "-o", "addopts=--import-mode=importlib", "-q", "--tb=no"),
-    *("-p", "no:cacheprovider", "-p", "no:timeout", "-p", "recorded_calls", "--continue-on-collection-errors"),
+    *("--no-store", "--no-programs", "--test-timeout", "40", "-p", "no:cacheprovider", "-p", "recorded_calls"),
+    "--continue-on-collection-errors",
 )
 LEVELS = ("exact", "bounded", "not judged", "unknown", "wrong", "not taken")
 _L1_SMALL_BYTES = 32768
@@ -41,7 +42,7 @@ Step = dict[str, Any]
 
 def record(options: argparse.Namespace) -> None:
     """Run tests under ``ttmem test`` with the plugin that writes their calls."""
-    checkout = options.record.resolve()
+    checkout = linked_checkout(options.record.resolve(), options.calls_file.resolve().parent / "tree")
     # This process's own code must not shadow what the tests import, so only the start of it knows where it is.
     source = str(HERE.parent / "src")
     start = f"import sys; sys.path.insert(0, {source!r}); from ttmem.commands import main; sys.exit(main())"

@@ -7,6 +7,7 @@ shown as an escape (``\\x1b``, ``\\u202e``), which is also what JSON would say.
 """
 
 import re
+from typing import Any
 
 _ASCII_CONTROLS = bytes((*range(9), *range(11, 32), 127))
 _HOSTILE = re.compile(
@@ -25,8 +26,6 @@ tests hold it to that, character by character. All else is seen, and stays."""
 _HIGH, _LOW = r"u[dD][89aAbB][0-9a-fA-F]{2}", r"u[dD][c-fC-F][0-9a-fA-F]{2}"
 _HALF_PAIR = re.compile(rf"\\(?:{_HIGH}\\{_LOW}|({_HIGH}|{_LOW})|.)")
 """Any escape of JSON, so that a backslash that is itself escaped begins none; the group is half of a pair."""
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Styled(str):
@@ -67,9 +66,35 @@ def visible_json(encoded: bytes) -> bytes:
     return _HOSTILE.sub(_escape, encoded.decode("utf-8", "replace")).encode()
 
 
-def without_surrogates(text: str) -> str:
-    """The text with lone surrogates replaced (bytes that were no UTF-8, or what a program made): no file takes them."""
-    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+def whole_text(text: str) -> str:
+    """The text without half surrogate pairs, which JSON, msgpack and UTF-8 cannot hold.
+
+    Those that stand for the bytes of a file name become the usual sign for an unknown letter, others are escaped.
+    """
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode()
+
+
+def whole_texts(value: Any) -> Any:
+    """The same for every text in plain dictionaries and lists."""
+    if isinstance(value, str):
+        return whole_text(value)
+    if isinstance(value, dict):
+        return {whole_texts(key): whole_texts(item) for key, item in value.items()}
+    return [whole_texts(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def json_bytes(value: Any) -> bytes:
+    """A value, or a document, as JSON that passed the gate, whatever texts are in it."""
+    import msgspec
+
+    try:
+        encoded = msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        encoded = msgspec.json.encode(whole_texts(msgspec.to_builtins(value)))
+    return visible_json(encoded)
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -109,7 +109,7 @@ def test_a_run_that_something_else_ended_fits_as_far_as_it_ran(error: str) -> No
     end = run_end(profile)
     assert end is not None
     assert end.sentence == f"the script ended with {error} at model.py:286 (not memory)"
-    assert profile.to_json()["ended"] == told
+    assert profile.to_json()["ended"] == {**told, "not_judged": False}
 
 
 def test_a_run_that_came_to_its_end() -> None:

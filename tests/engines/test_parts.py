@@ -3,24 +3,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import types
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import ttmem
 from ttmem.analysis.failure import failure
 from ttmem.engines.capture import Capture
 from ttmem.engines.tensor_types import tensor_type_of
 from ttmem.engines.ttnn import outcome_of
-from ttmem.engines.worker.comparisons import Comparisons
-from ttmem.engines.worker.device_values import DeviceValues
 from ttmem.engines.worker.pytest_plugin import Peaks, allowed_bytes
 from ttmem.profile import BEFORE_OPERATION, SNAPSHOT, WITHIN_OPERATION
 from ttmem.profile.tables import largest_free_block
@@ -69,7 +61,7 @@ def test_a_process_that_said_nothing_more_crashed() -> None:
     assert outcome_of({"answers": [], "finished": False}, 1).status == "crash"
 
 
-# --- limits and comparisons ---------------------------------------------------------------------------------------
+# --- limits -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -83,192 +75,6 @@ def test_limits(text: str, allowed: int) -> None:
 def test_a_limit_without_a_unit_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match="is no limit"):
         allowed_bytes(text, 1000)
-
-
-ONES, TWOS = np.ones(3), np.full(3, 2.0)
-
-
-class Ttnn:
-    """So much of the library as reading values is about."""
-
-    DEVICE_STORAGE_TYPE = "device"
-
-    class Tensor:
-        def __init__(self, *, on_device: bool) -> None:
-            self._on_device = on_device
-
-        def storage_type(self) -> str:
-            return "device" if self._on_device else "host"
-
-        def to_list(self) -> list[float]:
-            return [0.0]
-
-
-def test_once_values_were_read_comparisons_hold_and_are_counted() -> None:
-    module: Any = types.ModuleType("test_something")
-    module.__file__ = "test_something.py"
-    module.allclose, module.assert_with_pcc = np.allclose, lambda a, b: ((a == b).all(), 0.0)
-    original = np.testing.assert_allclose
-    values = DeviceValues(Ttnn)
-    comparisons = Comparisons(values)
-    with comparisons.off(module):
-        # GIVEN nothing was read from the device THEN what is compared is the host's
-        assert not np.allclose(ONES, TWOS)
-        values.came("ttnn.Tensor.to_list", (Ttnn.Tensor(on_device=False),), [1.0])
-        assert not np.allclose(ONES, TWOS)
-        read = np.array(Ttnn.Tensor(on_device=True).to_list())
-        assert np.allclose(read, ONES[:1])
-        assert module.allclose(ONES[:1], read)
-        assert module.assert_with_pcc(ONES[:1], b=read + 1)[0]
-        np.testing.assert_allclose(read, TWOS[:1])
-        # THEN what is the test's own is still compared
-        assert not np.allclose(ONES, TWOS)
-        assert not np.allclose(ONES, np.zeros(3))
-    assert comparisons.skipped == 4
-    assert np.testing.assert_allclose is original
-    assert not module.allclose(ONES, TWOS)
-    assert not module.assert_with_pcc(ONES, TWOS)[0]
-
-
-def test_how_many_differ_is_not_known_once_comparisons_were_answered() -> None:
-    values = DeviceValues(Ttnn)
-    comparisons = Comparisons(values)
-    values.has_read = values.looked_at = True
-    differing = [value for value in Ttnn.Tensor(on_device=True).to_list() if value]
-    for answered, is_judged in ((0, True), (1, False)):
-        comparisons.skipped = answered
-        with pytest.raises(AssertionError) as caught:
-            assert len(differing) >= 1
-        error = caught.value
-        assert comparisons.cannot_judge(error, error.__traceback__) is not is_judged
-
-
-def test_helpers_of_a_suite_keep_their_check_of_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    # GIVEN the helper of a suite, which looks at shapes and then compares values
-    home: Any = types.ModuleType("tests.ttnn.utils_for_testing")
-    home.__file__ = "utils_for_testing.py"
-    source = """
-def comp_anything(a, b):
-    return {"agree": bool((a == b).all())}
-def assert_with_pcc(a, b):
-    assert a.shape == b.shape, "shapes differ"
-    assert comp_anything(a, b)["agree"], "values differ"
-"""
-    exec(source, vars(home))
-    monkeypatch.setitem(sys.modules, "tests.ttnn.utils_for_testing", home)
-    module: Any = types.ModuleType("test_something")
-    module.__file__, module.assert_with_pcc = "test_something.py", home.assert_with_pcc
-    values = DeviceValues(Ttnn)
-    comparisons = Comparisons(values)
-    values.has_read = values.in_arrays = True
-    # WHEN comparisons are off
-    with comparisons.off(module):
-        module.assert_with_pcc(ONES, TWOS)
-        # THEN shapes must still agree
-        with pytest.raises(AssertionError, match="shapes differ"):
-            module.assert_with_pcc(ONES, np.ones(4))
-    with pytest.raises(AssertionError, match="values differ"):
-        module.assert_with_pcc(ONES, TWOS)
-
-
-FOLLOWING = """
-import torch
-from ttmem.engines.worker.comparisons import Comparisons
-from ttmem.engines.worker.device_values import DeviceValues
-
-class Ttnn:
-    DEVICE_STORAGE_TYPE = "device"
-    class Tensor:
-        storage_type = lambda self: "device"
-        to_torch = lambda self: torch.zeros(2, 3)
-
-values = DeviceValues(Ttnn)
-comparisons = Comparisons(values)
-own = torch.ones(2, 3)
-with comparisons.off(None):
-    read = Ttnn.Tensor().to_torch()
-    made = [read, read.float(), read + 1, 1 - read, read[0], torch.stack([own, read]), read.reshape(3, 2), read.T,
-            torch.nn.functional.relu(read), torch.cat((own, read)), (own - read).abs().max(), read.clone().detach(),
-            torch.empty(2, 3).copy_(read), torch.add(own, read, out=torch.empty(2, 3)), *read.split(1), read.sort()[0]]
-    filled = torch.empty(4, 3)
-    filled[:2] = read
-    assert all(map(values.holds, (*made, filled)))
-    assert not any(map(values.holds, (own, own + 1, torch.randn(3), torch.zeros_like(own))))
-    assert read.shape == own.shape and read.dtype == own.dtype and read.numel() == 6 and len(read) == 2
-    assert not values.looked_at
-    # What is the test's own is compared, what came from the device is not.
-    assert not torch.allclose(own, own + 1) and not torch.equal(own, own + 1)
-    assert torch.allclose(own, read) and torch.equal(own, read + 3) and comparisons.skipped == 2
-    torch.testing.assert_close(read, own)
-    assert comparisons.skipped == 3
-    values.looked_at = False
-    bool((read == own).all())
-    assert values.looked_at and not values.in_arrays
-    values.looked_at = False
-    (read - own).max().item()
-    assert values.looked_at
-    read.tolist()
-    assert values.in_arrays
-del made, filled
-assert not torch.overrides._get_current_function_mode_stack()
-print("followed")
-"""
-
-
-def test_what_torch_makes_of_values_from_the_device_is_followed(torch_python: str) -> None:
-    source = str(Path(ttmem.__file__).parents[1])
-    start = f"import sys; sys.path.insert(0, {source!r})\n{FOLLOWING}"
-    done = subprocess.run([torch_python, "-c", start], capture_output=True, text=True, check=False)
-    assert done.stdout == "followed\n", done.stderr
-
-
-SAYINGS = """
-def pcc_too_low(pcc):
-    if pcc < 0.99:
-        raise ValueError("PCC too low")
-def shape_is_wrong(x):
-    if x.shape != (4,):
-        raise ValueError("another shape")
-def divides(total):
-    return 1.0 / total
-def library_fails(x):
-    raise_in_library(x)
-def asserts_value(x):
-    assert x == 5.0
-def asserts_shape(x):
-    assert x.shape == (4,)
-def other(x):
-    return {}["missing"]
-"""
-
-
-@pytest.mark.parametrize(
-    ("saying", "given", "is_judged"),
-    [
-        ("pcc_too_low", 0.0, False),
-        ("shape_is_wrong", ONES, True),
-        ("divides", 0.0, False),
-        ("asserts_value", 0.0, False),
-        ("asserts_shape", ONES, True),
-        ("other", 0.0, True),
-    ],
-)
-def test_what_a_test_says_of_values_is_not_judged_once_it_saw_some(
-    saying: str, given: Any, is_judged: bool, tmp_path: Path
-) -> None:
-    file = tmp_path / "test_says.py"
-    file.write_text(SAYINGS)
-    names: dict[str, Any] = {}
-    read = types.SimpleNamespace(value=given)  # of which nobody knows what it holds
-    exec(compile(SAYINGS, str(file), "exec"), names)
-    values = DeviceValues(Ttnn)
-    comparisons = Comparisons(values)
-    for looked_at in (False, True):
-        values.has_read = values.looked_at = looked_at
-        with pytest.raises(Exception) as caught:
-            names[saying](read.value)
-        spared = comparisons.cannot_judge(caught.value, caught.value.__traceback__)
-        assert spared is (looked_at and not is_judged)
 
 
 # --- messages -----------------------------------------------------------------------------------------------------

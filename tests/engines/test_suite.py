@@ -199,11 +199,14 @@ def test_the_report_of_a_suite(here: Path) -> None:
                 row["memories"]["L1"]["peak_with_programs_bytes_per_core"],
             )
         )
-    # THE table stays within 80 columns, with names apart
-    table = done.err[done.err.index("peak memory per test") :].splitlines()
-    table = table[: table.index("(no room for Fullest in, Why)")]
+    # FAILED tests come first, names are whole, and each place has a line of its own
+    table = done.err[done.err.index("peak memory per test") : done.err.index("a mock computes")].splitlines()
+    names = [line for line in table[2:] if line and not line.startswith(" ")][: len(OUTCOMES)]
+    bad = sorted(name for name, outcome in OUTCOMES.items() if outcome in ("failed", "error", "crashed"))
+    assert sorted(names[: len(bad)]) == bad
+    assert {name for name in OUTCOMES if name.startswith("test_add")} <= set(names)
+    assert any(re.fullmatch(r"  ttnn\.add test_suite\.py:\d+", line) for line in table)
     assert max(map(len, table)) <= 80
-    assert [line.split()[0] for line in table[2:4]] == ["test_add[…-that-ends-in-64]", "test_add[a/b]"]
     # JUNIT files are read by others: the same figure in both
     for file in ("ours.xml", "theirs.xml"):
         cases = {case.get("name"): case for case in ElementTree.parse(file).iter("testcase")}
@@ -322,6 +325,23 @@ def test_workers_of_xdist_are_one_suite(here: Path, beside_ttnn: Callable[[str],
     assert several.code == alone.code == 1
     told = json.loads(call("profile", "several", "--json").out)
     assert sorted(run["run"] for run in told["run_list"]) == list(range(len(OUTCOMES)))
+
+
+@pytest.mark.parametrize("place", ["command line", "ini"])
+def test_a_plugin_that_is_missing_is_named_with_the_command_that_installs_it(here: Path, place: str) -> None:
+    words = ("-n", "2", "--reruns", "3") if place == "command line" else ()
+    if not words:
+        (here / "pytest.ini").write_text("[pytest]\naddopts = -n 2 --reruns=3\ntimeout = 300\n")
+    done = call(*WORDS, *words, "--no-store")
+    assert (done.code, "Traceback" in done.err) == (4, False)
+    message = "-n needs pytest-xdist; --reruns needs pytest-rerunfailures; install it next to ttnn: "
+    [line] = [line for line in done.err.splitlines() if message in line]
+    assert "pytest-xdist" in line.partition("install it")[2]
+
+
+def test_an_option_of_the_suite_itself_is_no_missing_plugin(here: Path) -> None:
+    (here / "conftest.py").write_text("def pytest_addoption(parser):\n    parser.addoption('--count', type=int)\n")
+    assert call(*WORDS, "-k", "without_a_device", "--count", "3", "--no-store").code == 0
 
 
 def test_one_environment_for_all(here: Path, with_ttnn: Interpreter, beside_ttnn: Callable[[str], str]) -> None:

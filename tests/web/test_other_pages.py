@@ -207,13 +207,16 @@ def test_the_tests_of_a_suite_lead_to_their_operations(opened: Opened, tmp_path:
     assert [row[0] for row in rows(page, "grown")] == ["test_a.py::test_large"]
     shown = rows(page, "tests")
     assert [(row[0], row[1]) for row in shown] == [
-        ("test_a.py::test_large", "passed"),
         ("test_a.py::test_fails", "failed oom/unknown"),
+        ("test_a.py::test_large", "passed"),
         ("test_a.py::test_small", "passed"),
         ("test_a.py::test_early", "skipped (xfail)"),
     ]
-    assert shown[0][2].startswith("8.000 (")
-    assert "ttnn.add a.py:7" in shown[0][5]
+    assert shown[1][2].startswith("8.000 (")
+    assert "ttnn.add a.py:7" in shown[1][5]
+    page.set_viewport_size({"width": 1920, "height": 900})
+    assert page.eval_on_selector("section[data-view=tests]", "view => view.getBoundingClientRect().width") > 1800
+    assert page.evaluate("document.documentElement.scrollWidth") == 1920
     page.click("[data-table=tests] a:has-text('test_fails')")
     settle(page)
     assert "view=timeline" in page.url

@@ -80,6 +80,8 @@ class RunEnd:
     """The line of the program, ``model.py:286``; empty where the source does not say."""
     is_for_memory: bool
     """Whether the device's memory was too small."""
+    not_judged: bool = False
+    """An assertion of the script's own failed after it had read values, which a mock board does not compute."""
     ended: str = "the run"
     """``the script`` where a script was recorded."""
 
@@ -139,7 +141,7 @@ def run_end(profile: Profile) -> RunEnd | None:
     told = profile.facts.get("ended")
     if isinstance(told, dict):
         error, message, location = (str(told.get(key) or "") for key in ("error", "message", "location"))
-        return RunEnd(error, message, location, is_for_memory, "the script")
+        return RunEnd(error, message, location, is_for_memory, bool(told.get("not_judged")), "the script")
     if found is None or found.survived:
         return None
     named = _EXCEPTION.match(found.message)

@@ -179,6 +179,9 @@ mock_or_card_options = together(
 no_programs_option = click.option(
     "--no-programs", is_flag=True, help="Do not measure what programs need in L1 (faster)."
 )
+values_option = click.option(
+    "--values", is_flag=True, help="Make comparisons of values too, although a mock board computes none."
+)
 release_option = click.option(
     "--release", metavar="VERSION", help="Bank sizes of this ttnn release (default: the newest)."
 )

@@ -44,6 +44,7 @@ class _Run(PassingThrough):
 @click.option("--timeout", type=float, metavar="SECONDS", help="Stop the script and its child processes after SECONDS.")
 @options.bytes_option("--l1-small", "Open devices with this L1_SMALL region.")
 @options.bytes_option("--trace-region", "Open devices with this trace region.")
+@options.values_option
 @options.no_programs_option
 @click.option("--quiet", is_flag=True, help="No notes on stderr (also: -q).")
 def command(
@@ -72,6 +73,7 @@ def command(
     from ttmem.commands import _profiles
     from ttmem.engines.workspace import cards
     from ttmem.library.sources import Located
+    from ttmem.reports.kit.units import counted
     from ttmem.store import store
 
     form = options.one_of(json=as_json, llm=as_llm, csv=as_csv)
@@ -101,6 +103,11 @@ def command(
                 None if no_store or run.is_empty else _profiles.keep(run.profile, Located(script, None), name=name)
             ),
         )
+    if skipped := run.profile.facts.get("skipped_comparisons"):
+        ended = run.profile.facts.get("ended") or {}
+        last = ", the last an assertion of the script, not judged" if ended.get("not_judged") else ""
+        skipped = f"{counted(skipped, 'comparison')} skipped{last}"
+        note(f"a mock computes no values: {skipped} (--values keeps them)", quiet=quiet)
     if run.timed_out:
         note(f"the script was stopped by --timeout {settings['timeout']:g} (status {run.status})", quiet=quiet)
     elif run.status:

@@ -41,14 +41,14 @@ ttmem test tests --baseline nightly --max-growth 2% --junit memory.xml --html me
 @options.no_store_option
 @options.python_option("ttnn and pytest")
 @options.ttnn_option
-@click.option("--timeout", type=float, metavar="SECONDS", help="Kill pytest and its children after SECONDS.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="Stop pytest and its child processes after SECONDS.")
 @click.option(
     "--test-timeout",
     type=click.FloatRange(0, min_open=True),
     metavar="SECONDS",
-    help="Kill a test after SECONDS without an operation (default 300).",
+    help="Stop a test after SECONDS without an operation (default 300).",
 )
-@click.option("--values", is_flag=True, help="Keep value comparisons on, although a mock board computes nothing.")
+@options.values_option
 @options.no_programs_option
 def command(
     arguments: tuple[str, ...],
@@ -65,10 +65,10 @@ def command(
 
     The fixtures device and mesh_device are there unless the suite has its own; @pytest.mark.ttmem(max_l1="90%",
     max_dram="700MiB") limits a test, --max-l1 and --max-dram limit all. A test that crashes or hangs costs itself
-    alone. Nothing is computed on a mock, so comparisons of values are skipped and counted. Every test is a run of the
-    stored report: 'ttmem profile NAME --run N' shows one. The exit status is pytest's, or 1 when a test outgrew the
-    baseline; 125 means that ttmem itself failed. The same without ttmem around it, where all share one environment:
-    pytest --ttmem-board n150.
+    alone. A mock computes no values: once a test has read some, known comparisons succeed and are counted, and an
+    assertion of its own that fails is not judged. Every test is a run of the stored report: 'ttmem profile NAME --run
+    N' shows one. The exit status is pytest's, or 1 when a test outgrew the baseline; 125 means that ttmem itself
+    failed. Where all share one environment, 'pytest --ttmem-board n150' does the same.
     """
     import ttmem
     from ttmem.library.test import Suite

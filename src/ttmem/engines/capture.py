@@ -24,8 +24,10 @@ class Capture:
         """``tables`` are those of a profile with several processes."""
         self.hello: dict[str, Any] = {}
         self.exit_error = ""
-        self.ended: dict[str, str] | None = None
+        self.ended: dict[str, Any] | None = None
         """The error, signal or time limit that ended the program; None when it came to its end."""
+        self.skipped_comparisons = 0
+        """Comparisons of values that were not made, and assertions that were not judged: a mock computes no values."""
         self.has_ended = False
         """The program came to its own end; a process that died did not say so."""
         self._tables = tables or ProfileTables()
@@ -62,6 +64,8 @@ class Capture:
             if led_here or message["exit"] == 0:
                 for track in self._tracks.values():
                     track.catch(but=led_here)
+        elif "skipped" in message:
+            self.skipped_comparisons = message["skipped"]
         elif "hello" in message:
             self.hello = message
 
@@ -156,6 +160,8 @@ class Capture:
             facts["ranks"] = ranks
         if self.ended:
             facts["ended"] = self.ended
+        if self.has_ended or self.skipped_comparisons:
+            facts["skipped_comparisons"] = self.skipped_comparisons
         return facts
 
 

@@ -47,6 +47,8 @@ class RunSettings:
     timeout_seconds: float | None = None
     measure_programs: bool = True
     """Whether the programs' own buffers are measured: some milliseconds for every operation that is new."""
+    keep_values: bool = False
+    """Whether comparisons of values are made on a mock too, which computes none."""
     edits: tuple[Mapping[str, Any], ...] = ()
     """Changes that are made to calls while the script runs (``worker.editing``)."""
 
@@ -95,7 +97,8 @@ def run_script(
     with workspace(interpreter, board=settings.board, card=settings.card, counters=True) as place:
         capture = Capture()
         words = [str(script), *arguments]
-        job = {**worker_settings(settings, place), "edits": list(settings.edits)}
+        values = settings.card or settings.keep_values
+        job = {**worker_settings(settings, place), "values": values, "edits": list(settings.edits)}
         started = _started(place, job, words, output, own_session)
         with started as (child, pipe), supervise(child):
             timed_out = not _follow(child, pipe, capture, settings.timeout_seconds)

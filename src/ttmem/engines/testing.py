@@ -6,9 +6,10 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 
 from ttmem._errors import MissingPartError
-from ttmem.engines.interpreters import find_interpreter
+from ttmem.engines.interpreters import Interpreter, find_interpreter, managed_python
 from ttmem.engines.running import RunSettings, Supervision, end, worker_settings
 from ttmem.engines.suite import RecordedSuite, read_suite
 from ttmem.engines.workspace import workspace
@@ -17,7 +18,7 @@ from ttmem.hardware import Board
 
 @dataclass(frozen=True, slots=True)
 class TestedSuite:
-    """What came of it."""
+    """The result of a run of pytest."""
 
     __test__ = False  # the name begins like a test's
 
@@ -43,13 +44,13 @@ def run_tests(
 ) -> TestedSuite:
     """Run pytest with these arguments on a mock board (or the card) and collect each test's peak memory.
 
-    On a mock value comparisons are skipped, and the summary says how many; ``keep_values`` leaves them on.
-    A test that is silent for ``seconds_per_test`` is ended. ``limits`` are those of the mark, for every test.
+    On a mock, comparisons of values are skipped and counted; ``keep_values`` makes them.
+    A test that does nothing for ``seconds_per_test`` is ended. ``limits`` are those of the mark, for every test.
     """
     interpreter = find_interpreter(settings.python)
     if not interpreter.pytest_version:
         raise MissingPartError(
-            "no pytest beside ttnn", where=interpreter.path, hint=f"{interpreter.path} -m pip install pytest"
+            "no pytest next to ttnn", where=interpreter.path, hint=f"{interpreter.path} -m pip install pytest"
         )
     with workspace(interpreter, board=settings.board, card=settings.card, counters=True) as place:
         events = place.folder / "events"
@@ -59,6 +60,7 @@ def run_tests(
             "values": settings.card or keep_values,
             "events": str(events),
             "limits": dict(limits or {}),
+            "install": install_command(interpreter),
         }
         if seconds_per_test is not None:
             job["seconds_per_test"] = seconds_per_test
@@ -85,6 +87,13 @@ def run_tests(
             timed_out=timed_out,
         )
         return TestedSuite(128 - status if status < 0 else status, label_of(place.board), recorded, timed_out)
+
+
+def install_command(interpreter: Interpreter) -> str:
+    """The command that installs packages next to ttnn; their names follow."""
+    if Path(interpreter.path) == managed_python():
+        return "ttmem device install --with "
+    return f"{interpreter.path} -m pip install "
 
 
 def label_of(board: Board | None) -> str:

@@ -22,6 +22,7 @@ def run(
     trace_region: int | None = None,
     timeout: float | None = None,
     programs: bool = True,
+    values: bool = False,
     output: int | None = None,
     own_session: bool = False,
     supervise: Supervision = lambda _: nullcontext(),
@@ -30,8 +31,10 @@ def run(
 
     The result holds its ``profile``, whose failure is the script's, and its exit ``status``. ``python`` is an
     interpreter that has ttnn, ``ttnn`` a release that ``ttmem device install`` made, ``l1_small`` and ``trace_region``
-    are bytes, ``timeout`` seconds; ``programs=False`` saves the time to measure what programs need in L1. ``output`` is
-    a descriptor for what the script prints, ``own_session`` and ``supervise`` are for callers that pass signals on.
+    are bytes, ``timeout`` seconds; ``programs=False`` saves the time to measure what programs need in L1. A mock
+    computes no values: once the script has read some, comparisons that ttmem knows succeed and are counted
+    (``skipped_comparisons``), unless ``values`` keeps them. ``output`` is a descriptor for what the script prints,
+    ``own_session`` and ``supervise`` are for callers that pass signals on.
     """
     settings = RunSettings(
         board=board,
@@ -41,6 +44,7 @@ def run(
         trace_region_bytes=trace_region,
         timeout_seconds=timeout,
         measure_programs=programs,
+        keep_values=values,
     )
     return run_script(
         script, arguments, settings=settings, name=name, output=output, own_session=own_session, supervise=supervise

@@ -106,7 +106,8 @@ def test(
     """Run pytest with these arguments in the interpreter that has ttnn; the result holds its ``status`` and the peaks.
 
     A test that crashes, or does nothing for ``test_timeout`` seconds (300), costs itself alone.
-    Nothing is computed on a mock, so comparisons of values are skipped there unless ``values`` keeps them.
+    A mock computes no values: once a test has read some, known comparisons succeed and are counted, and an assertion
+    of its own that fails is not judged, unless ``values`` keeps them.
     ``max_dram`` and ``max_l1`` fail tests that need more, in the forms of ``ttmem.check``. ``baseline`` is the stored
     report of an earlier run (or its saved profile): a test whose peaks grew by more than ``max_growth`` (2 %) makes the
     status 1, and so does a finding that ``fail_on`` names (``"leak,late-free:10MB"``, bytes per bank). The other

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ttmem._atomic import write_bytes
 from ttmem._errors import BadInputError
-from ttmem._gate import without_surrogates
+from ttmem._gate import whole_texts
 from ttmem._limits import PROFILE_BYTES, PROFILE_FREE_BYTES, PROFILE_RATIO
 from ttmem.profile.model import (
     CLOSING,
@@ -83,7 +83,7 @@ def to_bytes(profile: Profile) -> bytes:
     except UnicodeEncodeError:
         # A file name that is not UTF-8 or a message has lone surrogates, which no interchange format can hold.
         plain = msgspec.to_builtins(profile, enc_hook=_encode_other, builtin_types=(bytes,))
-        document = msgspec.msgpack.encode(_printable(plain))
+        document = msgspec.msgpack.encode(whole_texts(plain))
     except OverflowError:
         raise BadInputError("a number of the profile needs more than 64 bits", where=profile.name) from None
     except ValueError as error:
@@ -171,16 +171,6 @@ def _decode_other(wanted: Any, stored: Any) -> NDArray[Any]:
         raise ValueError(f"unknown kind of column '{dtype}'")
     differences = np.frombuffer(raw, dtype=dtype).reshape(shape)
     return np.cumsum(differences, axis=0, dtype=differences.dtype)
-
-
-def _printable(value: Any) -> Any:
-    if isinstance(value, str):
-        return without_surrogates(value)
-    if isinstance(value, dict):
-        return {_printable(key): _printable(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_printable(entry) for entry in value]
-    return value
 
 
 def _check_profile(profile: Profile) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ttmem._errors import BadInputError
-from ttmem._gate import visible_json, without_surrogates
+from ttmem._gate import json_bytes, whole_text
 from ttmem._home import home_folder
 from ttmem.store.folders import remove_folder, remove_leftovers, write_folder
 
@@ -145,11 +145,11 @@ def _named_files(
     known = {
         "schema": "ttmem.stored-report/1",
         "name": name,
-        "origin": without_surrogates(origin),
+        "origin": whole_text(origin),
         "stored_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         **facts,
     }
-    yield f"{name}_about.json", msgspec.json.format(visible_json(msgspec.json.encode(known)), indent=2) + b"\n"
+    yield f"{name}_about.json", msgspec.json.format(json_bytes(known), indent=2) + b"\n"
 
 
 def _facts(report: StoredReport) -> dict[str, object]:

@@ -166,6 +166,8 @@ export interface SuiteTest {
   unmeasured_programs: number | null;
   memories: Record<string, SuiteMemory>;
   failure: { class: string; message: string } | null;
+  /** The assertion that failed after values were read: a mock computes none. */
+  not_judged?: string | null;
   run: number | null;
 }
 

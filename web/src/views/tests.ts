@@ -12,7 +12,9 @@ const BAD = ["failed", "error", "crashed", "timeout"];
 
 export function tests(session: Session): View {
   const suite = session.profile.header.suite!;
-  const { tests: all, baseline } = suite;
+  const { baseline } = suite;
+  const isBad = (test: SuiteTest) => BAD.includes(test.outcome);
+  const all = [...suite.tests.filter(isBad), ...suite.tests.filter((test) => !isBad(test))];
   const used = (test: SuiteTest, which: "DRAM" | "L1" | "programs") => {
     const memory = test.memories[which === "programs" ? "L1" : which];
     const bytes = which === "programs" ? memory?.peak_with_programs_bytes_per_core : memory?.peak_bytes_per_bank;
@@ -45,7 +47,7 @@ export function tests(session: Session): View {
         head: "Outcome",
         kind: "text",
         text: outcome,
-        level: (test) => (BAD.includes(test.outcome) ? "alarm" : test.outcome === "passed" ? "ok" : ""),
+        level: (test) => (isBad(test) ? "alarm" : test.outcome === "passed" ? "ok" : ""),
       },
       amount("DRAM MiB/bank", "DRAM"),
       amount("L1 MiB/bank", "L1"),
@@ -59,16 +61,16 @@ export function tests(session: Session): View {
       { head: "Largest tensors", kind: "name", text: largest },
       count("Operations", (test) => test.operations),
       { head: "Seconds", kind: "number", text: (test) => test.seconds.toFixed(2), value: (test) => test.seconds },
-      count("Not compared", (test) => test.skipped_comparisons),
+      count("Skipped comparisons", (test) => test.skipped_comparisons),
       count("Not measured", (test) => test.unmeasured_programs),
-      { head: "Failure", kind: "name", text: (test) => test.failure?.message ?? "" },
+      { head: "Failure", kind: "name", text: (test) => test.failure?.message ?? test.not_judged ?? "" },
     ],
   });
   session.on(["search"], () => table.filter(session.words));
-  const failed = all.filter((test) => BAD.includes(test.outcome)).length;
+  const failed = all.filter(isBad).length;
   const question = `${counted(all.length, "test")} on ${suite.board}, ttnn ${suite.ttnn || "unknown"}: ${
     failed ? `${failed} did not pass` : "none failed"
-  }. The fullest stand first; a name leads to the test's operations.`;
+  }. Failed tests are first, then the fullest; a name leads to the test's operations.`;
   const element = section("tests", "Tests", question, growth(session), table.element);
   if (baseline && !baseline.grown.length)
     element.append(
@@ -132,7 +134,8 @@ function outcome(test: SuiteTest): string {
   const kind = ["none", "other", "crash", "timeout", undefined].includes(test.failure?.class)
     ? ""
     : ` ${test.failure!.class}`;
-  return `${test.outcome}${kind}${test.expected_failure === undefined ? "" : " (xfail)"}`;
+  const judged = test.not_judged ? " (not judged)" : "";
+  return `${test.outcome}${kind}${judged}${test.expected_failure === undefined ? "" : " (xfail)"}`;
 }
 
 /** The operation of the fuller memory, L1 with its programs. */

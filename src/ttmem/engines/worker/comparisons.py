@@ -1,24 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Value comparisons on a mock board: they cannot hold, because nothing is computed and reading back gives zeros.
+"""Value comparisons on a mock board: they cannot hold, because it computes no values and reading back gives zeros.
 
-A function that compares two tensors of the same shape, of which one came from the device, compares the first one with
-itself, so that it answers in its own way that they agree, and shapes are still checked. What a test asserts about such
-values in its own words cannot be answered: that ends the test, which is then not judged. Both are counted, so that a
-test run for memory says how much it did not check. What a test compares of its own is compared.
+One rule for scripts and tests: once values were read from the device, a comparison that is known here succeeds and is
+counted, and an assertion of the user's own that fails is not judged. A comparing function gets its first array twice,
+so that it answers in its own way that they agree; shapes that differ are compared as they are.
 """
 
 import functools
-import inspect
+import importlib
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from types import TracebackType
+from collections.abc import Callable, Mapping
+from types import FunctionType, ModuleType
 from typing import Any
 
-from .device_values import DeviceValues
+from .device_reads import DeviceReads
 from .library import Patches
-from .verdicts import ARITHMETIC, OF_ZEROS, is_said_of_values, is_users_file, may_speak_of_device, places_now, places_of
+from .verdicts import is_own_assertion, is_users_file
 
 _LIBRARIES = {
     "torch": ("allclose", "equal", "isclose"),
@@ -32,67 +30,104 @@ _LIBRARIES = {
 }  # fmt: skip
 _COMPARES = re.compile(r"_*(assert|comp|check|compare|verify|validate)_\w+|is_close|compute_pcc|get_pcc")
 """Names under which suites define comparing functions of their own."""
-_OWN_HOMES = re.compile(r"\w*(utils|utils_for_testing|utility_functions|comparison_funcs|metrics|check)|test_\w+")
+_OWN_HOMES = re.compile(
+    r"\w*(utils|utils_for_testing|utility_functions|comparison_funcs|metrics|check)|test_\w+|conftest|__main__"
+)
 """The last part of the names of modules in which they define them."""
+_ALWAYS_DIFFER = "assert_array_less"
 
 
 class Comparisons:
-    """Counts what was not compared in one test."""
+    """Answers the comparisons of a program, and counts them."""
 
-    def __init__(self, values: DeviceValues, tell: Callable[[int], None] = lambda _: None) -> None:
-        """``values`` knows what came from the device. ``tell`` hears of every comparison that was skipped, so that it
-        is known of a test that does not come back."""
-        self._values = values
+    def __init__(self, ttnn: Any, tell: Callable[[int], None] = lambda _: None) -> None:
+        """``tell`` gets the count at every comparison that is skipped: a test may not live to its end."""
+        self.reads = DeviceReads(ttnn, self._find_if_grown)
         self._tell = tell
         self.skipped = 0
         self._depth = 0
         """Of comparisons that were answered: what they call themselves is no other one."""
+        self._patches = Patches()
+        self._known: dict[int, Any] = {}
+        """Wrappers, by the identities of the functions and of themselves."""
+        self._sizes: dict[int, tuple[ModuleType, int]] = {}
+        """How many names each module had when it was looked through."""
+        self._loaded = (0, 0)
 
-    def begin(self) -> None:
-        """A new test."""
+    def install(self) -> None:
+        """Begin to notice reads and to answer comparisons."""
+        self.reads.install(self._patches)
+        self.find()
+
+    def uninstall(self) -> None:
+        """Leave the program's modules as they were."""
+        self._patches.undo()
+        self._known.clear()
+        self._sizes.clear()
+
+    def begin(self, *, has_read: bool = False) -> None:
+        """Start a new test, which may use what a fixture has read before."""
         self.skipped = 0
-        self._values.begin()
+        self.reads.has_read = has_read
+        self.find()
 
-    @contextmanager
-    def off(self, module: Any) -> Iterator[None]:
-        """While a test of ``module`` runs, its comparisons hold."""
-        patches, known = Patches(), dict[int, Any]()
+    def _find_if_grown(self) -> None:
+        """Look again where modules were loaded, or the script has defined something; a program may read often."""
+        if "numpy" in sys.modules:
+            importlib.import_module("numpy.testing")  # numpy loads it when it is used first: later than we look
+        loaded = len(sys.modules), len(vars(sys.modules["__main__"]))
+        if loaded != self._loaded:
+            self._loaded = loaded
+            self.find()
+
+    def find(self) -> None:
+        """Look for comparing functions in modules that were loaded, or have got more names, since the last time."""
         for library, names in _LIBRARIES.items():
-            for name in names:
-                self._replace(patches, known, sys.modules.get(library), name)
-        homes = [found for name, found in list(sys.modules.items()) if _OWN_HOMES.fullmatch(name.rpartition(".")[2])]
-        users = [home for home in (module, *homes) if is_users_file(getattr(home, "__file__", None) or "")]
-        for owner in {id(home): home for home in users}.values():
-            for name, value in list(vars(owner).items()):
-                if id(value) in known or (_COMPARES.fullmatch(name) and callable(value)):
-                    self._replace(patches, known, owner, name)
-        try:
-            with self._values.followed():
-                yield
-        finally:
-            patches.undo()
+            if (module := sys.modules.get(library)) and self._has_grown(module):
+                for name in names:
+                    self._replace(module, name, is_library=True)
+        for full_name, module in list(sys.modules.items()):
+            if not isinstance(module, ModuleType) or not self._has_grown(module):
+                continue
+            if not is_users_file(getattr(module, "__file__", None) or ""):
+                continue
+            is_home = bool(_OWN_HOMES.fullmatch(full_name.rpartition(".")[2]))
+            for name, value in list(vars(module).items()):
+                is_own = is_home and isinstance(value, FunctionType) and _COMPARES.fullmatch(name)
+                if is_own or id(value) in self._known:
+                    self._replace(module, name, is_library=False)
 
-    def _replace(self, patches: Patches, known: dict[int, Any], owner: Any, name: str) -> None:
+    def _has_grown(self, module: ModuleType) -> bool:
+        size = len(vars(module))
+        if self._sizes.get(id(module), (None, -1)) == (module, size):
+            return False
+        self._sizes[id(module)] = (module, size)
+        return True
+
+    def _replace(self, owner: ModuleType, name: str, *, is_library: bool) -> None:
         """One wrapper per function, under all its names."""
         value = getattr(owner, name, None)
-        if callable(value) and not isinstance(value, type):
-            wrapper = known.setdefault(id(value), self._with_itself(value))
-            known[id(wrapper)] = wrapper
-            patches.replace(owner, name, lambda _: wrapper)
+        if value is None or isinstance(value, type):
+            return
+        if id(value) not in self._known:
+            wrapper = self._with_itself(value, is_library=is_library)
+            self._known[id(value)] = self._known[id(wrapper)] = wrapper
+        wrapper = self._known[id(value)]
+        if wrapper is not value:
+            self._patches.replace(owner, name, lambda _: wrapper)
 
-    def _with_itself(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        if getattr(original, "_ttmem_compares_with_itself", False):
-            return original
-
+    def _with_itself(self, original: Callable[..., Any], *, is_library: bool) -> Callable[..., Any]:
         @functools.wraps(original, updated=())
         def compare(*arguments: Any, **named: Any) -> Any:
             __tracebackhide__ = True
-            asks = self._values.has_read and not self._depth
-            pair = self._pair(original, arguments, named) if asks else None
+            asks = self.reads.has_read and not self._depth and is_users_file(sys._getframe(1).f_code.co_filename)
+            pair = self._pair(arguments, named, also_numbers=is_library) if asks else None
             if pair is None:
                 return original(*arguments, **named)
             first, place = pair
             self._skip()
+            if getattr(original, "__name__", "") == _ALWAYS_DIFFER:
+                return None
             self._depth += 1
             try:
                 if isinstance(place, str):
@@ -101,68 +136,38 @@ class Comparisons:
             finally:
                 self._depth -= 1
 
-        compare._ttmem_compares_with_itself = True  # type: ignore[attr-defined]
         return compare
 
     def _pair(
-        self, original: Callable[..., Any], arguments: tuple[Any, ...], named: Mapping[str, Any]
+        self, arguments: tuple[Any, ...], named: Mapping[str, Any], *, also_numbers: bool
     ) -> tuple[Any, int | str] | None:
-        """The first of two arrays of one shape, and where the second stands; None when this is no comparison with
-        values from the device."""
-        code = getattr(inspect.unwrap(original), "__code__", None)
-        works_on_device = any(map(self._values.is_of_device, (*arguments, *named.values())))
-        if works_on_device and code is not None and is_users_file(code.co_filename):
-            return None  # a function of the test's that compares what it reads from there
-        found: list[tuple[Any, int | str]] = [(one, place) for place, one in enumerate(arguments) if _is_array(one)]
-        found += [(value, name) for name, value in named.items() if _is_array(value)]
-        if len(found) < 2 or type(found[0][0]) is not type(found[1][0]):
-            return None
-        (first, _), (second, place) = found[:2]
-        if tuple(first.shape) != tuple(second.shape):
-            return None
-        told = {self._values.tells(first), self._values.tells(second)}
-        if True in told:
-            return first, place
-        if None not in told and _is_zero(first) == _is_zero(second):
-            return None
-        # Arrays, and copies that nobody could follow: the source says what they were made of.
-        is_doubtful = may_speak_of_device(places_now(sys._getframe(2)), self._values.tells_of_copies)
-        return (first, place) if is_doubtful else None
+        """The first of two values that are compared, and the place of the second; None where this is no comparison."""
+        if any(map(self.reads.is_of_device, (*arguments, *named.values()))):
+            return None  # a function of the program's that compares what it reads itself
+        given: list[tuple[Any, int | str]] = [(value, place) for place, value in enumerate(arguments)]
+        given += [(value, name) for name, value in named.items()]
+        arrays = [one for one in given if _is_array(one[0])]
+        if len(arrays) >= 2:
+            (first, _), (second, place) = arrays[:2]
+            return (first, place) if tuple(first.shape) == tuple(second.shape) else None
+        if also_numbers and len(arguments) >= 2:
+            first, second = arguments[:2]
+            if isinstance(first, (bool, int, float, complex)) and isinstance(second, (bool, int, float, complex)):
+                return first, 1
+            if isinstance(first, (list, tuple)) and type(first) is type(second) and len(first) == len(second):
+                return first, 1
+        return None
 
-    def cannot_judge(self, error: BaseException, traceback: TracebackType | None) -> bool:
-        """Whether a test ended by what it thinks of values that only a card has; it counts as one that was skipped."""
-        if not self._values.has_read:
+    def cannot_judge(self, error: BaseException) -> bool:
+        """Whether a program ended by an assertion of its own after it had read values, which a mock does not have."""
+        if not (self.reads.has_read and is_own_assertion(error)):
             return False
-        if not (self.skipped or self._values.looked_at):
-            is_about_values = is_said_of_values(
-                error, traceback, counts=True, tells=self._values.tells, only_if=_is_array_of_zeros
-            )
-        elif isinstance(error, ARITHMETIC) or OF_ZEROS.search(str(error)):
-            is_about_values = self._values.looked_at and may_speak_of_device(places_of(traceback), self._values.tells)
-        elif "DID NOT RAISE" in str(error):
-            is_about_values = self.skipped > 0 and "AssertionError" in str(error)
-        else:
-            is_about_values = is_said_of_values(error, traceback, counts=not self.skipped, tells=self._values.tells)
-        if is_about_values:
-            self._skip()
-        return is_about_values
+        self._skip()
+        return True
 
     def _skip(self) -> None:
         self.skipped += 1
         self._tell(self.skipped)
-
-
-def _is_zero(value: Any) -> bool:
-    """Nothing but zeros is what a mock gives, and what ways to copy it that nobody follows (``torch.Tensor(x)``, files,
-    other threads) leave of it."""
-    try:
-        return not bool((value != 0).any())
-    except Exception:  # an array of things that are no numbers
-        return False
-
-
-def _is_array_of_zeros(value: Any) -> bool:
-    return _is_array(value) and _is_zero(value)
 
 
 def _is_array(value: Any) -> bool:

@@ -3,23 +3,30 @@
 
 The copy begins before any device is open. It sends its reports, which this process hands to its own plugins as if it
 had run the tests itself. When the copy dies, hangs or leaves with ``os._exit``, the test that was running has failed,
-and another copy goes on with the next one. Fixtures of a wider scope are set up again there.
+and another copy goes on with the next one. Fixtures of a wider scope are set up again there. What ends a session in
+plain pytest (``-x``, ``pytest.exit``, ``KeyboardInterrupt``) ends it here in the same way.
 """
 
+import base64
 import json
+import marshal
 import signal
 import sys
 import time
+import traceback
+import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import pytest
 
 from .isolation import Fork, Send
+from .protocol import whole_text
 
 CRASHED, TIMED_OUT = "crashed", "timeout"
 OUTCOME, FAILURE = "ttmem_outcome", "ttmem_failure"
 """User properties of a report: how a test ended which did not come back, and why one failed (JSON)."""
+_DEEPEST = 50
 
 
 class IsolatedTests:
@@ -66,10 +73,10 @@ class IsolatedTests:
         return True
 
     def _run_copy(self, session: Any, items: list[Any]) -> int:
-        """How many of the tests are done when the copy has ended."""
+        """Run these tests in a copy until it ends; return how many are done."""
         config = session.config
         fork = Fork(lambda send: self._work(session, items, send), own_group=True, silent=False)
-        done, running, operation, began = 0, "", _Last(), time.monotonic()
+        done, running, operation, began, broken = 0, "", _Last(), time.monotonic(), ""
         for message in fork.messages(self._seconds):
             if "operation" in message:
                 operation = _Last(message["operation"])
@@ -77,21 +84,29 @@ class IsolatedTests:
                 operation = operation._replace(has_ended=True)
             elif "begin" in message:
                 running, operation, began = message["begin"], _Last(), time.monotonic()
-                config.hook.pytest_runtest_logstart(nodeid=running, location=items[done].location)
+                config.hook.pytest_runtest_logstart(nodeid=items[done].nodeid, location=items[done].location)
             elif "report" in message:
-                report = config.hook.pytest_report_from_serializable(config=config, data=message["report"])
+                data = unpacked(message["report"])
+                report = config.hook.pytest_report_from_serializable(config=config, data=data)
                 config.hook.pytest_runtest_logreport(report=report)
+            elif "warning" in message:
+                _pass_warning(config, *unpacked(message["warning"]))
             elif "end" in message:
-                config.hook.pytest_runtest_logfinish(nodeid=running, location=items[done].location)
+                config.hook.pytest_runtest_logfinish(nodeid=items[done].nodeid, location=items[done].location)
                 done, running = done + 1, ""
-                if session.shouldfail or session.shouldstop:
-                    return done
+            elif "stop" in message:
+                session.shouldfail, session.shouldstop = message["stop"]
+                return done
+            elif "exit" in message:
+                _leave(message["exit"])
+            elif "broken" in message:
+                broken = message["broken"]
             elif "all" in message:
                 return len(items)
         lost = items[min(done, len(items) - 1)]
         if not running:  # between tests: the copy died when it took fixtures down
             config.hook.pytest_runtest_logstart(nodeid=lost.nodeid, location=lost.location)
-        for report in _lost(lost, fork, operation, self._seconds, time.monotonic() - began):
+        for report in _lost(lost, fork, operation, self._seconds, time.monotonic() - began, broken):
             config.hook.pytest_runtest_logreport(report=report)
         config.hook.pytest_runtest_logfinish(nodeid=lost.nodeid, location=lost.location)
         return done + 1
@@ -101,30 +116,113 @@ class IsolatedTests:
         config = session.config
         self._send = send
         self._in_copy()
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a test may send it; the terminal's goes elsewhere
         if torch := sys.modules.get("torch"):
             torch.set_num_threads(1)  # threads of its pool are not there in a copy, and it would wait for them
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:
             config.pluginmanager.unregister(reporter)
-        config.pluginmanager.register(_Reports(config, send), "ttmem-reports")
-        for place, item in enumerate(items):
-            send({"begin": item.nodeid})
-            following = items[place + 1] if place + 1 < len(items) else None
-            config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            send({"end": item.nodeid})
-        send({"all": True})
+        reports = _Reports(config, send)
+        config.pluginmanager.register(reports, "ttmem-reports")
+        reports.begun = True
+        try:
+            for item, following in zip(items, [*items[1:], None], strict=True):
+                send({"begin": item.nodeid})
+                config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                send({"end": True})
+                if session.shouldfail or session.shouldstop:
+                    session._setupstate.teardown_exact(None)  # wider fixtures, as at the end of a session
+                    send({"stop": [session.shouldfail, session.shouldstop]})
+                    return
+            send({"all": True})
+        except (KeyboardInterrupt, pytest.exit.Exception) as leaving:
+            send({"exit": _leaving(leaving)})
+        except BaseException as error:  # a plugin failed: plain pytest would lose all other tests
+            last = "".join(traceback.format_exception_only(type(error), error))
+            send({"broken": f"{last}{''.join(traceback.format_exception(error))}"})
 
 
 class _Reports:
-    """In the copy: hands reports to the process that prints them."""
+    """In the copy: hands reports and warnings to the process that prints them."""
 
     def __init__(self, config: Any, send: Send) -> None:
         self._config = config
         self._send = send
+        self.begun = False
+        """Warnings of the time before the copy was made are known already."""
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """As text, because it crosses a pipe."""
-        self._send({"report": self._config.hook.pytest_report_to_serializable(config=self._config, report=report)})
+        data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
+        self._send({"report": packed(data)})
+
+    def pytest_warning_recorded(self, warning_message: Any, when: str, nodeid: Any, location: Any) -> None:
+        """Its text and place; the object itself may be of any class."""
+        if self.begun:
+            category = warning_message.category
+            kind = (category.__module__, category.__qualname__)
+            told = (str(warning_message.message), kind, warning_message.filename, warning_message.lineno)
+            self._send({"warning": packed((told, when, str(nodeid), location))})
+
+
+def _pass_warning(config: Any, message: tuple[str, tuple[str, str], str, int], *where: Any) -> None:
+    text, (module, name), file, line = message
+    category = getattr(sys.modules.get(module), name, None)
+    if not (isinstance(category, type) and issubclass(category, Warning)):
+        category = UserWarning
+    # What is printed is the text: a class of the suite's own may want other arguments.
+    passed = warnings.WarningMessage(UserWarning(text), category, file, line)
+    when, nodeid, location = where
+    facts = {"warning_message": passed, "when": when, "nodeid": nodeid, "location": location}
+    config.hook.pytest_warning_recorded.call_historic(kwargs=facts)
+
+
+def packed(data: Any) -> str:
+    """Plain values as text; unlike JSON it keeps tuples, which pytest's own plugins insist on."""
+    return base64.b64encode(marshal.dumps(_plain(data))).decode()
+
+
+def unpacked(text: str) -> Any:
+    """The values that ``packed`` was given."""
+    return marshal.loads(base64.b64decode(text))
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """The same value of Python's own types; what has none becomes its text (``record_property`` takes any object)."""
+    if value is None or type(value) in (bool, int, float, bytes):
+        return value
+    if isinstance(value, str):
+        return whole_text(str(value))
+    if depth < _DEEPEST and isinstance(value, (list, tuple)):
+        items = [_plain(item, depth + 1) for item in value]
+        return tuple(items) if isinstance(value, tuple) else items
+    if depth < _DEEPEST and isinstance(value, dict):
+        return {_plain(key, depth + 1): _plain(item, depth + 1) for key, item in value.items()}
+    for kind in (int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    try:
+        return whole_text(str(value))
+    except Exception as error:
+        return f"<{type(value).__name__} whose text cannot be made: {type(error).__name__}>"
+
+
+def _leaving(error: BaseException) -> dict[str, Any]:
+    """What ends the session, and the line of the test that did it."""
+    lines = [
+        f"{frame.f_code.co_filename}:{line}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if not frame.f_locals.get("__tracebackhide__")
+    ]
+    told = {"reason": str(error), "status": getattr(error, "returncode", None)}
+    return told if isinstance(error, pytest.exit.Exception) else {**told, "place": lines[-1] if lines else ""}
+
+
+def _leave(told: dict[str, Any]) -> NoReturn:
+    """End the session of this process as the test ended that of the copy."""
+    if "place" in told:
+        raise KeyboardInterrupt(f"{told['reason']} {told['place']}".strip())
+    raise pytest.exit.Exception(told["reason"], told["status"])
 
 
 class _Last(NamedTuple):
@@ -134,16 +232,19 @@ class _Last(NamedTuple):
     has_ended: bool = False
 
 
-def _lost(item: Any, fork: Fork, operation: _Last, seconds: float, lasted: float) -> list[Any]:
+def _lost(item: Any, fork: Fork, operation: _Last, seconds: float, lasted: float, broken: str) -> list[Any]:
     """The reports of a test that did not come back; 'pytest --junitxml' ends a test with that of its teardown.
 
-    ``lasted``: since it was begun, its fixtures included, of which reports may have come before.
+    ``lasted``: since it was begun, its fixtures included, of which reports may have come before. ``broken``: the
+    traceback of a plugin that failed.
     """
     where = ""
     if place := operation.place:
         location = f" ({place['location']})" if place["location"] else ""
         where = f" {'after' if operation.has_ended else 'in'} {place['name']}{location}"
-    if fork.timed_out:
+    if broken:
+        outcome, words = CRASHED, f"a plugin of pytest failed{where}: {broken}"
+    elif fork.timed_out:
         outcome, words = TIMED_OUT, f"the test did nothing for {seconds:g} s{where}"
     elif fork.signal:
         outcome, words = CRASHED, f"the process was killed by {signal.Signals(fork.signal).name}{where}"

@@ -8,6 +8,7 @@ What a recording sends: ``hello``, ``device``, ``start``/``end`` of operations, 
 """
 
 import json
+import re
 import select
 from collections import deque
 from os import read, write
@@ -71,19 +72,23 @@ def decode(line: bytes | str) -> dict[str, Any]:
     message = json.loads(line)
     if not isinstance(message, dict):
         raise ValueError("not a message")
-    if b"\\ud" in (line if isinstance(line, bytes) else line.encode()):
-        whole: dict[str, Any] = _without_surrogates(message)
-        return whole
-    return message
+    return _whole(message) if _SURROGATE.search(line if isinstance(line, bytes) else line.encode()) else message
 
 
-def _without_surrogates(value: Any) -> Any:
-    """The same with every half of a surrogate pair as its escape: no file and no terminal takes it as it is."""
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def _whole(value: Any) -> Any:
     if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
+        return whole_text(value)
     if isinstance(value, dict):
-        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
-    return [_without_surrogates(item) for item in value] if isinstance(value, list) else value
+        return {_whole(key): _whole(item) for key, item in value.items()}
+    return [_whole(item) for item in value] if isinstance(value, list) else value
+
+
+def whole_text(text: str) -> str:
+    """The text with half surrogate pairs written as escapes: no file, terminal or JSON parser takes those."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def error_text(error: BaseException) -> str:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pytest plugin: devices on a mock board (or a card), the recording of every test, limits.
 
-Needs pytest beside ttnn. It comes in by two doors: ``ttmem test`` starts pytest with it, and where ttmem, pytest and
-ttnn share an environment ``pytest --ttmem-board`` loads it (``ttmem.library.pytest_plugin``). What it finds is told
-there: rows of tests, and the recordings of all processes (``events``).
+Needs pytest in the environment of ttnn. ``ttmem test`` starts pytest with it; where ttmem, pytest and ttnn share an
+environment, ``pytest --ttmem-board`` loads it (``ttmem.library.pytest_plugin``). It writes rows of tests and the
+recordings of all processes to ``events``.
 """
 
 import importlib
@@ -12,14 +12,12 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from .comparisons import Comparisons
-from .device_values import DeviceValues
 from .devices import OpenOptions
 from .environment import show
 from .events import Events
@@ -27,15 +25,17 @@ from .isolated_tests import CRASHED, FAILURE, OUTCOME, IsolatedTests
 from .isolation import end_with
 from .library import Library
 from .limits import allowed_bytes
-from .protocol import MEMORIES, error_message
+from .missing_plugins import MissingPlugins
+from .protocol import MEMORIES, error_message, whole_text
 from .recorder import Recorder
 
 MARK = "ttmem(max_dram=..., max_l1=...): fail the test when its peak exceeds '90%' of a bank or an amount like '1.2MiB'"
 
 SECONDS_PER_TEST = 300.0
-NOT_COMPARED = "a mock board computes nothing: the test ended with an assertion on values, which is not judged"
+NOT_JUDGED = "not judged, because it failed after values were read from the device"
 EXPECTED = "its comparison was not made, so the expected failure could not be seen"
 _PREFIX = "ttmem_"
+_OF_THE_PROCESS = ("temporary", "open", "parent", "install")
 _LIMITED = {"max_dram": "DRAM", "max_l1": "L1", "max_l1_small": "L1_SMALL"}
 _CRASHED_WORKER = "???"
 """The phase that pytest-xdist names for a test whose worker died."""
@@ -45,17 +45,18 @@ def main(words: list[str]) -> int:
     """``pytest_plugin SETTINGS PYTEST-ARGUMENTS...`` with settings as JSON: run pytest with the plugin."""
     settings: dict[str, Any] = json.loads(words[0])
     end_with(settings.pop("parent"))
+    missing = MissingPlugins(settings.pop("install"))
     plugin = from_settings(settings)
     # 'python -m pytest' has the working folder first; last, tests find their neighbours there and nothing is shadowed.
     sys.path += ["", str(Path(__file__).resolve().parent / "xdist")]
-    return int(pytest.main([*words[1:], "-p", "no:ttmem", "-p", "ttmem_xdist_worker"], plugins=[plugin]))
+    return int(pytest.main([*words[1:], "-p", "no:ttmem", "-p", "ttmem_xdist_worker"], plugins=[plugin, missing]))
 
 
 def from_settings(settings: dict[str, Any]) -> "MemoryPlugin":
     """The plugin of one process, before anything else has loaded ttnn."""
     tempfile.tempdir = settings["temporary"]
     importlib.import_module("ttnn")
-    options = {name: value for name, value in settings.items() if name not in ("temporary", "open", "parent")}
+    options = {name: value for name, value in settings.items() if name not in _OF_THE_PROCESS}
     return MemoryPlugin(options=settings["open"], **options)
 
 
@@ -130,13 +131,15 @@ class MemoryPlugin:
         self._isolated = IsolatedTests(seconds_per_test, begun=lambda: self._peaks.begun, in_copy=self._follow_here)
         # Before any test or conftest.py loads ttnn, so that what they import is the recorded one.
         self._library = Library()
-        self._device_values = DeviceValues(self._library.ttnn)
-        self._comparisons = Comparisons(self._device_values, lambda skipped: self._events.write({"skipped": skipped}))
+        self._comparisons = Comparisons(self._library.ttnn, lambda skipped: self._events.write({"skipped": skipped}))
         self._events = Events(events, self._library.version)
         self._limits = dict(limits or {})
         show(environment or {})
         self._recorder: Recorder | None = None
         self._rows: dict[str, dict[str, Any]] = {}
+        self._running = ""
+        """The test that was begun last and has not ended."""
+        self._fixtures_that_read: set[str] = set()
 
     def pytest_configure(self, config: Any) -> None:
         """Put the recorder between the tests and the library."""
@@ -145,8 +148,10 @@ class MemoryPlugin:
         self._recorder = Recorder(
             self._library, self._hear, options=OpenOptions(**self._options), measure_programs=self._measure
         )
-        self._recorder.gave = self._device_values.came
         self._recorder.install()
+        if not self._values:
+            self._recorder.gave = self._comparisons.reads.came
+            self._comparisons.install()
         config.pluginmanager.register(self._isolated, "ttmem-isolated-tests")
 
     def _follow_here(self) -> None:
@@ -159,14 +164,14 @@ class MemoryPlugin:
         self._isolated.heard(message)
 
     def pytest_unconfigure(self) -> None:
-        """Leave the library as it was."""
+        """Leave the library and the tests' modules as they were."""
+        self._comparisons.uninstall()
         if self._recorder is not None:
             self._recorder.uninstall()
 
     def pytest_report_header(self) -> str:
-        """What the tests run on, and what that means for values."""
-        values = "" if self._values else "; nothing is computed, so value comparisons are skipped"
-        return f"ttmem: {self._label}{values}"
+        """The board that the tests run on."""
+        return f"ttmem: {self._label}"
 
     @pytest.fixture
     def device_params(self, request: Any) -> dict[str, Any]:
@@ -195,7 +200,7 @@ class MemoryPlugin:
     def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
         """A test's peaks are its own, fixtures included."""
         self._peaks.reset()
-        self._comparisons.begin()
+        self._comparisons.begin(has_read=not self._fixtures_that_read.isdisjoint(getattr(item, "fixturenames", ())))
         if not self._tells_rows:  # nobody else ends a test that hangs in a worker of xdist
             self._events.watch(self._seconds)
         self._events.write({"test": item.nodeid})
@@ -203,23 +208,26 @@ class MemoryPlugin:
         self._events.watch(0.0)
 
     @pytest.hookimpl(hookwrapper=True)
-    def pytest_runtest_call(self, item: Any) -> Iterator[None]:
-        """The test itself, with its comparisons off on a mock."""
-        module = getattr(item, "module", None)
-        with nullcontext() if self._values else self._comparisons.off(module):
-            yield
+    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
+        """What a fixture of several tests reads from the device is used by all of them."""
+        reads = self._comparisons.reads
+        before, reads.has_read = reads.has_read, False
+        yield
+        if reads.has_read:
+            self._fixtures_that_read.add(fixturedef.argname)
+        reads.has_read |= before
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item: Any, call: Any) -> Iterator[None]:
         """Peaks go with the report (through xdist too); a limit that does not hold fails the test."""
         outcome: Any = yield
         report = outcome.get_result()
+        if report.failed and not self._values:
+            self._spare(report, call.excinfo)
         if report.when != "call":
             if report.failed and call.excinfo:  # a fixture
                 report.user_properties.append((FAILURE, self._failure(call.excinfo.value)))
             return
-        if report.failed and not self._values:
-            self._spare(report, call.excinfo)
         measured = self._measured().items()
         properties: list[tuple[str, object]] = [(f"{_PREFIX}{name}", value) for name, value in measured]
         if report.failed and call.excinfo:
@@ -235,10 +243,18 @@ class MemoryPlugin:
         return json.dumps({"text": error_message(error), "operation": self._peaks.failed})
 
     def _spare(self, report: Any, raised: Any) -> None:
-        """A failure that only tells that nothing was computed is none."""
-        if raised and self._comparisons.cannot_judge(raised.value, raised.tb):
-            report.outcome, report.longrepr = "passed", None
-            report.sections.append(("ttmem", f"{NOT_COMPARED}: {raised.exconly()}"))
+        """A failure that only shows that no values were computed is none."""
+        if raised and self._comparisons.cannot_judge(raised.value):
+            text = f"{NOT_JUDGED}: {raised.exconly()}"
+            if report.when == "setup":  # the test itself does not run
+                report.outcome, report.longrepr = "skipped", (report.location[0], report.location[1] or 0, text)
+            else:
+                report.outcome, report.longrepr = "passed", None
+            report.sections.append(("ttmem", text))
+            report.user_properties += [
+                (f"{_PREFIX}not_judged", error_message(raised.value)),
+                (f"{_PREFIX}skipped_comparisons", self._comparisons.skipped),
+            ]
         elif not raised and self._comparisons.skipped and str(report.longrepr).startswith("[XPASS(strict)]"):
             report.outcome, report.longrepr, report.wasxfail = "skipped", None, EXPECTED
 
@@ -281,13 +297,30 @@ class MemoryPlugin:
         share = f" ({100 * used / bank:.1f}%)" if bank else ""
         return [f"ttmem: test was limited to {wanted} of {memory} ({allowed} B per bank) but used {used} B{share}"]
 
+    def pytest_runtest_logstart(self, nodeid: Any) -> None:
+        """The test that a ``pytest.exit`` or a keyboard interrupt will end."""
+        self._running = whole_text(str(nodeid))
+
+    def pytest_runtest_logfinish(self) -> None:
+        """It came to its end."""
+        self._running = ""
+
+    def pytest_keyboard_interrupt(self, excinfo: Any) -> None:
+        """The session ends here, by the test that was running or from outside."""
+        if self._running and self._tells_rows and os.getpid() == self._process:
+            row = self._rows.setdefault(self._running, {"outcome": "passed", "seconds": 0.0})
+            if row["outcome"] == "passed":
+                failure = {"text": f"the session was ended: {excinfo.exconly()}", "operation": None}
+                row |= {"outcome": "error", "failure": json.dumps(failure)}
+            self._events.write({"row": {"test": self._running, **row}, "ended": True})
+
     def pytest_runtest_logreport(self, report: Any) -> None:
         """In the controlling process, where the table is printed."""
         row = self._rows.setdefault(report.nodeid, {"outcome": "passed", "seconds": 0.0})
         row["seconds"] += getattr(report, "duration", 0.0)
+        properties = report.user_properties
+        row |= {name[len(_PREFIX) :]: value for name, value in properties if name.startswith(_PREFIX)}
         if report.when == "call":
-            properties = report.user_properties
-            row |= {name[len(_PREFIX) :]: value for name, value in properties if name.startswith(_PREFIX)}
             row.setdefault("failure", json.dumps({"text": report.longreprtext, "operation": None}))
             if OUTCOME not in dict(properties):
                 row["outcome"] = report.outcome

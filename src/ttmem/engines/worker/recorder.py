@@ -216,7 +216,7 @@ class Recorder:
                 outcome.clear()  # an error holds the frames that hold it, and they hold tensors
             if not is_recorded:
                 results = _repeated(first[0]) if first else function(*arguments, **options)
-        self.gave(name, arguments, results)
+        self.gave(name, (*arguments, *options.values()), results)
         return results
 
     @contextlib.contextmanager

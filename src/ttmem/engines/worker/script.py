@@ -16,12 +16,14 @@ import signal
 import sys
 import tempfile
 import traceback
-from os import fstat
+from collections.abc import Callable
+from os import fstat, getpid
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
 from . import environment, protocol
+from .comparisons import Comparisons
 from .devices import OpenOptions
 from .isolation import end_with
 from .library import Library
@@ -48,14 +50,25 @@ def main(words: list[str]) -> int:
         library, send, options=options, measure_programs=settings["measure"], edits=settings.get("edits", ())
     )
     recorder.install()
-    status, error, chain, ended = _run(file, arguments)
+    comparisons = Comparisons(library.ttnn, _in_this_process(lambda skipped: send({"skipped": skipped})))
+    if not settings["values"]:
+        recorder.gave = comparisons.reads.came
+        comparisons.install()
+    status, error, chain, ended = _run(file, arguments, comparisons)
     with contextlib.suppress(Exception):
         recorder.finish()
     with contextlib.suppress(Exception):
         send({"exit": status, "error": error, "chain": chain, "ended": ended})
     with contextlib.suppress(Exception):
+        comparisons.uninstall()
         recorder.uninstall()
     return status
+
+
+def _in_this_process(tell: Callable[[int], None]) -> Callable[[int], None]:
+    """What a forked child of the script compares is not part of the recording."""
+    process = getpid()
+    return lambda skipped: tell(skipped) if getpid() == process else None
 
 
 class _Events:
@@ -81,7 +94,9 @@ class _Events:
         return found.st_dev, found.st_ino
 
 
-def _run(file: str, arguments: list[str]) -> tuple[int, str, list[str], dict[str, str] | None]:
+def _run(
+    file: str, arguments: list[str], comparisons: Comparisons
+) -> tuple[int, str, list[str], dict[str, Any] | None]:
     """The status a plain interpreter would have ended with, the text of what was not caught, those of all errors that
     led to it, and how the script ended: None when it came to its end."""
     sys.argv = [file, *arguments]
@@ -97,7 +112,8 @@ def _run(file: str, arguments: list[str]) -> tuple[int, str, list[str], dict[str
         return 128 + signal.SIGINT, "KeyboardInterrupt", [], _end_of(interrupt, file)
     except BaseException as error:
         status = _print_error(file)
-        return status, f"{type(error).__name__}: {protocol.error_text(error)}", _chain(error), _end_of(error, file)
+        end = {**_end_of(error, file), "not_judged": comparisons.cannot_judge(error)}
+        return status, f"{type(error).__name__}: {protocol.error_text(error)}", _chain(error), end
     finally:
         with contextlib.suppress(Exception):
             sys.stdout.flush()

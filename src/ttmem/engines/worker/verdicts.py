@@ -1,109 +1,76 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a test failed: for something that it says of values, which a mock does not have, or for something else."""
+"""Whether an error is an assertion of the user's own code, which a mock board cannot judge once values were read."""
 
-import ast
+import dis
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import Any
+from types import CodeType, TracebackType
 
-from .provenance import FACTS, Place, Provenance, Tells, said, statements
 from .sites import is_installed
 
-_ABOUT_FACTS = re.compile(r"attribute '(shape|dtype|layout)'|\bshapes? .*mismatch|\bmismatch.* shape", re.IGNORECASE)
-ARITHMETIC = (ZeroDivisionError, OverflowError, FloatingPointError)
-OF_ZEROS = re.compile(r"math domain error|cannot convert float (NaN|infinity)")
-"""How Python refuses to go on with zeros that no card would have given."""
-
 _OURS = os.path.realpath(Path(__file__).parent) + os.sep
+_ASSERTING = re.compile(r"[/\\](unittest|_?testing|_pytest)[/\\]|[/\\](contextlib|functools)\.py$")
+"""Files of libraries through which user code asserts; others (ttnn, pytest-timeout) fail for their own reasons."""
+_FACTS = re.compile(r"attribute '(shape|dtype|layout)'|\bshapes? .*mismatch", re.IGNORECASE)
+"""How ``torch.testing`` and ``numpy.testing`` refuse what a mock does know."""
+_OF_ZEROS = re.compile(r"math domain error|cannot convert float (NaN|infinity)")
+_TTNN = re.compile(r"[/\\](ttnn|ttml)[/\\]")
+_RAISE = dis.opmap["RAISE_VARARGS"]
+_LONGEST_CHAIN = 20
 
 
+@lru_cache(maxsize=4096)
 def is_users_file(file: str) -> bool:
     """Not of an installed package, nor ours."""
-    return bool(file) and not is_installed(file) and not os.path.realpath(file).startswith(_OURS)
+    return bool(file) and not is_installed(file) and not _is_ours(file)
 
 
-def is_said_of_values(
-    error: BaseException,
-    traceback: TracebackType | None,
-    *,
-    counts: bool,
-    tells: Tells,
-    only_if: Callable[[Any], bool] | None = None,
-) -> bool:
-    """Whether the test itself, or a function of its suite, said that something is wrong: ``assert``, ``raise``,
-    ``pytest.fail``; and not because of a shape, a layout, an address, which a mock does know, nor of what is its own.
+def _is_ours(file: str) -> bool:
+    return os.path.realpath(file).startswith(_OURS)
 
-    ``counts``: a number of things is known too; where comparisons were answered it may be that of those that differ.
-    ``only_if``: and what it said it of is one of these.
+
+def is_own_assertion(error: BaseException) -> bool:
+    """Whether user code itself claims that something is wrong: ``assert``, ``raise``, ``pytest.fail``, an assertion of
+    ``unittest``, ``numpy.testing`` or ``torch.testing``, or arithmetic that fails on zeros.
+
+    An error that led to it must be one too: ``pytest.fail`` after an out-of-memory error is about memory.
     """
-    is_assertion = isinstance(error, AssertionError)
-    if _ABOUT_FACTS.search(str(error)):
+    return all(_is_claim(one, one.__traceback__) for one in _chain(error))
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    for _ in range(_LONGEST_CHAIN):
+        if error is None:
+            return
+        yield error
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+def _is_claim(error: BaseException, traceback: TracebackType | None) -> bool:
+    is_failed = type(error).__name__ == "Failed"  # of pytest.fail, which is no Exception
+    if not (is_failed or isinstance(error, Exception)):
         return False
-    frames = _frames(traceback)
-    own = [(frame, line) for frame, line in frames if is_users_file(frame.f_code.co_filename)]
-    around = statements(*own[-1]) if own else []
-    if not around:
-        return is_assertion and only_if is None
-    if not (is_assertion or isinstance(around[-1], ast.Raise) or type(error).__name__ == "Failed"):
+    frames = list(_frames(traceback))
+    users = [number for number, (code, _) in enumerate(frames) if is_users_file(code.co_filename)]
+    if not users:
         return False
-    tests = [one.test for one in around if isinstance(one, (ast.If, ast.Assert))]
-    if isinstance(around[-1], ast.Expr) and "unittest" in frames[-1][0].f_code.co_filename:
-        tests.append(around[-1].value)
-    parts = [part for test in tests for part in ast.walk(test)]
-    if only_if is not None:
-        variables = own[-1][0].f_locals
-        named = [variables.get(part.id) for part in parts if isinstance(part, ast.Name)]
-        if not any(map(only_if, named)):
-            return False
-    if any(_is_fact(part, counts=counts) for part in parts):
+    deeper = [code.co_filename for code, _ in frames[users[-1] + 1 :]]
+    if isinstance(error, ArithmeticError) or _OF_ZEROS.search(str(error)):
+        return not any(_TTNN.search(file) for file in deeper)
+    if not deeper:
+        code, instruction = frames[-1]
+        return code.co_code[instruction] == _RAISE
+    if not all(_ASSERTING.search(file) or _is_ours(file) for file in deeper) or _FACTS.search(str(error)):
         return False
-    return only_if is not None or may_speak_of_device(_places(frames), tells)
+    if "DID NOT" in str(error):  # pytest.raises, pytest.warns: which errors the library raises is known
+        return "AssertionError" in str(error)
+    return is_failed or isinstance(error, AssertionError)
 
 
-def may_speak_of_device(places: list[Place], tells: Tells) -> bool:
-    """Whether what the last of these frames says now may depend on values from the device."""
-    if not places or not statements(places[-1].frame, places[-1].line):
-        return True
-    asked = Provenance(places, tells, is_users_file)
-    return any(asked.may_be_device(expression, place) for place, expression in said(places))
-
-
-def places_of(traceback: TracebackType | None) -> list[Place]:
-    """Where an error came from."""
-    return _places(_frames(traceback))
-
-
-def _frames(traceback: TracebackType | None) -> list[tuple[FrameType, int]]:
-    frames = []
+def _frames(traceback: TracebackType | None) -> Iterator[tuple[CodeType, int]]:
     while traceback is not None:
-        frames.append((traceback.tb_frame, traceback.tb_lineno))
+        yield traceback.tb_frame.f_code, traceback.tb_lasti
         traceback = traceback.tb_next
-    return frames
-
-
-def _places(frames: list[tuple[FrameType, int]]) -> list[Place]:
-    """Those of the test, the outermost first."""
-    own = [is_users_file(frame.f_code.co_filename) for frame, _ in frames]
-    return [
-        Place(frame, line, number > 0 and own[number - 1])
-        for number, (frame, line) in enumerate(frames)
-        if own[number]
-    ]  # fmt: skip
-
-
-def places_now(frame: FrameType | None) -> list[Place]:
-    """The same of a program that is running: of a frame and those that led to it."""
-    frames: list[tuple[FrameType, int]] = []
-    while frame is not None:
-        frames.append((frame, frame.f_lineno))
-        frame = frame.f_back
-    return _places(frames[::-1])
-
-
-def _is_fact(part: ast.AST, *, counts: bool) -> bool:
-    if isinstance(part, ast.Attribute):
-        return part.attr in FACTS
-    return counts and isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "len"

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
+
+from ttmem._gate import json_bytes
 
 _LEVEL = 6
 
@@ -52,7 +53,7 @@ class Packed:
 
     def compressed(self) -> bytes:
         """Length of the header, header, columns; deflated with a zlib frame."""
-        header = msgspec.json.encode({**self.header, "columns": self.columns})
+        header = json_bytes({**self.header, "columns": self.columns})
         pressed = zlib.compressobj(_LEVEL)
         parts = [pressed.compress(part) for part in (len(header).to_bytes(4, "little"), header, *self.parts)]
         return b"".join((*parts, pressed.flush()))

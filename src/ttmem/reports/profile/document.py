@@ -61,6 +61,8 @@ class ProfileDocument(Document, frozen=True, tag_field="schema", tag="ttmem.prof
     failures: list[parts.FailureEntry]
     ended: parts.RunEndEntry | None
     """Null when the run came to its end; an error that is not for memory leaves ``failure`` with class ``none``."""
+    skipped_comparisons: int | UnsetType = UNSET
+    """Of a script that was run: comparisons of values that were skipped, because a mock computes none."""
     findings: list[Finding] | UnsetType = UNSET
     """Leaks and waste of a captured run, the costliest first; only where there are any."""
 
@@ -101,6 +103,7 @@ def document(profile: Profile) -> ProfileDocument:
         failure=failed and _failure(failed, asked.diagnosis),
         failures=[_failure(item) for item in asked.failures],
         ended=asked.end and parts.RunEndEntry.of(asked.end),
+        skipped_comparisons=profile.facts.get("skipped_comparisons", UNSET),
         findings=asked.findings or UNSET,
     )
 

@@ -165,3 +165,5 @@ class RunEndEntry(Document, frozen=True):
     error: str
     message: str
     location: str
+    not_judged: bool
+    """An assertion of the script's own failed after it had read values from the device: a mock computes none."""

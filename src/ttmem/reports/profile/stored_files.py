@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ttmem._gate import visible_json
+from ttmem._gate import json_bytes
 from ttmem.profile import MEMORIES, STATE_NAMES, OperationForms, Profile, storage
 from ttmem.profile.operation_forms import Int64
 from ttmem.reports.profile import html, sentences
@@ -26,12 +26,11 @@ _PROGRAM_FACTS = ("name", "parent", "run", "caller", "first_operation", "end_ope
 
 def files(profile: Profile, tests: SuiteRun | None = None) -> Iterator[tuple[str, bytes]]:
     """(file name after ``<name>_``, content); ``tests`` are those of a suite."""
-    encoder = msgspec.json.Encoder()
-    yield "memory.json", visible_json(encoder.encode(memory_document(profile)))
-    yield "operations.json", visible_json(encoder.encode(operations_document(profile)))
-    yield "inputs_registry.json", visible_json(encoder.encode(inputs_document(profile)))
+    yield "memory.json", json_bytes(memory_document(profile))
+    yield "operations.json", json_bytes(operations_document(profile))
+    yield "inputs_registry.json", json_bytes(inputs_document(profile))
     if tests is not None:
-        yield "tests.json", visible_json(encoder.encode(tests))
+        yield "tests.json", json_bytes(tests)
     yield "report.html", html.render(profile, tests=tests).encode("utf-8", "replace")
     yield "profile.ttmem", storage.to_bytes(profile)
 

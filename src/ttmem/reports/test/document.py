@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from ttmem._gate import whole_text
 from ttmem.analysis.findings import Finding
 from ttmem.analysis.lifetimes import TensorLife
 from ttmem.analysis.peaks import Peak
@@ -72,6 +73,8 @@ class SuiteTest(Document, frozen=True, kw_only=True):
     """Comparisons of values: a mock computes nothing."""
     unmeasured_programs: int = 0
     """Operations whose programs could not be measured in L1."""
+    not_judged: str | None = None
+    """The assertion of the test's own that failed after it had read values from the device: a mock computes none."""
     id: str
     """pytest's name of the test."""
     memories: dict[str, MemoryPeak]
@@ -184,6 +187,7 @@ def _test(row: Mapping[str, Any], memory: MemoryOfTest | None) -> dict[str, Any]
         "id": row["test"],
         "memories": _memories(row, memory),
         "failure": _failure(row),
+        "not_judged": _one_text(row["not_judged"], most=300) if row.get("not_judged") else None,
         "run": memory.number if memory else None,
     }
 
@@ -204,16 +208,20 @@ def _failure(row: Mapping[str, Any]) -> dict[str, Any] | None:
     if row["outcome"] in ("passed", "skipped"):
         return None
     told = json.loads(row.get("failure") or "{}")
-    text = str(told.get("text", ""))
+    text = whole_text(str(told.get("text", "")))
     found = next(iter(find_failures(text, include_other=True)), None)
     by_outcome = {"crashed": "crash", "timeout": "timeout"}.get(row["outcome"])
     return {
         "class": by_outcome or (found.failure_class if found else "none"),
         "memory": found.memory if found and not by_outcome else None,
-        "message": found.message if found and not by_outcome else " ".join(text.split())[:_MOST_LETTERS],
+        "message": found.message if found and not by_outcome else _one_text(text),
         "operation": told.get("operation"),
         **{name: found.numbers.get(name) if found else None for name in FAILURE_FIGURES},
     }
+
+
+def _one_text(text: str, most: int = _MOST_LETTERS) -> str:
+    return " ".join(text.split())[:most]
 
 
 def _memories(row: Mapping[str, Any], memory: MemoryOfTest | None) -> dict[str, dict[str, Any]]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory of a suite for a person: the fullest tests, what filled them, what was not checked, what grew."""
+"""The memory of a suite for a person: failed tests, the fullest ones, what filled them, what was not checked."""
 
 from collections.abc import Iterator
 from itertools import takewhile
@@ -12,39 +12,18 @@ from ttmem.reports.kit.tables import Table, mib_column, name_column, number_colu
 from ttmem.reports.kit.units import counted, megabytes, mib, one_line, share, thousands
 from ttmem.reports.test.document import Baseline, MemoryPeak, SuiteRun, SuiteTest
 
-_MOST_ROWS, _MOST_CAUSES, _MOST_GROWN, _MOST_NAMES = 20, 3, 20, 3
+_MOST_ROWS, _LEAST_GOOD, _MOST_CAUSES, _MOST_GROWN, _MOST_NAMES = 20, 5, 3, 20, 3
 _BAD = ("failed", "error", "crashed", "timeout")
-_STYLES = dict.fromkeys(_BAD, "bold red")
-_COLUMNS = (
-    name_column("Test"),
-    text_column("Outcome", style=lambda outcome: _STYLES.get(outcome, "")),
-    number_column("DRAM MiB/bank", str),
-    number_column("L1 MiB/bank", str, spare=2),
-    number_column("L1+programs", str),
-    number_column("s", lambda seconds: f"{seconds:.1f}", spare=1),
-    name_column("Fullest in", spare=3),
-    text_column("Why", unknown="", spare=4),
-)
+_HEADS = ("", "DRAM MiB/bank", "L1 MiB/bank", "L1+programs", "s", "")
 
 
 def render(suite: SuiteRun, *, width: int = 100, color: bool = False) -> str:
     """Nothing when no test ran."""
     report = TextReport(width, color=color)
-    tests = [test for test in suite.tests if test.operations or test.outcome in _BAD]
-    if tests:
-        shown = tests[:_MOST_ROWS]
-        left_out = (
-            f"and {thousands(len(tests) - len(shown))} more (--json lists all)" if len(tests) > len(shown) else ""
-        )
-        title = f"peak memory per test ({suite.place}), ttnn {suite.ttnn or 'unknown'}"
-        home = _home([test.id for test in tests])
-        if home:
-            title += f", in {one_line(home.rstrip(':/'))}"
-        rows = [(test.id.removeprefix(home), *_row(test)) for test in shown]
-        report.titled(Table(_COLUMNS, rows, title, left_out))
-        for test in shown[:_MOST_CAUSES]:
-            for line in _causes(test):
-                report.print(line, style="dim")
+    bad = [test for test in suite.tests if test.outcome in _BAD]
+    good = [test for test in suite.tests if test.operations and test.outcome not in _BAD]
+    if bad or good:
+        _print_tests(report, suite, bad, good)
     for line in _not_checked(suite):
         report.print(line)
     if suite.baseline is not None:
@@ -57,6 +36,39 @@ def render(suite: SuiteRun, *, width: int = 100, color: bool = False) -> str:
     return report.text()
 
 
+def _print_tests(report: TextReport, suite: SuiteRun, bad: list[SuiteTest], good: list[SuiteTest]) -> None:
+    """The failed tests, then the others, the fullest first; names are whole, so each has a line of its own."""
+    shown = bad[:_MOST_ROWS]
+    shown += good[: max(_MOST_ROWS - len(shown), _LEAST_GOOD)]
+    title = f"peak memory per test ({suite.place}), ttnn {suite.ttnn or 'unknown'}"
+    home = _home([test.id for test in (*bad, *good)])
+    if home:
+        title += f", in {one_line(home.rstrip(':/'))}"
+    rows = [_HEADS, *map(_row, shown)]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(_HEADS))]
+    report.print()
+    report.print(title, style="bold")
+    report.print(_aligned(_HEADS, widths), style="bold")
+    for number, (test, row) in enumerate(zip(shown, rows[1:], strict=True)):
+        report.print(one_line(test.id.removeprefix(home)), style="bold red" if test.outcome in _BAD else "bold")
+        report.print(_aligned(row, widths))
+        if number < _MOST_CAUSES:
+            for line in _causes(test):
+                report.print(f"  {line}", style="dim")
+        elif (at := fullest_at(test)) is not None:
+            report.print(f"  {one_line(f'{at.name} {at.location}')}", style="dim")
+    if more := len(bad) + len(good) - len(shown):
+        failed = len(bad) - min(len(bad), _MOST_ROWS)
+        of_them = f", {thousands(failed)} of them failed" if failed else ""
+        report.print(f"and {thousands(more)} more{of_them} (--json lists all)")
+
+
+def _aligned(row: tuple[str, ...], widths: list[int]) -> str:
+    first, *figures, last = row
+    cells = [figure.rjust(width) for figure, width in zip(figures, widths[1:-1], strict=True)]
+    return "  ".join(("", first.ljust(widths[0]), *cells, last)).rstrip()
+
+
 def _home(ids: list[str]) -> str:
     """The file or folder that all tests have in common: it needs no room in every row."""
     common = "".join(
@@ -66,20 +78,20 @@ def _home(ids: list[str]) -> str:
     return common[:end] if len(ids) > 1 else ""
 
 
-def _row(test: SuiteTest) -> tuple[object, ...]:
+def _row(test: SuiteTest) -> tuple[str, ...]:
     memory = test.memories
-    at = fullest_at(test)
-    why = test.expected_failure if test.expected_failure is not UNSET else None
+    why = test.expected_failure if test.expected_failure is not UNSET else ""
     if test.failure is not None and test.failure.failure_class not in ("none", "other"):
         why = test.failure.failure_class
+    elif test.not_judged is not None:
+        why = "not judged"
     return (
         test.outcome if test.expected_failure is UNSET else "xfail",
         _amount(memory.get("DRAM")),
         _amount(memory.get("L1")),
         _amount(memory.get("L1"), with_programs=True),
-        test.seconds,
-        None if at is None else f"{at.name} {at.location}",
-        why,
+        f"{test.seconds:.1f}",
+        one_line(why),
     )
 
 
@@ -96,9 +108,9 @@ def fullest_at(test: SuiteTest) -> OperationPlace | None:
     return at if isinstance(at, OperationPlace) else None
 
 
-def _amount(peak: MemoryPeak | None, *, with_programs: bool = False) -> str | None:
+def _amount(peak: MemoryPeak | None, *, with_programs: bool = False) -> str:
     if peak is None:
-        return None
+        return "-"
     used = (peak.peak_with_programs_bytes_per_core or 0) if with_programs else peak.peak_bytes_per_bank
     return f"{mib(used)}{f' {100 * used / peak.bank_bytes:3.0f}%' if peak.bank_bytes else ''}"
 
@@ -116,18 +128,18 @@ def _causes(test: SuiteTest) -> Iterator[str]:
         tensors = ", ".join(f"{one_line(one.name)} {mib(one.bytes_per_bank)}" for one in top[:_MOST_NAMES])
         place = f" ({one_line(at.location)})" if at.location else ""
         part = f" {share(used, peak.bank_bytes)}" if peak.bank_bytes else ""
-        yield (
-            f"{one_line(test.id.rpartition('::')[2])}: {where}{part} in {at.name}{place}"
-            + (f"; largest: {tensors}" if tensors else "")
-        )
+        yield f"{where}{part} in {at.name}{place}" + (f"; largest: {tensors}" if tensors else "")
 
 
 def _not_checked(suite: SuiteRun) -> Iterator[str]:
-    """What a pass does not mean here."""
+    """The checks that a pass does not include here."""
     skipped = [test.skipped_comparisons for test in suite.tests if test.skipped_comparisons]
     if skipped:
         tests = counted(len(skipped), "test")
-        yield f"memory only: {sum(skipped)} value comparisons in {tests} were skipped (a mock computes nothing)"
+        line = f"a mock computes no values: {counted(sum(skipped), 'comparison')} in {tests} skipped"
+        if not_judged := sum(test.not_judged is not None for test in suite.tests):
+            line += f", {counted(not_judged, 'test')} ended by an assertion of their own and not judged"
+        yield f"{line} (--values keeps them)"
     unmeasured = [test.unmeasured_programs for test in suite.tests if test.unmeasured_programs]
     if unmeasured:
         yield f"L1 of {counted(sum(unmeasured), 'program')} in {counted(len(unmeasured), 'test')} was not measured"
