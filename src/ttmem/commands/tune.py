@@ -55,11 +55,14 @@ def command(
 
     _profiles.protect(source, outputs=(output, patch_path, sarif_path))
     found = ttmem.tune(source, verify=verify, output=stderr_descriptor(), **settings)
-    answer = found.document()
+    answer = found.document(patched=patch_path is not None)
     if patch_path is not None:
         patch = found.patch()
-        write_bytes(patch_path, patch.text.encode())  # as it is: a carriage return of the source is part of its lines
-        note(f"wrote {patch_path}", quiet=quiet)
+        if patch.text:
+            write_bytes(patch_path, patch.text.encode())  # a carriage return of the source is part of its lines
+            note(f"wrote {patch_path}", quiet=quiet)
+        else:
+            note(f"{patch_path} was not written: no edit can be part of a patch", quiet=quiet)
         for edit in patch.left_out:
             note(f"not in the patch, make it by hand: {edit}", quiet=quiet)
     if sarif_path is not None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from ttmem._errors import TtmemError
 from ttmem.allocator.operations import EXACT, RECORDS, Allocate, Call, Launch, Plan, plan_call
 from ttmem.allocator.programs import end_of_stack
 from ttmem.hardware import MEMORIES as MEMORY_RECORDS
-from ttmem.hardware import MemoryMap
+from ttmem.hardware import Memory, MemoryMap
 from ttmem.profile import GIVEN, MEMORIES, TensorType
 from ttmem.tensors import TensorSpec, place
 from ttmem.tune.cutting import temporaries_of
@@ -27,6 +28,9 @@ from ttmem.tune.specs import spec_of
 _MAKERS = frozenset({"from_torch", "as_tensor", "to_device", "allocate_tensor_on_device", "deallocate", "to_torch"})
 _SIZED_BY_SPACE = frozenset({"matmul", "linear"})
 """Their blocks are as large as the room below the lowest tensor allows."""
+_DATA_TYPES = ("bfloat16", "float32", "bfloat8_b")
+_MEMORIES = ("DRAM", "L1")
+"""What is tried for a result that is not known."""
 
 
 def with_programs(draft: Draft) -> tuple[Draft, str]:
@@ -74,6 +78,8 @@ def _touched(draft: Draft) -> dict[int, bool]:
         if is_other:
             found |= dict.fromkeys((*life.uses, life.producer), True)
     found.pop(-1, None)
+    if history.unfinished is not None and _is_sized_by_space(history, history.unfinished.operation):
+        found.setdefault(history.unfinished.operation, False)  # it has room now
     if moves_l1:
         for operation in history.operations:
             if _is_sized_by_space(history, operation.index):
@@ -111,20 +117,20 @@ def _again(
     if len(results) != 1:
         return None
     temporaries = temporaries_of(history, index)
-    for call in _calls(was, index, results[0].number):
-        plan = _planned(call, history.memory_map, before)
-        if plan is None or _needs(plan, history.memory_map) != captured:
+    for call in possible_calls(was, index, results[0].type):
+        plan = planned(call, history.memory_map, before)
+        if plan is None or static_bytes(plan, history.memory_map) != captured:
             continue
         if plan.results and plan.results[0][1].shape != call_result(was, results[0].number):
             continue
         if _sizes(plan, history.memory_map) != [life.bytes_per_bank for life in temporaries]:
             continue
         other = _alike(call, draft, index, results[0].number)
-        plan = _planned(other, history.memory_map, after) if other is not None else None
+        plan = planned(other, history.memory_map, after) if other is not None else None
         if plan is None or draft.memory_map is None:
             return None
         sizes = _sizes(plan, draft.memory_map)
-        needs = _needs(plan, draft.memory_map)
+        needs = static_bytes(plan, draft.memory_map)
         if len(sizes) != len(temporaries) or len(needs) != len(captured):
             return None
         changed = {
@@ -149,24 +155,29 @@ def _specs(draft: Draft, index: int) -> tuple[TensorSpec, ...] | None:
     return known if known and len(known) == len(types) else None
 
 
-def _calls(draft: Draft, index: int, result: int) -> Iterator[Call]:
-    """Calls that this one may have been: a capture keeps the tensors alone."""
+def possible_calls(draft: Draft, index: int, result: TensorType | None) -> Iterator[Call]:
+    """Calls that this one may have been: a capture keeps the tensors alone. ``result`` is None for one that failed."""
     operation = draft.history.operations[index]
-    specs, type_ = _specs(draft, index), draft.piece(result).type
-    if specs is None or type_ is None or type_.shard_bytes:
+    name = operation.name.removeprefix("ttnn.")
+    specs = _specs(draft, index)
+    if name not in RECORDS or specs is None or (result is not None and result.shard_bytes):
         return
-    record = RECORDS.find(operation.name.removeprefix("ttnn."))
+    record = RECORDS.find(name)
     names = {argument.name for argument in record.arguments}
-    plain: dict[str, Any] = {"dtype": type_.dtype} if operation.given & GIVEN["dtype"] and "dtype" in names else {}
-    memory = MEMORY_RECORDS.find(type_.memory) if operation.given & GIVEN["memory_config"] else None
     in_place = bool(operation.given & GIVEN["output_tensor"])
+    types: list[dict[str, Any]] = [{}]
+    if operation.given & GIVEN["dtype"] and "dtype" in names:
+        types = [{"dtype": dtype} for dtype in ([result.dtype] if result is not None else _DATA_TYPES)]
+    memories: list[Memory | None] = [None]
+    if operation.given & GIVEN["memory_config"]:
+        memories = [MEMORY_RECORDS.find(one) for one in ([result.memory] if result is not None else _MEMORIES)]
     rank = len(specs[0].shape)
     tried: list[dict[str, Any]] = [{}]
     if "dim" in names:
         tried += [{"dim": -1 - place} for place in range(rank)]
         if "keepdim" in names:
             tried += [{"dim": -1 - place, "keepdim": True} for place in range(rank)]
-    for arguments in tried:
+    for arguments, plain, memory in product(tried, types, memories):
         for keywords in ((), ("bias",)) if len(specs) == 3 else ((),):
             yield Call(record.name, specs, {**plain, **arguments}, memory, in_place, (), keywords)
 
@@ -184,7 +195,8 @@ def _alike(call: Call, draft: Draft, index: int, result: int) -> Call | None:
     return replace(call, inputs=specs, arguments=arguments, memory=own)
 
 
-def _planned(call: Call, memory_map: MemoryMap, room: L1AtLaunch | None) -> Plan | None:
+def planned(call: Call, memory_map: MemoryMap, room: L1AtLaunch | None) -> Plan | None:
+    """What a call does, where that is known to the byte."""
     try:
         lowest = room.lowest_address if room is not None else None
         plan = plan_call(call, memory_map, lambda _: lowest, room.allocated_bytes if room is not None else 0)
@@ -193,7 +205,8 @@ def _planned(call: Call, memory_map: MemoryMap, room: L1AtLaunch | None) -> Plan
     return plan if plan.confidence == EXACT and plan.results else None
 
 
-def _needs(plan: Plan, memory_map: MemoryMap) -> tuple[int, ...]:
+def static_bytes(plan: Plan, memory_map: MemoryMap) -> tuple[int, ...]:
+    """In L1, of each program that it launches."""
     base = memory_map.l1_base_address
     launches = [step for step in plan.steps if isinstance(step, Launch)]
     return tuple(end_of_stack(step.buffer_bytes, memory_map) - base if step.buffer_bytes else 0 for step in launches)
