@@ -25,11 +25,13 @@ from ttmem.tune.history import Operation
 
 
 class L1AtLaunch(NamedTuple):
-    """L1 when an operation's first program starts."""
+    """L1 when an operation begins, and when its first program starts: what programs are sized by."""
 
+    lowest_before: int | None
+    """The address of its lowest tensor."""
+    allocated_before: int
     lowest_address: int | None
-    """Of its tensors."""
-    allocated_bytes: int
+    """The same at the launch, results included."""
 
 
 class Action(NamedTuple):
@@ -133,9 +135,13 @@ class _Memories:
         self.programs_peak, self.programs_peak_at = 0, -1
         self.shortfalls: list[Shortfall] = []
         self.l1_at_launch: dict[int, L1AtLaunch] = {}
+        self._l1_before: dict[int, tuple[int | None, int]] = {}
 
     def do(self, action: Action) -> bool:
         """False when it does not fit."""
+        if action.inside == 1 and action.operation not in self._l1_before:
+            l1 = self.lists[L1_NUMBER]
+            self._l1_before[action.operation] = (l1.lowest_taken_address, l1.allocated_bytes)
         if action.kind == TAKE:
             piece = self.draft.piece(action.number)
             address = self.lists[piece.memory].allocate(piece.bytes_per_bank)
@@ -163,7 +169,7 @@ class _Memories:
     def _launch(self, action: Action) -> bool:
         """Static buffers grow from the base of L1 and end below the lowest tensor, as every enqueue checks."""
         lowest = self.lists[L1_NUMBER].lowest_taken_address
-        self.l1_at_launch.setdefault(action.operation, L1AtLaunch(lowest, self.lists[L1_NUMBER].allocated_bytes))
+        self._room(action)
         self._together(self.lists[L1_NUMBER].allocated_bytes + max(action.number, 0), action.operation)
         base, size = self.draft.pools[L1_NUMBER][1:]
         end = base + action.number
@@ -190,9 +196,13 @@ class _Memories:
         amounts = (pool.allocated_bytes, pool.free_bytes, pool.largest_free_bytes)
         text = sentences.out_of_memory(piece.total_bytes, name, banks, piece.bytes_per_bank, size, *amounts)
         self.shortfalls.append(Shortfall(action.operation, name, text, piece.bytes_per_bank, *amounts, action.at))
-        l1 = self.lists[L1_NUMBER]
-        self.l1_at_launch.setdefault(action.operation, L1AtLaunch(l1.lowest_taken_address, l1.allocated_bytes))
+        self._room(action)
         return False
+
+    def _room(self, action: Action) -> None:
+        if action.operation not in self.l1_at_launch and action.operation in self._l1_before:
+            room = L1AtLaunch(*self._l1_before[action.operation], self.lists[L1_NUMBER].lowest_taken_address)
+            self.l1_at_launch[action.operation] = room
 
 
 def play(draft: Draft) -> Played:

@@ -7,14 +7,16 @@ there, exactly the static buffers and temporaries that were captured; then it is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
 from ttmem._errors import TtmemError
 from ttmem.allocator.operations import EXACT, RECORDS, Allocate, Call, Launch, Plan, plan_call
+from ttmem.allocator.operations.plan import Step
 from ttmem.allocator.programs import end_of_stack
+from ttmem.hardware import L1 as L1_RECORD
 from ttmem.hardware import MEMORIES as MEMORY_RECORDS
 from ttmem.hardware import Memory, MemoryMap
 from ttmem.profile import GIVEN, MEMORIES, TensorType
@@ -197,9 +199,15 @@ def _alike(call: Call, draft: Draft, index: int, result: int) -> Call | None:
 
 def planned(call: Call, memory_map: MemoryMap, room: L1AtLaunch | None) -> Plan | None:
     """What a call does, where that is known to the byte."""
+
+    def lowest(steps: Sequence[Step]) -> int | None:
+        if room is None:
+            return None
+        has_result = any(isinstance(step, Allocate) and step.spec.memory is L1_RECORD for step in steps)
+        return room.lowest_address if has_result else room.lowest_before
+
     try:
-        lowest = room.lowest_address if room is not None else None
-        plan = plan_call(call, memory_map, lambda _: lowest, room.allocated_bytes if room is not None else 0)
+        plan = plan_call(call, memory_map, lowest, room.allocated_before if room is not None else 0)
     except TtmemError:
         return None
     return plan if plan.confidence == EXACT and plan.results else None
