@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem tune``: What to change so that a captured run fits, with a proof."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,10 @@ ttmem tune block --max-dram 80% --json
 @click.option("--max-l1", metavar="LIMIT", help="Highest L1 peak with what programs need, in the same forms.")
 @options.count_option("--most", help="At most so many edits (default: 10 without a target, else 24).")
 @click.option("--verify", is_flag=True, help="Run the script again on the mock with the edits, and compare.")
+@click.option(
+    "--script", metavar="COMMAND", help="What --verify runs: the script and its arguments (for a file of other origin)."
+)
+@click.option("--timeout", type=float, metavar="SECONDS", help="Stop each run of --verify after SECONDS.")
 @options.file_option("--patch", "patch_path", place=options.product_place, help="Write the edits as a unified diff.")
 @options.file_option("--sarif", "sarif_path", help="Also write the findings as SARIF 2.1.0.")
 @options.json_option
@@ -35,6 +40,7 @@ ttmem tune block --max-dram 80% --json
 def command(
     source: str,
     verify: bool,
+    script: str | None,
     patch_path: Path | None,
     sarif_path: Path | None,
     as_json: bool,
@@ -51,10 +57,16 @@ def command(
     import ttmem
     from ttmem._atomic import write_bytes
     from ttmem.commands import _profiles
+    from ttmem.library.tune import command_to_verify
+    from ttmem.reports.kit.units import one_line
     from ttmem.reports.tune import sarif, terminal
 
     _profiles.protect(source, outputs=(output, patch_path, sarif_path))
-    found = ttmem.tune(source, verify=verify, output=stderr_descriptor(), **settings)
+    if verify:
+        words = command_to_verify(source, script)
+        note(one_line(f"--verify runs: {shlex.join(words)}"))
+        script = shlex.join(words)
+    found = ttmem.tune(source, verify=verify, script=script, output=stderr_descriptor(), **settings)
     answer = found.document(patched=patch_path is not None)
     if patch_path is not None:
         patch = found.patch()

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -13,6 +15,7 @@ from ttmem.analysis.failure import run_end
 from ttmem.analysis.findings import Finding, findings
 from ttmem.engines.interpreters import chosen_python
 from ttmem.library.read import Source, read
+from ttmem.library.sources import locate
 from ttmem.profile import MEMORIES, Profile
 from ttmem.tune.applied import Applied
 from ttmem.tune.applying import apply
@@ -29,6 +32,7 @@ from ttmem.tune.verifying import (
     another_end,
     blamed,
     certainty,
+    command_of,
     compare,
     gets_further,
     never_ran,
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
     from ttmem.reports.tune.document import TuneDocument
 
 FITS = "fits"
+_SCRIPT_HINT = "write --script 'model.py --batch 4'"
 _MOST_ROUNDS = 12
 """How often a script is run again: to tune on where it gets further, or without an edit that broke it."""
 
@@ -116,6 +121,7 @@ def tune(
     max_l1: Amount | None = None,
     most: int | None = None,
     verify: bool = False,
+    script: str | None = None,
     python: str | None = None,
     ttnn: str | None = None,
     timeout: float | None = None,
@@ -126,7 +132,8 @@ def tune(
     ``target="fits"`` wants that nothing fails for want of memory, ``max_dram`` and ``max_l1`` are limits as for
     ``ttmem.check``; with none of them the edits that lower the peaks most are given. ``verify`` runs the script
     again on the mock with the edits made at its calls, ``timeout`` seconds at most; when it then fails further on, the
-    search goes on from there, and when it ends otherwise than without the edits, an edit is given up.
+    search goes on from there, and when it ends otherwise than without the edits, an edit is given up. ``script`` is the
+    command line of what is run; a file of another origin than ``ttmem run`` here does not choose it.
     """
     if target not in (None, FITS):
         raise BadInputError(f"'{target}' is no target", hint=f"write --target {FITS}, --max-dram 80% or --max-l1 70%")
@@ -136,8 +143,34 @@ def tune(
     answer = _answer(run, goal, most, frozenset(), tuple(findings(profile)))
     if not verify:
         return answer
-    settings = {"python": chosen_python(python, ttnn), "output": output, "timeout_seconds": timeout}
+    settings = {
+        "command": command_to_verify(source, script, profile),
+        "python": chosen_python(python, ttnn),
+        "output": output,
+        "timeout_seconds": timeout,
+    }
     return _Proof(answer, goal, most, settings).run()
+
+
+def command_to_verify(source: Source, script: str | None, profile: Profile | None = None) -> list[str]:
+    """What ``verify`` runs: the words of ``script``, else what the capture names where this user captured it."""
+    if script is not None:
+        try:
+            words = shlex.split(script)
+        except ValueError as error:  # a quote that is not closed
+            raise BadInputError(f"'{script}' is no command line: {error}", hint=_SCRIPT_HINT) from None
+        if not words:
+            raise BadInputError("no script was named", hint=_SCRIPT_HINT)
+        return words
+    words = command_of(profile or read(source))
+    if not isinstance(source, Profile):
+        located = locate(source)
+        if located.stored is None or located.origin != os.path.realpath(words[0]):
+            raise BadInputError(
+                f"'{source}' was not captured and stored by 'ttmem run' here: it does not choose which script is run",
+                hint=f"if this is what you want to run: --script {shlex.quote(shlex.join(words))}",
+            )
+    return words
 
 
 def _answer(

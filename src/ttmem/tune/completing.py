@@ -50,6 +50,13 @@ class Rest:
     results: dict[int, TensorType | None] = field(default_factory=dict)
     """Number of a buffer -> the tensor that the call would have given back in it."""
     is_known: bool = False
+    are_programs_known: bool = False
+    """Else they need as much as they may, of the calls that are possible."""
+
+    @property
+    def buffers(self) -> tuple[Move, ...]:
+        """What is taken and given back."""
+        return tuple(move for move in self.moves if move.kind != LAUNCH)
 
 
 def completed(history: History, ended: RunFailure) -> History:
@@ -81,17 +88,17 @@ def _outside(history: History, ended: RunFailure, wanted: Move | None) -> Histor
         return history
     after = max([-1, *history.ends])
     at = next(_as_full(history, ended, wanted.memory, after + 1, history.length), after + 1)
-    ended_there = _unfinished(history, ended, at, is_known=True)
+    ended_there = _unfinished(history, ended, at, Rest((), is_known=True, are_programs_known=True))
     row = (TAKE, len(history.operations), 0, ended_there.number, wanted.memory, wanted.size, wanted.total, 0, -1)
     return history.with_events(_spliced(_events(history), at, at, [row]), {}, ended_there)
 
 
-def _unfinished(
-    history: History, ended: RunFailure, at: int, *, is_known: bool, unwound: Sequence[int] = ()
-) -> Unfinished:
+def _unfinished(history: History, ended: RunFailure, at: int, rest: Rest, unwound: Sequence[int] = ()) -> Unfinished:
     number = int(np.count_nonzero(_events(history).kind[:at] == TAKE))
-    index = len(history.operations) - 1
-    return Unfinished(index, number, ended.numbers.get("banks", 0), is_known=is_known, unwound=tuple(unwound))
+    known = {"is_known": rest.is_known, "are_programs_known": rest.are_programs_known}
+    return Unfinished(
+        len(history.operations) - 1, number, ended.numbers.get("banks", 0), unwound=tuple(unwound), **known
+    )
 
 
 def _events(history: History) -> EventTable:
@@ -162,8 +169,10 @@ class _FailedCall:
                 rest = rest_of(plan, done, self.history.memory_map) if plan is not None else None
                 if rest is not None and rest.moves not in [one.moves for one in found]:
                     found.append(rest)
-            if len(found) == 1:
-                return at, replace(found[0], moves=(done[-1], *found[0].moves))
+            if len({one.buffers for one in found}) == 1:  # else they are of different calls
+                most = max(found, key=lambda one: sum(move.size for move in one.moves if move.kind == LAUNCH))
+                moves = (done[-1], *most.moves)
+                return at, replace(most, moves=moves, are_programs_known=len(found) == 1)
         return self.without_the_rest()
 
     def _done(self, at: int) -> list[Move]:
@@ -191,7 +200,7 @@ class _FailedCall:
             rows.append((move.kind, self.index, 1, buffer, move.memory, move.size, total, 0, -1))
         unwound = [int(_events(self.history).buffer[place_]) for place_ in range(at, self.last)]
         tensors = {base + number: (self._name(rest, number), type_) for number, type_ in rest.results.items()}
-        ended = _unfinished(self.history, self.ended, at, is_known=rest.is_known, unwound=unwound)
+        ended = _unfinished(self.history, self.ended, at, rest, unwound)
         return self.history.with_events(_spliced(_events(self.history), at, self.end, rows), tensors, ended)
 
     def _name(self, rest: Rest, number: int) -> str:

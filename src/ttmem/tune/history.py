@@ -91,7 +91,9 @@ class Unfinished:
     banks: int
     """Over which it was to be spread; 0 where the failure does not say."""
     is_known: bool
-    """Everything that the call would have done is among the events, not only what was asked for."""
+    """Everything that the call would have taken is among the events, not only what was asked for."""
+    are_programs_known: bool
+    """Its programs too, to the byte."""
     unwound: tuple[int, ...] = ()
     """What the error gave back of what the call had taken, in that order."""
 

@@ -8,6 +8,7 @@ there, exactly the static buffers and temporaries that were captured; then it is
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -28,8 +29,6 @@ from ttmem.tune.playing import L1AtLaunch, play
 from ttmem.tune.specs import spec_of
 
 _MAKERS = frozenset({"from_torch", "as_tensor", "to_device", "allocate_tensor_on_device", "deallocate", "to_torch"})
-_SIZED_BY_SPACE = frozenset({"matmul", "linear"})
-"""Their blocks are as large as the room below the lowest tensor allows."""
 _DATA_TYPES = ("bfloat16", "float32", "bfloat8_b")
 _MEMORIES = ("DRAM", "L1")
 """What is tried for a result that is not known."""
@@ -39,15 +38,15 @@ def with_programs(draft: Draft) -> tuple[Draft, str]:
     """The draft with what its programs need then, and why that is not certain; empty when it is."""
     history = draft.history
     touched = _touched(draft)
+    doubt = _doubt_of_the_last(history)
     if not touched:
-        return draft, ""
+        return draft, doubt
     if draft.memory_map is None or draft.memory_map.board_name != history.memory_map.board_name:
         return draft, "what programs need on another board is taken as it was"
     before = play(as_captured(history)).l1_at_launch
     after = play(draft).l1_at_launch
     static: dict[int, tuple[int, ...]] = {}
     change: dict[int, Piece] = {}
-    doubt = ""
     for index in sorted(touched):
         captured = _static(history, index)
         if not captured:
@@ -64,6 +63,14 @@ def with_programs(draft: Draft) -> tuple[Draft, str]:
         change |= temporaries
     changed = replace(draft, static_bytes={**draft.static_bytes, **static})
     return changed.with_change(change) if change else changed, doubt
+
+
+def _doubt_of_the_last(history: History) -> str:
+    """Of a run that failed, the programs of its last call may never have been made."""
+    last = history.unfinished
+    if last is None or last.are_programs_known:
+        return ""
+    return f"what {history.operations[last.operation].name} (operation {last.operation}) needs in L1 is not known"
 
 
 def _touched(draft: Draft) -> dict[int, bool]:
@@ -90,7 +97,28 @@ def _touched(draft: Draft) -> dict[int, bool]:
 
 
 def _is_sized_by_space(history: History, index: int) -> bool:
-    return history.operations[index].name.removeprefix("ttnn.") in _SIZED_BY_SPACE
+    """Whether its programs are as large as the room below the lowest tensor of L1 allows."""
+    operation, draft = history.operations[index], as_captured(history)
+    results = [life.type for life in history.results(index) if life.type is not None]
+    types = tuple(draft.piece(number).type for number in operation.inputs)
+    known: dict[object, bool] = history.cache.setdefault("sized by space", {})
+    key = (operation.name, operation.given, types, *results)
+    if key not in known:
+        calls = possible_calls(draft, index, results[0]) if len(results) == 1 else ()
+        known[key] = any(_asks_for_space(call, history.memory_map) for call in calls)
+    return known[key]
+
+
+def _asks_for_space(call: Call, memory_map: MemoryMap) -> bool:
+    asked = []
+
+    def lowest(_: Sequence[Step]) -> int | None:
+        asked.append(call)
+        return None
+
+    with suppress(TtmemError):
+        plan_call(call, memory_map, lowest, 0)
+    return bool(asked)
 
 
 def _static(history: History, index: int) -> tuple[int, ...]:
@@ -179,9 +207,10 @@ def possible_calls(draft: Draft, index: int, result: TensorType | None) -> Itera
         tried += [{"dim": -1 - place} for place in range(rank)]
         if "keepdim" in names:
             tried += [{"dim": -1 - place, "keepdim": True} for place in range(rank)]
-    for arguments, plain, memory in product(tried, types, memories):
-        for keywords in ((), ("bias",)) if len(specs) == 3 else ((),):
-            yield Call(record.name, specs, {**plain, **arguments}, memory, in_place, (), keywords)
+    given = [specs, (*specs, *specs)] if len(specs) == 1 and record.family == "binary" else [specs]
+    for inputs, arguments, plain, memory in product(given, tried, types, memories):
+        for keywords in ((), ("bias",)) if len(inputs) == 3 else ((),):
+            yield Call(record.name, inputs, {**plain, **arguments}, memory, in_place, (), keywords)
 
 
 def _alike(call: Call, draft: Draft, index: int, result: int) -> Call | None:
@@ -189,6 +218,7 @@ def _alike(call: Call, draft: Draft, index: int, result: int) -> Call | None:
     specs, type_ = _specs(draft, index), draft.piece(result).type
     if specs is None or type_ is None or type_.shard_bytes:
         return None
+    specs *= len(call.inputs) // len(specs)  # ``add(x, x)`` reads one tensor
     arguments = {**call.arguments, "dtype": type_.dtype} if "dtype" in call.arguments else call.arguments
     own, was = MEMORY_RECORDS.find(type_.memory), draft.history.lives[result].type
     is_moved = was is not None and was.memory != own.name

@@ -28,6 +28,7 @@ from ttmem.tune.freeing import free_point
 from ttmem.tune.history import History, Life
 from ttmem.tune.source import place_of, source_of
 
+_ONLY_CAPTURES = "only what 'ttmem run' captured can be run again, in the folder where it was called"
 _REGIONS = {"L1_SMALL": "l1_small_bytes", "TRACE": "trace_region_bytes"}
 
 
@@ -147,15 +148,14 @@ def _frees(history: History, applied: Applied, after: Mapping[int, int]) -> list
     return found
 
 
-def script_of(profile: Profile) -> tuple[str, list[str]]:
+def command_of(profile: Profile) -> list[str]:
     """The script of a capture and its arguments, as the profile names them."""
     script = profile.source.name
     if profile.source.kind != KIND or not _is_file(script):
         raise BadInputError(
-            f"'{profile.name}' cannot be run again: its script {script!r} is not here",
-            hint="only what 'ttmem run' captured can be, in the folder where it was called",
+            f"'{profile.name}' cannot be run again: its script {script!r} is not here", hint=_ONLY_CAPTURES
         )
-    return script, [str(word) for word in profile.facts.get("arguments", ())]
+    return [script, *(str(word) for word in profile.facts.get("arguments", ()))]
 
 
 def _is_file(script: str) -> bool:
@@ -170,12 +170,15 @@ def run_again(
     profile: Profile,
     what: Plan,
     *,
+    command: Sequence[str] = (),
     python: str | None = None,
     output: int | None = None,
     timeout_seconds: float | None = None,
 ) -> Profile:
-    """The script of a capture, with changes."""
-    script, arguments = script_of(profile)
+    """The script of a capture, with changes; ``command`` are other words for it and its arguments."""
+    if profile.source.kind != KIND:
+        raise BadInputError(f"'{profile.name}' is no run of a script", hint=_ONLY_CAPTURES)
+    script, *arguments = command or command_of(profile)
     wanted: dict[str, Any] = {"board": profile.facts.get("board", "n150"), **(what.settings or {})}
     settings = RunSettings(python=python, edits=what.calls, timeout_seconds=timeout_seconds, **wanted)
     return run_script(script, arguments, settings=settings, output=output).profile
@@ -248,7 +251,9 @@ def another_end(before: History, again: Profile) -> RunEnd | None:
     end, known = run_end(again), run_end(before.profile)
     if end is None or end.is_for_memory:
         return None
-    is_same = known is not None and (known.error, known.location) == (end.error, end.location)
+    is_same = (
+        known is not None and not known.is_for_memory and (known.error, known.location) == (end.error, end.location)
+    )
     return None if is_same else end
 
 
