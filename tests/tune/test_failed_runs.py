@@ -10,16 +10,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-import ttmem
-from ttmem.engines.running import RunSettings, run_script
-from ttmem.profile import Profile
-from ttmem.tune.draft import as_captured
-from ttmem.tune.history import history
-from ttmem.tune.playing import play, profile_of
-from ttmem.tune.verifying import gets_further, plan, run_again
 from tune.conftest import Capture
 from tune.test_random_edits import proven
-from tune.test_replay import assert_same
 
 pytestmark = pytest.mark.oracle
 _MORE = os.environ.get("TTMEM_ORACLE_CASES")
