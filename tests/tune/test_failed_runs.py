@@ -16,19 +16,21 @@ from tune.test_random_edits import proven
 pytestmark = pytest.mark.oracle
 _MORE = os.environ.get("TTMEM_ORACLE_CASES")
 EXAMPLES = int(_MORE or 3)
-_WIDE = (1, 1, 4096, 2048)
+_WIDE = {"n150": "wide = (1, 1, 4096, 2048)\n", "p150": "wide = (1, 1, 8192, 2048)\n"}
+"""A fifth of L1, and somewhat more."""
 _UNARY = ("gelu", "relu", "exp")
-_FULL_L1 = "a, b, c, d, e = (make(1, 1, 4096, 2048, memory=L1) for _ in range(5))\n"
-_CLASH = "a = make(1, 1, 4096, 4096)\nb = ttnn.to_memory_config(a, L1)\nc = ttnn.softmax(b, dim=-1)\n"
-_FULL_DRAM = "big = [make(1, 32, 8192, 4096) for _ in range(5)]\nx = make(1, 1, 4096, 4096)\ny = ttnn.relu(big[0])\n"
+_FULL_L1 = "a, b, c, d = (make(*wide, memory=L1) for _ in range(4))\ne = ttnn.relu(d)\n"
+_CLASH = "a = make(*wide[:3], 4096)\nb = ttnn.to_memory_config(a, L1)\nc = ttnn.softmax(b, dim=-1)\n"
+_NORM = f"{_FULL_L1}z = ttnn.layer_norm(e, memory_config=DRAM)\n"
+_FULL_DRAM = "big = [make(1, 32, 8192, 8192) for _ in range(9)]\nsmall = make(*wide)\ny = ttnn.relu(big[0])\n"
 
 
 @st.composite
 def programs(draw: st.DrawFn) -> tuple[str, list[str]]:
     """Tensors that fill most of L1, and calls on them until one does not fit; and edits that may make room."""
-    names = [f"t{number}" for number in range(draw(st.integers(2, 4)))]
-    lines = [f"{name} = make(*{_WIDE}, memory=L1)" for name in names]
-    lines.append(f"far = make(*{_WIDE})")
+    names = [f"t{number}" for number in range(draw(st.integers(3, 5)))]
+    lines = [f"{name} = make(*wide, memory=L1)" for name in names]
+    lines.append("far = make(*wide)")
     for number in range(draw(st.integers(3, 8))):
         own = f"u{number}"
         first, other = draw(st.sampled_from([*names, "far"])), draw(st.sampled_from([*names, "far"]))
@@ -72,9 +74,10 @@ def test_a_promise_covers_the_call_that_failed(capture: Capture, board: str) -> 
     @example((_CLASH, ["memory:c=DRAM"]))
     @example((f"{_CLASH}d = ttnn.relu(c)", ["memory:b=DRAM"]))
     @example((f"{_FULL_L1}y = ttnn.mean(e, dim=-2)\nz = ttnn.add(e, e)", ["memory:z=DRAM"]))
-    @example((_FULL_DRAM.replace("range(5)", "range(6)"), ["memory:x=L1"]))
+    @example((_NORM, ["free:a", "memory:c=DRAM"]))
+    @example((_FULL_DRAM, ["memory:small=L1", "dtype:big=bfloat8_b"]))
     def check(drawn: tuple[str, list[str]]) -> None:
-        found = proven(capture, *drawn, board)
+        found = proven(capture, _WIDE[board] + drawn[0], drawn[1], board)
         if found is None:
             return
         edits, answer, done = found
@@ -85,5 +88,28 @@ def test_a_promise_covers_the_call_that_failed(capture: Capture, board: str) -> 
         assert done.agrees is not False, (drawn[0], edits, answer.applied, answer.after, done)
 
     check()
-    print(seen)
     assert seen["fits, all known"] >= 3
+
+
+@pytest.mark.parametrize("board", ["n150", "p150"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"{_FULL_L1}z = ttnn.gelu(e, memory_config=L1)",
+        f"{_CLASH}d = ttnn.relu(c)",
+        _NORM,
+        f"{_FULL_L1}z = ttnn.mean(ttnn.to_memory_config(e, DRAM), dim=-2, memory_config=L1)\nu = ttnn.gelu(e)",
+        _FULL_DRAM,
+        "big = [make(1, 32, 8192, 8192) for _ in range(2)]\nz = ttnn.mean(big[0], dim=1)",
+        "a = make(*wide[:3], 4096)\nb = ttnn.to_memory_config(a, L1)\n"
+        "try:\n    c = ttnn.softmax(b, dim=-1)\nexcept RuntimeError:\n    pass\nd = ttnn.relu(a)",
+    ],
+)
+def test_a_failed_run_ends_there_again(capture: Capture, board: str, body: str) -> None:
+    profile = capture(_WIDE[board] + body, board=board)
+    run = history(profile)
+    played = play(as_captured(run))
+    assert played.fits is not run.is_short
+    if played.shortfall is not None:
+        assert played.shortfall.operation == len(run.operations) - 1
+    assert_same(profile, profile_of(as_captured(run), profile.name))

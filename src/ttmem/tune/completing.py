@@ -66,8 +66,8 @@ def completed(history: History, ended: RunFailure) -> History:
     if ended.operation_index is None or ended.operation_index != len(history.operations) - 1:
         return _outside(history, ended, wanted)
     call = _FailedCall(history, ended, wanted)
-    if is_clash and not call.was_launched:
-        return history
+    if wanted is None and not call.failed.size:
+        return history  # the library asked for room before it had made a program, and does not say for how much
     plain = call.history_with(call.without_the_rest())
     return call.history_with(call.rest(plain))
 
@@ -146,23 +146,27 @@ class _FailedCall:
         if wanted is not None:
             self.places = list(_as_full(history, ended, wanted.memory, unwinding, last)) or self.places[:1]
         self.last = last
+        self.failed = self._failed()
 
     def without_the_rest(self) -> tuple[int, Rest]:
         """As far as it was captured: what was asked for, or the program that was refused."""
-        return self.places[0], Rest((self._failed(),))
+        return self.places[0], Rest((self.failed,))
 
     def _failed(self) -> Move:
         if self.wanted is not None:
             return self.wanted._replace(number=len(self.own))
-        size = int(_events(self.history).bytes_per_bank[self.refused])
-        end = self.ended.numbers.get("region_end", 0)
-        return Move(LAUNCH, size=size if size >= 0 or not end else end - self.history.pools[L1_NUMBER][1])
+        size = int(_events(self.history).bytes_per_bank[self.refused]) if self.was_launched else -1
+        if size < 0:  # programs were not measured, or this one was never made
+            end, numbers = self.history.pools[L1_NUMBER][1], self.ended.numbers
+            size = max(numbers.get("region_end", end) - end, numbers.get("required_bytes", 0))
+        return Move(LAUNCH, size=size)
 
     def rest(self, plain: History) -> tuple[int, Rest]:
         """By the first record that gives what was captured, where all that do agree about the rest."""
-        room = play(as_captured(plain)).l1_at_launch.get(self.index)
+        was_asked = self.wanted is not None or self.was_launched
+        room = play(as_captured(plain)).l1_at_launch.get(self.index) if was_asked else None
         for at in self.places:
-            done = [*self._done(at), self._failed()]
+            done = [*self._done(at), *([self.failed] if was_asked else [])]
             found: list[Rest] = []
             for call in possible_calls(as_captured(self.history), self.index, None):
                 plan = planned(call, self.history.memory_map, room)
@@ -171,8 +175,9 @@ class _FailedCall:
                     found.append(rest)
             if len({one.buffers for one in found}) == 1:  # else they are of different calls
                 most = max(found, key=lambda one: sum(move.size for move in one.moves if move.kind == LAUNCH))
-                moves = (done[-1], *most.moves)
-                return at, replace(most, moves=moves, are_programs_known=len(found) == 1)
+                behind = most.moves if was_asked else _without_its_first_program(most.moves)
+                is_exact = was_asked and len(found) == 1
+                return at, replace(most, moves=(self.failed, *behind), are_programs_known=is_exact)
         return self.without_the_rest()
 
     def _done(self, at: int) -> list[Move]:
@@ -252,6 +257,16 @@ def rest_of(plan: Plan, done: Sequence[Move], memory_map: MemoryMap) -> Rest | N
         return None
     results = {slots[slot]: _type_of(spec, memory_map) for slot, spec in plan.results if slot in slots}
     return Rest(tuple(moves), results, is_known=True)
+
+
+def _without_its_first_program(moves: Sequence[Move]) -> Iterator[Move]:
+    """The one that the library refused to make."""
+    is_first = True
+    for move in moves:
+        if move.kind == LAUNCH and is_first:
+            is_first = False
+        else:
+            yield move
 
 
 def _is_same(planned_: Move, captured: Move) -> bool:

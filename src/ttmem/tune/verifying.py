@@ -222,8 +222,9 @@ def compare(
     as_told &= measured == told if is_exact else all(one <= other for one, other in zip(measured, told, strict=True))
     not_made = (*tried.not_made, *_refused(profile))
     other_end = another_end(before, run.profile)
-    reason = _reason(as_told, not_made, confidence, measured, told)
-    agrees = None if not_made or confidence == UNKNOWN else as_told
+    is_unknown = confidence == UNKNOWN or (before.is_short and before.unfinished is None)
+    reason = _reason(as_told, not_made, measured, told, is_unknown=is_unknown)
+    agrees = None if not_made or is_unknown else as_told
     if other_end is not None:
         is_own = is_through and not _is_of_the_library(other_end)
         agrees, reason = (None if agrees is not False and is_own else False), other_end.sentence
@@ -231,13 +232,13 @@ def compare(
 
 
 def _reason(
-    as_told: bool, not_made: Sequence[str], confidence: str, measured: Sequence[int], told: Sequence[int]
+    as_told: bool, not_made: Sequence[str], measured: Sequence[int], told: Sequence[int], *, is_unknown: bool
 ) -> str:
     """Why a run does not prove a promise; empty when it does."""
     if not_made:
         return "not all edits were made in that run"
-    if confidence == UNKNOWN:
-        return "no bound of an edit is known"
+    if is_unknown:
+        return "no bound of an edit is known, or nothing tells what the call that failed needs"
     if as_told:
         return ""
     if measured == told:
