@@ -10,8 +10,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
+from ttmem.tune.draft import as_captured
+from ttmem.tune.history import history
+from ttmem.tune.playing import play, profile_of
 from tune.conftest import Capture
 from tune.test_random_edits import proven
+from tune.test_replay import assert_same
 
 pytestmark = pytest.mark.oracle
 _MORE = os.environ.get("TTMEM_ORACLE_CASES")
@@ -22,6 +26,7 @@ _UNARY = ("gelu", "relu", "exp")
 _FULL_L1 = "a, b, c, d = (make(*wide, memory=L1) for _ in range(4))\ne = ttnn.relu(d)\n"
 _CLASH = "a = make(*wide[:3], 4096)\nb = ttnn.to_memory_config(a, L1)\nc = ttnn.softmax(b, dim=-1)\n"
 _NORM = f"{_FULL_L1}z = ttnn.layer_norm(e, memory_config=DRAM)\n"
+_CAUGHT = f"{_CLASH.replace('c =', 'try: c =')}except RuntimeError: pass\nd = ttnn.relu(a)"
 _FULL_DRAM = "big = [make(1, 32, 8192, 8192) for _ in range(9)]\nsmall = make(*wide)\ny = ttnn.relu(big[0])\n"
 
 
@@ -81,6 +86,8 @@ def test_a_promise_covers_the_call_that_failed(capture: Capture, board: str) -> 
         if found is None:
             return
         edits, answer, done = found
+        if "(not memory)" in done.reason:
+            return  # an edit freed what is read behind the failure, which the captured run never came to
         run = answer.draft.history
         told = "finished" if not run.is_short else "fits" if answer.after.fits else "too full"
         seen[f"{told}, {'all' if run.unfinished is None or run.unfinished.is_known else 'not all'} known"] += 1
@@ -101,8 +108,7 @@ def test_a_promise_covers_the_call_that_failed(capture: Capture, board: str) -> 
         f"{_FULL_L1}z = ttnn.mean(ttnn.to_memory_config(e, DRAM), dim=-2, memory_config=L1)\nu = ttnn.gelu(e)",
         _FULL_DRAM,
         "big = [make(1, 32, 8192, 8192) for _ in range(2)]\nz = ttnn.mean(big[0], dim=1)",
-        "a = make(*wide[:3], 4096)\nb = ttnn.to_memory_config(a, L1)\n"
-        "try:\n    c = ttnn.softmax(b, dim=-1)\nexcept RuntimeError:\n    pass\nd = ttnn.relu(a)",
+        _CAUGHT,
     ],
 )
 def test_a_failed_run_ends_there_again(capture: Capture, board: str, body: str) -> None:
@@ -112,4 +118,5 @@ def test_a_failed_run_ends_there_again(capture: Capture, board: str, body: str) 
     assert played.fits is not run.is_short
     if played.shortfall is not None:
         assert played.shortfall.operation == len(run.operations) - 1
-    assert_same(profile, profile_of(as_captured(run), profile.name))
+    if body is not _CAUGHT:  # a program that was refused and caught is not played
+        assert_same(profile, profile_of(as_captured(run), profile.name))

@@ -349,10 +349,10 @@ class _Player:
         self._tell(taken, effect.born)
         needs = [action.number for action in todo if action.kind == LAUNCH][: len(effect.l1_at_launch)]
         l1 = self._l1(index, effect.highest_l1, list(zip(effect.l1_at_launch, needs, strict=True)))
-        message = {**end_message(index, effect, l1, needs), **self._described(taken)}
+        message = end_message(index, effect, l1, needs)
         if self.memories.shortfalls:
-            message["error"] = self.memories.shortfalls[0].message
-        return message
+            return {**message, "error": self.memories.shortfalls[0].message}
+        return {**message, **self._described(taken)}
 
     def _tell(self, taken: Sequence[int], born: Sequence[Buffer]) -> None:
         self.told |= dict(zip(taken, (buffer.number for buffer in born), strict=True))
