@@ -347,8 +347,13 @@ class _Player:
             moves += self._unwound(taken)
         effect = self.account.apply(moves)
         self._tell(taken, effect.born)
-        needs = [action.number for action in todo if action.kind == LAUNCH][: len(effect.l1_at_launch)]
-        l1 = self._l1(index, effect.highest_l1, list(zip(effect.l1_at_launch, needs, strict=True)))
+        launches = [action for action in todo if action.kind == LAUNCH]
+        l1_at_launch = list(effect.l1_at_launch)
+        refused = launches[len(l1_at_launch) :][:1]
+        if refused and any(short.at == refused[0].at for short in self.memories.shortfalls):
+            l1_at_launch.append(effect.highest_l1)  # a capture measures the program that was refused, too
+        needs = [action.number for action in launches[: len(l1_at_launch)]]
+        l1 = self._l1(index, effect.highest_l1, list(zip(l1_at_launch, needs, strict=True)))
         message = end_message(index, effect, l1, needs)
         if self.memories.shortfalls:
             return {**message, "error": self.memories.shortfalls[0].message}
