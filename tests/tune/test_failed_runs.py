@@ -79,6 +79,7 @@ def test_a_promise_covers_the_call_that_failed(capture: Capture, board: str) -> 
     @example((_CLASH, ["memory:c=DRAM"]))
     @example((f"{_CLASH}d = ttnn.relu(c)", ["memory:b=DRAM"]))
     @example((f"{_FULL_L1}y = ttnn.mean(e, dim=-2)\nz = ttnn.add(e, e)", ["memory:z=DRAM"]))
+    @example(("a, b, c, d = (make(*wide, memory=L1) for _ in range(4))\nz = ttnn.softmax(b, dim=-1)", ["free:d"]))
     @example((_NORM, ["free:a", "memory:c=DRAM"]))
     @example((_FULL_DRAM, ["memory:small=L1", "dtype:big=bfloat8_b"]))
     def check(drawn: tuple[str, list[str]]) -> None:
