@@ -117,6 +117,20 @@ def test_the_proof_of_a_run_whose_last_call_failed(capture: Capture) -> None:
     assert tuned.after.l1_peak_bytes_per_bank == tuned.verified.l1_peak_bytes_per_bank
 
 
+@pytest.mark.parametrize("then", ["", "y = ttnn.relu(z)\n"])
+def test_an_end_of_the_scripts_own_behind_the_failure_gives_no_edit_up(capture: Capture, then: str) -> None:
+    # GIVEN a run that ended out of memory before it came to a check of values, which a mock does not have
+    profile = capture(f"{_LAST}{then}assert False, 'PCC nan'\n")
+    # WHEN it is tuned with a proof
+    tuned = ttmem.tune(profile, target="fits", verify=True, output=2)
+    # THEN memory is enough, no edit is to blame, and the end is reported: behind it nothing is proven
+    assert tuned.reached
+    assert tuned.verified is not None
+    assert (tuned.verified.fits, tuned.verified.agrees, tuned.verified.dropped) == (True, None, ())
+    assert tuned.verified.reason.startswith("the script ended with AssertionError at script.py:")
+    assert tuned.document().to_json()["after"]["fits"] is True
+
+
 def test_the_patch_has_figures_of_its_own(capture: Capture) -> None:
     # GIVEN edits of which one is no text: a tensor of a list, freed by nobody
     body = """

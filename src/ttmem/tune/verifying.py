@@ -308,7 +308,7 @@ def gets_further(before: History, after: History) -> bool:
     one, other = before.failure, after.failure
     if not before.is_short or one is None:
         return False
-    if not after.is_short or other is None:
-        return another_end(before, after.profile) is None
+    if not after.is_short or other is None:  # the call was served, unless it ended the run for another reason
+        return other is None or other.survived or other.operation_index != len(after.operations) - 1
     has_room_now = one.failure_class.startswith("oom/") and other.failure_class.startswith("buffers/")
     return has_room_now and one.operation_index == other.operation_index == len(after.operations) - 1
