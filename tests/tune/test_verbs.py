@@ -170,9 +170,9 @@ def test_every_kind_of_edit_gives_a_run(model: Profile) -> None:
 
 def test_a_patch_applies_and_the_patched_script_has_the_promised_peak(model: Profile, tmp_path: Path) -> None:
     # GIVEN edits that are plain text
-    done = call(
-        "tune", "model.ttmem", "--max-dram", "1000KiB", "--patch", "smaller.diff", "--json", "--verify", timeout=200
-    )
+    words = ("--max-dram", "1000KiB", "--patch", "smaller.diff", "--json", "--verify", "--script", "script.py")
+    done = call("tune", "model.ttmem", *words, timeout=200)
+    assert "--verify runs: script.py" in done.err
     answer = json.loads(done.out)
     assert answer["verified"]["agrees"], answer
     assert answer["findings"]

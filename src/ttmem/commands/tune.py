@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem tune``: Find the changes that make a captured run fit, and prove them on a mock board."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,10 @@ ttmem tune block --max-dram 80% --json
 @click.option("--max-l1", metavar="LIMIT", help="Highest L1 peak with what programs need, in the same forms.")
 @options.count_option("--most", help="At most so many edits (default: 10 without a target, else 24).")
 @click.option("--verify", is_flag=True, help="Run the script again on the mock with the edits, and compare.")
+@click.option(
+    "--script", metavar="COMMAND", help="What --verify runs: the script and its arguments (for a file of other origin)."
+)
+@click.option("--timeout", type=float, metavar="SECONDS", help="Stop each run of --verify after SECONDS.")
 @options.file_option("--patch", "patch_path", place=options.product_place, help="Write the edits as a unified diff.")
 @options.file_option("--sarif", "sarif_path", help="Also write the findings as SARIF 2.1.0.")
 @options.json_option
@@ -35,6 +40,7 @@ ttmem tune block --max-dram 80% --json
 def command(
     source: str,
     verify: bool,
+    script: str | None,
     patch_path: Path | None,
     sarif_path: Path | None,
     as_json: bool,
@@ -51,15 +57,24 @@ def command(
     import ttmem
     from ttmem._atomic import write_bytes
     from ttmem.commands import _profiles
+    from ttmem.library.tune import command_to_verify
+    from ttmem.reports.kit.units import one_line
     from ttmem.reports.tune import sarif, terminal
 
     _profiles.protect(source, outputs=(output, patch_path, sarif_path))
-    found = ttmem.tune(source, verify=verify, output=stderr_descriptor(), **settings)
-    answer = found.document()
+    if verify:
+        words = command_to_verify(source, script)
+        note(one_line(f"--verify runs: {shlex.join(words)}"))
+        script = shlex.join(words)
+    found = ttmem.tune(source, verify=verify, script=script, output=stderr_descriptor(), **settings)
+    answer = found.document(patched=patch_path is not None)
     if patch_path is not None:
         patch = found.patch()
-        write_bytes(patch_path, patch.text.encode())  # as it is: a carriage return of the source is part of its lines
-        note(f"wrote {patch_path}", quiet=quiet)
+        if patch.text:
+            write_bytes(patch_path, patch.text.encode())  # a carriage return of the source is part of its lines
+            note(f"wrote {patch_path}", quiet=quiet)
+        else:
+            note(f"{patch_path} was not written: no edit can be part of a patch", quiet=quiet)
         for edit in patch.left_out:
             note(f"not in the patch ({patch.hunks[edit].why_not}); edit by hand: {edit}", quiet=quiet)
     if sarif_path is not None:

@@ -3,31 +3,50 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ttmem._errors import BadInputError, TtmemError
 from ttmem.analysis.budget import PERCENT, Amount, parse_limit
+from ttmem.analysis.failure import run_end
 from ttmem.analysis.findings import Finding, findings
 from ttmem.engines.interpreters import chosen_python
 from ttmem.library.read import Source, read
+from ttmem.library.sources import locate
 from ttmem.profile import MEMORIES, Profile
 from ttmem.tune.applied import Applied
 from ttmem.tune.applying import apply
 from ttmem.tune.draft import as_captured
-from ttmem.tune.figures import DRAM, L1, Figures
+from ttmem.tune.figures import DRAM, L1, Figures, figures
 from ttmem.tune.groups import chosen
 from ttmem.tune.history import History, history
 from ttmem.tune.patching import Patch, patch
+from ttmem.tune.programs import with_programs
 from ttmem.tune.search import Found, FrontierPoint, Goal, Step, is_reached, search
-from ttmem.tune.verifying import Plan, Verified, certainty, compare, gets_further, plan, run_again
+from ttmem.tune.verifying import (
+    Dropped,
+    Verified,
+    another_end,
+    blamed,
+    certainty,
+    command_of,
+    compare,
+    gets_further,
+    never_ran,
+    plan,
+    run_again,
+)
 
 if TYPE_CHECKING:
     from ttmem.reports.tune.document import TuneDocument
 
 FITS = "fits"
+_SCRIPT_HINT = "write --script 'model.py --batch 4'"
 _MOST_ROUNDS = 12
-"""How often a run that gets further and fails again is tuned on from there."""
+"""How often a script is run again: to tune on where it gets further, or without an edit that broke it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +64,8 @@ class Tuned:
     tried: int
     found: Found
     """The last search: its draft describes the edits."""
+    captured: History
+    """The run as it was; ``history`` is that of the last proof where it got further."""
 
     @property
     def applied(self) -> tuple[Applied, ...]:
@@ -55,8 +76,20 @@ class Tuned:
         """The edits as a unified diff."""
         return patch(self.history, self.applied)
 
-    def document(self) -> TuneDocument:
-        """The answer of ``ttmem tune``."""
+    def patched(self) -> Figures:
+        """The run with the edits of the patch alone."""
+        left_out = set(self.patch().left_out)
+        if not left_out:
+            return self.after
+        draft = as_captured(self.captured)
+        for applied in self.applied:
+            if str(applied.edit) not in left_out:
+                with suppress(TtmemError):  # of an operation that the captured run never came to
+                    draft, _ = apply(draft, applied.edit)
+        return figures(with_programs(draft)[0])
+
+    def document(self, *, patched: bool = False) -> TuneDocument:
+        """The answer of ``ttmem tune``; ``patched`` adds the figures of the patch alone."""
         from ttmem.reports.tune.document import document
 
         return document(
@@ -72,6 +105,7 @@ class Tuned:
             tried=self.tried,
             proven_smallest=self.found.proven_smallest,
             programs_doubt=self.found.programs_doubt,
+            patched=self.patched() if patched else None,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -87,37 +121,65 @@ def tune(
     max_l1: Amount | None = None,
     most: int | None = None,
     verify: bool = False,
+    script: str | None = None,
     python: str | None = None,
     ttnn: str | None = None,
+    timeout: float | None = None,
     output: int | None = None,
 ) -> Tuned:
     """Search edits of a captured run, the cheapest kinds first.
 
     ``target="fits"`` wants that nothing fails for want of memory, ``max_dram`` and ``max_l1`` are limits as for
     ``ttmem.check``; with none of them the edits that lower the peaks most are given. ``verify`` runs the script
-    again on the mock with the edits made at its calls; when it then fails further on, the search goes on from there.
+    again on the mock with the edits made at its calls, ``timeout`` seconds at most; when it then fails further on, the
+    search goes on from there, and when it ends otherwise than without the edits, an edit is given up. ``script`` is the
+    command line of what is run; a file of another origin than ``ttmem run`` here does not choose it.
     """
     if target not in (None, FITS):
         raise BadInputError(f"'{target}' is no target", hint=f"write --target {FITS}, --max-dram 80% or --max-l1 70%")
     profile = read(source)
     run = history(profile)
     goal = Goal(target == FITS, _limits(run, {DRAM: max_dram, L1: max_l1}))
-    found = search(run, goal, most=most)
-    answer = Tuned(
-        run,
-        found.steps,
-        found.reached,
-        found.before,
-        found.after,
-        found.frontier,
-        tuple(findings(profile)),
-        None,
-        found.tried,
-        found,
-    )
+    answer = _answer(run, goal, most, frozenset(), tuple(findings(profile)))
     if not verify:
         return answer
-    return _verified(answer, profile, goal, most, chosen_python(python, ttnn), output)
+    settings = {
+        "command": command_to_verify(source, script, profile),
+        "python": chosen_python(python, ttnn),
+        "output": output,
+        "timeout_seconds": timeout,
+    }
+    return _Proof(answer, goal, most, settings).run()
+
+
+def command_to_verify(source: Source, script: str | None, profile: Profile | None = None) -> list[str]:
+    """What ``verify`` runs: the words of ``script``, else what the capture names where this user captured it."""
+    if script is not None:
+        try:
+            words = shlex.split(script)
+        except ValueError as error:  # a quote that is not closed
+            raise BadInputError(f"'{script}' is no command line: {error}", hint=_SCRIPT_HINT) from None
+        if not words:
+            raise BadInputError("no script was named", hint=_SCRIPT_HINT)
+        return words
+    words = command_of(profile or read(source))
+    if not isinstance(source, Profile):
+        located = locate(source)
+        if located.stored is None or located.origin != os.path.realpath(words[0]):
+            raise BadInputError(
+                f"'{source}' was not captured and stored by 'ttmem run' here: it does not choose which script is run",
+                hint=f"if this is what you want to run: --script {shlex.quote(shlex.join(words))}",
+            )
+    return words
+
+
+def _answer(
+    run: History, goal: Goal, most: int | None, refused: frozenset[str], found_besides: tuple[Finding, ...]
+) -> Tuned:
+    """What a search finds without the edits that were given up."""
+    found = search(run, goal, most=most, start=replace(as_captured(run), refused=refused))
+    first = (found.before, found.after, found.frontier)
+    return Tuned(run, found.steps, found.reached, *first, found_besides, None, found.tried, found, run)
 
 
 def _limits(run: History, given: dict[str, Amount | None]) -> dict[str, int] | None:
@@ -131,41 +193,94 @@ def _limits(run: History, given: dict[str, Amount | None]) -> dict[str, int] | N
     return limits or None
 
 
-def _verified(
-    answer: Tuned, profile: Profile, goal: Goal, most: int | None, python: str | None, output: int | None
-) -> Tuned:
-    """Run it. Where it gets further than before, the edits are meant there too, and others may be needed."""
-    tried: Plan = plan(answer.history, answer.applied)
-    kept = True
-    for _ in range(_MOST_ROUNDS):
-        again = run_again(profile, tried, python=python, output=output)
-        run = history(again, answer.history.timeline.rank)
-        found = compare(
-            answer.found.draft,
-            answer.after,
-            tried,
-            confidence=certainty(answer.applied),
-            run=run,
-            programs_doubt=answer.found.programs_doubt,
-        )
-        kept = kept and found.agrees is not False
-        answer = replace(answer, verified=found if kept else replace(found, agrees=False))
-        if not gets_further(answer.history, run):
-            break
-        answer, more = _further(answer, run, goal, most)
-        if not more:
-            break
-        tried = tried.then(plan(run, more))
-    verified = answer.verified
-    if verified is None or verified.not_made:
-        return answer  # what the edits bring that were not made is a promise still
-    measured = {DRAM: verified.dram_peak_bytes_per_bank, L1: verified.l1_peak_with_programs_bytes_per_core}
-    return replace(answer, reached=is_reached(goal, fits=verified.fits, peaks=measured))
+class _Proof:
+    """Runs the script with the edits. Where it gets further, the edits are meant there too, and others may be needed;
+    where it ends otherwise than without them, the edit that is to blame is given up and the search begins anew."""
+
+    def __init__(self, answer: Tuned, goal: Goal, most: int | None, settings: dict[str, Any]) -> None:
+        self.first, self.goal, self.most, self.settings = answer, goal, most, settings
+        self.dropped: dict[str, Dropped] = {}
+        self.ends: set[tuple[str, str]] = set()
+        """Error and place of ends that no edit could be blamed for with certainty."""
+        self.rounds = _MOST_ROUNDS
+
+    def run(self) -> Tuned:
+        answer = self.first
+        while True:
+            answer, broken = self._proven(answer)
+            if broken is None or not self.rounds:
+                return answer
+            self.dropped[broken.edit] = broken
+            again = _answer(self.first.history, self.goal, self.most, frozenset(self.dropped), self.first.findings)
+            verified = answer.verified
+            assert verified is not None
+            answer = replace(again, tried=answer.tried + again.tried)
+            if not answer.applied:
+                return replace(answer, verified=replace(verified, dropped=tuple(self.dropped.values())))
+
+    def _proven(self, answer: Tuned) -> tuple[Tuned, Dropped | None]:
+        """The answer with its proof, and the edit that broke the script."""
+        start, tried = answer.history, plan(answer.history, answer.applied)
+        kept = True
+        while self.rounds:
+            self.rounds -= 1
+            again = run_again(start.profile, tried, **self.settings)
+            try:
+                run = history(again, start.timeline.rank)
+            except TtmemError:
+                answer = replace(answer, reached=False, verified=self._seen(never_ran(len(start.operations), again)))
+                return answer, self._blamed(answer, again)
+            found = compare(
+                answer.found.draft,
+                answer.after,
+                tried,
+                confidence=certainty(answer.applied),
+                run=run,
+                programs_doubt=answer.found.programs_doubt,
+            )
+            kept = kept and found.agrees is not False
+            answer = replace(answer, verified=self._seen(found if kept else replace(found, agrees=False)))
+            if another_end(start, again) is not None and found.agrees is False:
+                broken = self._blamed(answer, again)
+                if broken is not None or not self._is_own_end(again):
+                    return replace(answer, reached=False), broken
+                answer = replace(answer, verified=self._seen(replace(found, agrees=None)))
+            if not gets_further(answer.history, run):
+                break
+            answer, more = _further(answer, run, self.goal, self.most)
+            if not more:
+                break
+            tried = tried.then(plan(run, more))
+        verified = answer.verified
+        if verified is None or verified.not_made:
+            return answer, None  # what the edits bring that were not made is a promise still
+        measured = {DRAM: verified.dram_peak_bytes_per_bank, L1: verified.l1_peak_with_programs_bytes_per_core}
+        return replace(answer, reached=is_reached(self.goal, fits=verified.fits, peaks=measured)), None
+
+    def _seen(self, verified: Verified) -> Verified:
+        return replace(verified, dropped=tuple(self.dropped.values()))
+
+    def _blamed(self, answer: Tuned, again: Profile) -> Dropped | None:
+        """The edit to give up: one that has to do with the line, else the riskiest, once for each end."""
+        found = blamed(answer.applied, again)
+        end = run_end(again)
+        if found is None or end is None:
+            return None
+        applied, is_certain = found
+        if not is_certain and (end.error, end.location) in self.ends:
+            return None  # the same without the edit that was given up for it
+        if not is_certain:
+            self.ends.add((end.error, end.location))
+        return Dropped(str(applied.edit), end.sentence)
+
+    def _is_own_end(self, again: Profile) -> bool:
+        end = run_end(again)
+        return end is not None and (end.error, end.location) in self.ends
 
 
 def _further(answer: Tuned, run: History, goal: Goal, most: int | None) -> tuple[Tuned, list[Applied]]:
     """The answer for a run that got further with its edits, and what is to be changed there besides."""
-    draft, more = as_captured(run), list[Applied]()
+    draft, more = replace(as_captured(run), refused=answer.found.draft.refused), list[Applied]()
     for one in answer.applied:
         try:
             draft, applied = apply(draft, one.edit)

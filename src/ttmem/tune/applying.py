@@ -49,6 +49,8 @@ def apply(draft: Draft, edit: Edit) -> tuple[Draft, Applied]:
 
 def effect(draft: Draft, edit: Edit, groups: Sequence[Group]) -> Applied:
     """What an edit of tensors changes."""
+    if str(edit) in draft.refused:
+        raise BadInputError(f"'{edit}' was tried: with it the script does not come as far as without")
     change: dict[int, Piece] = {}
     doubts: dict[str, None] = {}
     over: dict[int, int] = {}

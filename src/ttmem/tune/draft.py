@@ -61,6 +61,8 @@ class Draft:
     """Operations that run in parts."""
     freed: frozenset[int] = frozenset()
     """Tensors that a line of the program frees: nothing may be written over them."""
+    refused: frozenset[str] = frozenset()
+    """Edits with which a run did not come as far as without them."""
 
     def buffer_of(self, number: int) -> int:
         """Where a tensor lies: in its own buffer, or in the one that it is written over."""
@@ -104,7 +106,7 @@ class Draft:
         return replace(self, changed=both, written_over=over, cut=self.cut.union(cut), freed=self.freed.union(freed))
 
     def curves(self) -> list[Curve]:
-        """How full each memory is after every event, the allocation that failed left out."""
+        """How full each memory is after every event, as if all that was asked for had been there."""
         curves = [curve.copy() for curve in base_curves(self.history)]
         for number, piece in self.changed.items():
             if number < len(self.history.lives):
@@ -123,6 +125,16 @@ class Draft:
                         touched[one.memory] = curves[one.memory].copy()
                     touched[one.memory][one.take_at : one.give_at] += sign * one.bytes_per_bank
         return [int(touched.get(memory, curve).max(initial=0)) for memory, curve in enumerate(curves)]
+
+    def peaks_until(self, operation: int, *, inclusive: bool) -> tuple[int, int, int]:
+        """DRAM, L1, and L1 with programs, before an operation begins or until it has ended."""
+        history = self.history
+        end = history.ends[operation] + 1 if inclusive else history.starts[operation]
+        curves = self.curves()
+        dram, l1 = (int(curves[MEMORIES.index(memory)][:end].max(initial=0)) for memory in ("DRAM", "L1"))
+        totals, _ = self.programs_curve(curves)
+        at, _, _ = launch_columns(history)
+        return dram, l1, int(totals[at < end].max(initial=l1))
 
     def programs_curve(self, curves: list[Curve]) -> tuple[Curve, NDArray[np.int32]]:
         """At every launch whose needs are known: tensors in L1 and static buffers, and the operation."""
@@ -170,35 +182,6 @@ def launch_columns(history: History) -> tuple[NDArray[np.int64], NDArray[np.int3
         )
     at, operation, static = known
     return at, operation, static
-
-
-class Wanted(NamedTuple):
-    """The allocation at which the run ended."""
-
-    memory: int
-    bytes_per_bank: int
-    total_bytes: int
-    banks: int
-    operation: int
-
-
-def wanted(history: History) -> Wanted | None:
-    """What was asked for and not there; None when the run did not end for want of memory."""
-    failure = history.failure
-    if failure is None or not failure.failure_class.startswith("oom/") or failure.memory not in MEMORIES:
-        return None
-    needed = failure.numbers.get("bytes_per_bank", 0)
-    if not needed:
-        return None
-    quantum = history.memory_map.quantum_bytes
-    index = failure.operation_index
-    return Wanted(
-        MEMORIES.index(failure.memory),
-        -(-needed // quantum) * quantum,
-        failure.numbers.get("requested_bytes", needed),
-        failure.numbers.get("banks", history.pools[MEMORIES.index(failure.memory)][0]),
-        len(history.operations) - 1 if index is None else index,
-    )
 
 
 def _add(curves: list[Curve], piece: Piece, sign: int) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ttmem.analysis.failure import run_end
 from ttmem.profile import MEMORIES
 from ttmem.tune.draft import Draft
-from ttmem.tune.history import is_want_of_memory
 from ttmem.tune.playing import Played, Shortfall, play
 
 DRAM, L1 = "DRAM", "L1"
@@ -36,13 +36,15 @@ class Figures:
     """One run, as it was or as it would be."""
 
     fits: bool
-    """It came to its end: nothing did not fit, as far as the run is known."""
+    """Nothing did not fit, as far as the run is known."""
     dram_peak_bytes_per_bank: int
     l1_peak_bytes_per_bank: int
     l1_peak_with_programs_bytes_per_core: int
     limits: tuple[Limiting, ...]
     """DRAM and L1, the fuller one first: what becomes the limit next."""
     shortfall: Shortfall | None
+    ended: str = ""
+    """How the run ended, where that had another reason than memory: nothing is known behind it."""
 
     def peak(self, memory: str) -> int:
         """What a limit on a memory is compared with: L1 counts with what programs need."""
@@ -53,8 +55,8 @@ def figures(draft: Draft, played: Played | None = None) -> Figures:
     """Of a draft that is played to its end, or to the first thing that does not fit."""
     played = played or play(draft)
     history = draft.history
-    failure = history.failure
-    other_failure = failure is not None and not failure.survived and not is_want_of_memory(failure)
+    is_out_of_reach = history.is_short and history.unfinished is None  # what did not fit is not among the events
+    end = None if history.is_short else run_end(history.profile)
     dram, l1 = MEMORIES.index(DRAM), MEMORIES.index(L1)
     limits = [
         _limiting(draft, DRAM, played.peak_at[dram], played.peaks[dram]),
@@ -62,12 +64,13 @@ def figures(draft: Draft, played: Played | None = None) -> Figures:
     ]
     limits.sort(key=lambda limit: -limit.percent)
     return Figures(
-        played.fits and not other_failure,
+        played.fits and not is_out_of_reach,
         played.peaks[dram],
         played.peaks[l1],
         played.programs_peak,
         tuple(limits),
         played.shortfall,
+        end.sentence if end is not None else "",
     )
 
 

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,9 +13,9 @@ import numpy as np
 from ttmem._errors import BadInputError
 from ttmem.analysis._frees import freeing_operations
 from ttmem.analysis._lasting import lasting_rows
-from ttmem.analysis.failure import RunFailure, failure
+from ttmem.analysis.failure import RunFailure, failure, failures, memory_failure
 from ttmem.hardware import BOARDS, MemoryMap, OpenSettings, open_board
-from ttmem.profile import CLOSING, GIVE, LAUNCH, MEMORIES, START, TAKE, USE, Profile, TensorType, Timeline
+from ttmem.profile import CLOSING, GIVE, LAUNCH, MEMORIES, START, TAKE, USE, EventTable, Profile, TensorType, Timeline
 
 _HINT = "capture the program itself: ttmem run SCRIPT, then ask about the stored report"
 
@@ -81,6 +81,23 @@ class Launch:
     """-1 when unknown."""
 
 
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """The call at which a run ended because something did not fit; the events go on as if it had been served."""
+
+    operation: int
+    number: int
+    """The buffer that was asked for."""
+    banks: int
+    """Over which it was to be spread; 0 where the failure does not say."""
+    is_known: bool
+    """Everything that the call would have taken is among the events, not only what was asked for."""
+    are_programs_known: bool
+    """Its programs too, to the byte."""
+    unwound: tuple[int, ...] = ()
+    """What the error gave back of what the call had taken, in that order."""
+
+
 @dataclass(frozen=True, eq=False)
 class History:
     """A run, understood. Positions count the events of ``timeline.events``."""
@@ -97,6 +114,7 @@ class History:
     pools: tuple[tuple[int, int, int], ...]
     """Of each memory: banks, first address, bytes per bank."""
     failure: RunFailure | None
+    unfinished: Unfinished | None = None
     made_by: dict[int, list[int]] = field(default_factory=dict)
     """Operation -> the buffers that it left behind."""
     cache: dict[str, Any] = field(default_factory=dict)
@@ -108,9 +126,22 @@ class History:
         assert self.timeline.events is not None
         return len(self.timeline.events)
 
+    @cached_property
+    def is_short(self) -> bool:
+        """Whether the run ended because something did not fit."""
+        return memory_failure(self.profile) is not None
+
     def results(self, operation: int) -> list[Life]:
         """What an operation left behind."""
         return [self.lives[number] for number in self.made_by.get(operation, ())]
+
+    def with_events(self, events: EventTable, tensors: Tensors, unfinished: Unfinished) -> History:
+        """The same run with other events, and what is known of buffers that no memory state shows."""
+        return _understood(self.profile, replace(self.timeline, events=events), tensors, unfinished)
+
+
+Tensors = Mapping[int, tuple[str, TensorType | None]]
+"""Number of a buffer -> the name and the type of the tensor in it."""
 
 
 def history(profile: Profile, rank: int | None = None) -> History:
@@ -127,17 +158,25 @@ def history(profile: Profile, rank: int | None = None) -> History:
     if not opened:
         raise BadInputError(f"'{profile.name}' opened no device: there is nothing to change", hint=_HINT)
     meant = [one for one in opened if one.rank == rank] or opened
-    timeline = meant[0] if len(meant) == 1 else max(meant, key=_fullness)
-    events = timeline.events
-    assert events is not None
+    found = _understood(profile, meant[0] if len(meant) == 1 else max(meant, key=_fullness))
+    ended = memory_failure(profile)
+    if ended is None or ended.rank != found.timeline.rank:
+        return found
+    from ttmem.tune.completing import completed  # it asks what histories are
+
+    return completed(found, ended)
+
+
+def _understood(
+    profile: Profile, timeline: Timeline, tensors: Tensors | None = None, unfinished: Unfinished | None = None
+) -> History:
     rows = _Rows(profile, timeline)
     operations, ends, starts = rows.operations()
-    lives = tuple(rows.lives())
+    lives = tuple(rows.lives(tensors or {}))
     made: dict[int, list[int]] = {}
     for life in lives:
         if life.producer >= 0 and life.name:
             made.setdefault(life.producer, []).append(life.number)
-    ended = failure(profile)
     return History(
         profile,
         timeline,
@@ -146,9 +185,10 @@ def history(profile: Profile, rank: int | None = None) -> History:
         tuple(rows.launches()),
         ends,
         starts,
-        _memory_map(profile, events.pools),
-        events.pools,
-        ended,
+        _memory_map(profile, rows.events.pools),
+        rows.events.pools,
+        failure(profile),
+        unfinished,
         made,
     )
 
@@ -216,7 +256,7 @@ class _Rows:
             found.append(Operation(index, names[form], places[form], path, named_at, given, inputs, origin))
         return tuple(found), tuple(ends), tuple(starts)
 
-    def lives(self) -> Iterator[Life]:
+    def lives(self, tensors: Tensors) -> Iterator[Life]:
         events, buffers, types = self.events, self.timeline.buffers, self.profile.tensor_types
         memory, address, row = events.memory.tolist(), events.address.tolist(), events.row.tolist()
         size, total = events.bytes_per_bank.tolist(), events.total_bytes.tolist()
@@ -225,6 +265,8 @@ class _Rows:
             number = self.buffer[at]
             entry = row[at] if buffers is not None else -1
             type_number = int(buffers.tensor_type[entry]) if buffers is not None and entry >= 0 else -1
+            name = buffers.names[int(buffers.name[entry])] if buffers is not None and entry >= 0 else ""
+            type_ = types[type_number] if type_number >= 0 else None
             given = self.given.get(number, len(self.kind))
             place = self.inside[given] if given < len(self.kind) else CLOSING
             yield Life(
@@ -233,8 +275,7 @@ class _Rows:
                 size[at],
                 total[at],
                 address[at],
-                buffers.names[int(buffers.name[entry])] if buffers is not None and entry >= 0 else "",
-                types[type_number] if type_number >= 0 else None,
+                *tensors.get(number, (name, type_)),
                 self.operation[at] if self.inside[at] == 1 else -1,
                 tuple(self.uses.get(number, ())),
                 at,
@@ -245,15 +286,18 @@ class _Rows:
             )
 
     def launches(self) -> Iterator[Launch]:
+        """A program that was refused, and the script went on without it, was never there."""
+        refused = {
+            one.operation_index
+            for one in failures(self.profile)
+            if one.survived and one.rank == self.timeline.rank and one.failure_class.startswith("buffers/")
+        }
         found = np.flatnonzero(self.events.kind == LAUNCH).tolist()
-        ended = failure(self.profile)
-        for at in found:
-            static, index = int(self.events.bytes_per_bank[at]), self.operation[at]
-            if at == found[-1] and ended is not None and ended.operation_index == index:
-                while at and self.kind[at - 1] == GIVE and self.operation[at - 1] == index:
-                    at -= 1  # a program that was refused: what the operation had taken was given back because of that
-                at -= at != found[-1]
-            yield Launch(at, index, static)
+        for at, behind in zip(found, [*found[1:], len(self.kind)], strict=False):
+            index = self.operation[at]
+            is_last = behind == len(self.kind) or self.operation[behind] != index
+            if not (is_last and index in refused):
+                yield Launch(at, index, int(self.events.bytes_per_bank[at]))
 
 
 def _memory_map(profile: Profile, pools: Sequence[tuple[int, int, int]]) -> MemoryMap:
@@ -268,8 +312,3 @@ def _memory_map(profile: Profile, pools: Sequence[tuple[int, int, int]]) -> Memo
         board,
         OpenSettings(l1_small_bytes=sizes["L1_SMALL"][2], trace_region_bytes=sizes["TRACE"][0] * sizes["TRACE"][2]),
     )
-
-
-def is_want_of_memory(failure: RunFailure) -> bool:
-    """Whether a run ended because something did not fit: what changes can help."""
-    return failure.failure_class.startswith(("oom/", "buffers/"))

@@ -20,16 +20,18 @@ from ttmem.engines.worker.recorder import end_message, state_message
 from ttmem.engines.worker.watching import state_of
 from ttmem.hardware import MEMORIES as MEMORY_RECORDS
 from ttmem.profile import CLOSING, L1_PARTS, MEMORIES, Profile
-from ttmem.tune.draft import L1_NUMBER, Draft, wanted
-from ttmem.tune.history import Operation, is_want_of_memory
+from ttmem.tune.draft import L1_NUMBER, Draft, Piece
+from ttmem.tune.history import Operation
 
 
 class L1AtLaunch(NamedTuple):
-    """L1 when an operation's first program starts."""
+    """L1 when an operation begins, and when its first program starts: what programs are sized by."""
 
+    lowest_before: int | None
+    """The address of its lowest tensor."""
+    allocated_before: int
     lowest_address: int | None
-    """Of its tensors."""
-    allocated_bytes: int
+    """The same at the launch, results included."""
 
 
 class Action(NamedTuple):
@@ -113,9 +115,6 @@ def actions(draft: Draft) -> list[Action]:
         place = launched[launch.operation] = launched.get(launch.operation, -1) + 1
         static = launch.static_bytes_per_core if changed is None else changed[place]
         found.append(Action(launch.at, 2, LAUNCH, launch.operation, 1, static))
-    missing = wanted(history)
-    if missing is not None:
-        found.append(Action(history.ends[missing.operation], 3, "want", missing.operation, 1, 0))
     found.sort(key=itemgetter(0, 1))
     return found
 
@@ -130,34 +129,37 @@ class _Memories:
             for name, (_, base, size) in zip(MEMORIES, draft.pools, strict=True)
         ]
         self.addresses: dict[int, int] = {}
+        self.there: set[int] = set()
+        """Buffers that were taken and not given back yet."""
         self.peaks, self.peak_at = [0] * len(MEMORIES), [-1] * len(MEMORIES)
         self.programs_peak, self.programs_peak_at = 0, -1
         self.shortfalls: list[Shortfall] = []
         self.l1_at_launch: dict[int, L1AtLaunch] = {}
+        self._l1_before: dict[int, tuple[int | None, int]] = {}
 
     def do(self, action: Action) -> bool:
         """False when it does not fit."""
+        if action.inside == 1 and action.operation not in self._l1_before:
+            l1 = self.lists[L1_NUMBER]
+            self._l1_before[action.operation] = (l1.lowest_taken_address, l1.allocated_bytes)
         if action.kind == TAKE:
             piece = self.draft.piece(action.number)
             address = self.lists[piece.memory].allocate(piece.bytes_per_bank)
             if address is None:
-                banks = self.draft.pools[piece.memory][0]
-                return self._short(action, piece.memory, piece.bytes_per_bank, piece.total_bytes, banks)
+                return self._short(action, piece)
             self.addresses[action.number] = address
+            self.there.add(action.number)
             allocated = self.lists[piece.memory].allocated_bytes
             if allocated > self.peaks[piece.memory]:
                 self.peaks[piece.memory], self.peak_at[piece.memory] = allocated, action.operation
             if piece.memory == L1_NUMBER:
                 self._together(allocated, action.operation)
         elif action.kind == GIVE:
-            piece = self.draft.piece(action.number)
-            self.lists[piece.memory].free(self.addresses[action.number])
-        elif action.kind == LAUNCH:
-            return self._launch(action)
+            if action.number in self.there:
+                self.there.discard(action.number)
+                self.lists[self.draft.piece(action.number).memory].free(self.addresses[action.number])
         else:
-            missing = wanted(self.draft.history)
-            if missing is not None and self.lists[missing.memory].largest_free_bytes < missing.bytes_per_bank:
-                return self._short(action, missing.memory, missing.bytes_per_bank, missing.total_bytes, missing.banks)
+            return self._launch(action)
         return True
 
     def _together(self, size: int, operation: int) -> None:
@@ -167,7 +169,7 @@ class _Memories:
     def _launch(self, action: Action) -> bool:
         """Static buffers grow from the base of L1 and end below the lowest tensor, as every enqueue checks."""
         lowest = self.lists[L1_NUMBER].lowest_taken_address
-        self.l1_at_launch.setdefault(action.operation, L1AtLaunch(lowest, self.lists[L1_NUMBER].allocated_bytes))
+        self._room(action)
         self._together(self.lists[L1_NUMBER].allocated_bytes + max(action.number, 0), action.operation)
         base, size = self.draft.pools[L1_NUMBER][1:]
         end = base + action.number
@@ -185,13 +187,22 @@ class _Memories:
         )
         return False
 
-    def _short(self, action: Action, memory: int, needed: int, total: int, banks: int) -> bool:
+    def _short(self, action: Action, piece: Piece) -> bool:
+        memory, unfinished = piece.memory, self.draft.history.unfinished
         pool, name = self.lists[memory], MEMORIES[memory]
-        size = self.draft.pools[memory][2]
+        banks, _, size = self.draft.pools[memory]
+        if unfinished is not None and unfinished.number == action.number and action.number not in self.draft.changed:
+            banks = unfinished.banks or banks
         amounts = (pool.allocated_bytes, pool.free_bytes, pool.largest_free_bytes)
-        text = sentences.out_of_memory(total, name, banks, needed, size, *amounts)
-        self.shortfalls.append(Shortfall(action.operation, name, text, needed, *amounts, action.at))
+        text = sentences.out_of_memory(piece.total_bytes, name, banks, piece.bytes_per_bank, size, *amounts)
+        self.shortfalls.append(Shortfall(action.operation, name, text, piece.bytes_per_bank, *amounts, action.at))
+        self._room(action)
         return False
+
+    def _room(self, action: Action) -> None:
+        if action.operation not in self.l1_at_launch and action.operation in self._l1_before:
+            room = L1AtLaunch(*self._l1_before[action.operation], self.lists[L1_NUMBER].lowest_taken_address)
+            self.l1_at_launch[action.operation] = room
 
 
 def play(draft: Draft) -> Played:
@@ -265,7 +276,9 @@ class _Player:
         before = [action for inside, group in last if not inside for action in group]
         yield from self._closed(before, [action for inside, group in last if inside == CLOSING for action in group])
         failure = self.history.failure
-        if failure is not None and not is_want_of_memory(failure) and not self.memories.shortfalls:
+        if self.memories.shortfalls:
+            yield {"exit": 1, "error": self.memories.shortfalls[0].message}
+        elif failure is not None and not self.history.is_short:
             yield {"end": count - 1, "error": failure.message}
 
     def _start(self, operation: Operation, before: list[Action]) -> dict[str, Any]:
@@ -294,6 +307,8 @@ class _Player:
         moves: list[Move] = []
         taken: list[int] = []
         for action in todo:
+            if action.kind == GIVE and action.number not in self.memories.there:
+                continue
             if not self.memories.do(action):
                 break
             if action.kind == LAUNCH:
@@ -308,6 +323,14 @@ class _Player:
                 taken.append(action.number)
         return moves, taken
 
+    def _unwound(self, taken: Sequence[int]) -> list[Move]:
+        """The error of an operation gives back what it took."""
+        unfinished = self.history.unfinished
+        in_order = [number for number in (unfinished.unwound if unfinished is not None else ()) if number in taken]
+        return self._moves(
+            [Action(0, 0, GIVE, 0, 1, number) for number in dict.fromkeys((*in_order, *taken))],
+        )[0]
+
     def _between(self, todo: Sequence[Action]) -> dict[str, Any]:
         moves, taken = self._moves(todo)
         effect = self.account.apply(moves)
@@ -320,14 +343,21 @@ class _Player:
 
     def _inside(self, index: int, todo: Sequence[Action]) -> dict[str, Any]:
         moves, taken = self._moves(todo)
+        if self.memories.shortfalls:
+            moves += self._unwound(taken)
         effect = self.account.apply(moves)
         self._tell(taken, effect.born)
-        needs = [action.number for action in todo if action.kind == LAUNCH][: len(effect.l1_at_launch)]
-        l1 = self._l1(index, effect.highest_l1, list(zip(effect.l1_at_launch, needs, strict=True)))
-        message = {**end_message(index, effect, l1, needs), **self._described(taken)}
+        launches = [action for action in todo if action.kind == LAUNCH]
+        l1_at_launch = list(effect.l1_at_launch)
+        refused = launches[len(l1_at_launch) :][:1]
+        if refused and any(short.at == refused[0].at for short in self.memories.shortfalls):
+            l1_at_launch.append(effect.highest_l1)  # a capture measures the program that was refused, too
+        needs = [action.number for action in launches[: len(l1_at_launch)]]
+        l1 = self._l1(index, effect.highest_l1, list(zip(l1_at_launch, needs, strict=True)))
+        message = end_message(index, effect, l1, needs)
         if self.memories.shortfalls:
-            message["error"] = self.memories.shortfalls[0].message
-        return message
+            return {**message, "error": self.memories.shortfalls[0].message}
+        return {**message, **self._described(taken)}
 
     def _tell(self, taken: Sequence[int], born: Sequence[Buffer]) -> None:
         self.told |= dict(zip(taken, (buffer.number for buffer in born), strict=True))

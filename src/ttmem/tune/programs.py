@@ -7,15 +7,19 @@ there, exactly the static buffers and temporaries that were captured; then it is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from ttmem._errors import TtmemError
 from ttmem.allocator.operations import EXACT, RECORDS, Allocate, Call, Launch, Plan, plan_call
+from ttmem.allocator.operations.plan import Step
 from ttmem.allocator.programs import end_of_stack
+from ttmem.hardware import L1 as L1_RECORD
 from ttmem.hardware import MEMORIES as MEMORY_RECORDS
-from ttmem.hardware import MemoryMap
+from ttmem.hardware import Memory, MemoryMap
 from ttmem.profile import GIVEN, MEMORIES, TensorType
 from ttmem.tensors import TensorSpec, place
 from ttmem.tune.cutting import temporaries_of
@@ -25,23 +29,24 @@ from ttmem.tune.playing import L1AtLaunch, play
 from ttmem.tune.specs import spec_of
 
 _MAKERS = frozenset({"from_torch", "as_tensor", "to_device", "allocate_tensor_on_device", "deallocate", "to_torch"})
-_SIZED_BY_SPACE = frozenset({"matmul", "linear"})
-"""Their blocks are as large as the room below the lowest tensor allows."""
+_DATA_TYPES = ("bfloat16", "float32", "bfloat8_b")
+_MEMORIES = ("DRAM", "L1")
+"""What is tried for a result that is not known."""
 
 
 def with_programs(draft: Draft) -> tuple[Draft, str]:
     """The draft with what its programs need then, and why that is not certain; empty when it is."""
     history = draft.history
     touched = _touched(draft)
+    doubt = _doubt_of_the_last(history)
     if not touched:
-        return draft, ""
+        return draft, doubt
     if draft.memory_map is None or draft.memory_map.board_name != history.memory_map.board_name:
         return draft, "what programs need on another board is taken as it was"
     before = play(as_captured(history)).l1_at_launch
     after = play(draft).l1_at_launch
     static: dict[int, tuple[int, ...]] = {}
     change: dict[int, Piece] = {}
-    doubt = ""
     for index in sorted(touched):
         captured = _static(history, index)
         if not captured:
@@ -60,6 +65,14 @@ def with_programs(draft: Draft) -> tuple[Draft, str]:
     return changed.with_change(change) if change else changed, doubt
 
 
+def _doubt_of_the_last(history: History) -> str:
+    """Of a run that failed, the programs of its last call may never have been made."""
+    last = history.unfinished
+    if last is None or last.are_programs_known:
+        return ""
+    return f"what {history.operations[last.operation].name} (operation {last.operation}) needs in L1 is not known"
+
+
 def _touched(draft: Draft) -> dict[int, bool]:
     """Operations that read or make a tensor that is another one now, and those that the room in L1 may matter to."""
     history, before = draft.history, originals(draft.history)
@@ -74,6 +87,8 @@ def _touched(draft: Draft) -> dict[int, bool]:
         if is_other:
             found |= dict.fromkeys((*life.uses, life.producer), True)
     found.pop(-1, None)
+    if history.unfinished is not None and _is_sized_by_space(history, history.unfinished.operation):
+        found.setdefault(history.unfinished.operation, False)  # it has room now
     if moves_l1:
         for operation in history.operations:
             if _is_sized_by_space(history, operation.index):
@@ -82,7 +97,28 @@ def _touched(draft: Draft) -> dict[int, bool]:
 
 
 def _is_sized_by_space(history: History, index: int) -> bool:
-    return history.operations[index].name.removeprefix("ttnn.") in _SIZED_BY_SPACE
+    """Whether its programs are as large as the room below the lowest tensor of L1 allows."""
+    operation, draft = history.operations[index], as_captured(history)
+    results = [life.type for life in history.results(index) if life.type is not None]
+    types = tuple(draft.piece(number).type for number in operation.inputs)
+    known: dict[object, bool] = history.cache.setdefault("sized by space", {})
+    key = (operation.name, operation.given, types, *results)
+    if key not in known:
+        calls = possible_calls(draft, index, results[0]) if len(results) == 1 else ()
+        known[key] = any(_asks_for_space(call, history.memory_map) for call in calls)
+    return known[key]
+
+
+def _asks_for_space(call: Call, memory_map: MemoryMap) -> bool:
+    asked = []
+
+    def lowest(_: Sequence[Step]) -> int | None:
+        asked.append(call)
+        return None
+
+    with suppress(TtmemError):
+        plan_call(call, memory_map, lowest, 0)
+    return bool(asked)
 
 
 def _static(history: History, index: int) -> tuple[int, ...]:
@@ -111,20 +147,20 @@ def _again(
     if len(results) != 1:
         return None
     temporaries = temporaries_of(history, index)
-    for call in _calls(was, index, results[0].number):
-        plan = _planned(call, history.memory_map, before)
-        if plan is None or _needs(plan, history.memory_map) != captured:
+    for call in possible_calls(was, index, results[0].type):
+        plan = planned(call, history.memory_map, before)
+        if plan is None or static_bytes(plan, history.memory_map) != captured:
             continue
         if plan.results and plan.results[0][1].shape != call_result(was, results[0].number):
             continue
         if _sizes(plan, history.memory_map) != [life.bytes_per_bank for life in temporaries]:
             continue
         other = _alike(call, draft, index, results[0].number)
-        plan = _planned(other, history.memory_map, after) if other is not None else None
+        plan = planned(other, history.memory_map, after) if other is not None else None
         if plan is None or draft.memory_map is None:
             return None
         sizes = _sizes(plan, draft.memory_map)
-        needs = _needs(plan, draft.memory_map)
+        needs = static_bytes(plan, draft.memory_map)
         if len(sizes) != len(temporaries) or len(needs) != len(captured):
             return None
         changed = {
@@ -149,26 +185,32 @@ def _specs(draft: Draft, index: int) -> tuple[TensorSpec, ...] | None:
     return known if known and len(known) == len(types) else None
 
 
-def _calls(draft: Draft, index: int, result: int) -> Iterator[Call]:
-    """Calls that this one may have been: a capture keeps the tensors alone."""
+def possible_calls(draft: Draft, index: int, result: TensorType | None) -> Iterator[Call]:
+    """Calls that this one may have been: a capture keeps the tensors alone. ``result`` is None for one that failed."""
     operation = draft.history.operations[index]
-    specs, type_ = _specs(draft, index), draft.piece(result).type
-    if specs is None or type_ is None or type_.shard_bytes:
+    name = operation.name.removeprefix("ttnn.")
+    specs = _specs(draft, index)
+    if name not in RECORDS or specs is None or (result is not None and result.shard_bytes):
         return
-    record = RECORDS.find(operation.name.removeprefix("ttnn."))
+    record = RECORDS.find(name)
     names = {argument.name for argument in record.arguments}
-    plain: dict[str, Any] = {"dtype": type_.dtype} if operation.given & GIVEN["dtype"] and "dtype" in names else {}
-    memory = MEMORY_RECORDS.find(type_.memory) if operation.given & GIVEN["memory_config"] else None
     in_place = bool(operation.given & GIVEN["output_tensor"])
+    types: list[dict[str, Any]] = [{}]
+    if operation.given & GIVEN["dtype"] and "dtype" in names:
+        types = [{"dtype": dtype} for dtype in ([result.dtype] if result is not None else _DATA_TYPES)]
+    memories: list[Memory | None] = [None]
+    if operation.given & GIVEN["memory_config"]:
+        memories = [MEMORY_RECORDS.find(one) for one in ([result.memory] if result is not None else _MEMORIES)]
     rank = len(specs[0].shape)
     tried: list[dict[str, Any]] = [{}]
     if "dim" in names:
         tried += [{"dim": -1 - place} for place in range(rank)]
         if "keepdim" in names:
             tried += [{"dim": -1 - place, "keepdim": True} for place in range(rank)]
-    for arguments in tried:
-        for keywords in ((), ("bias",)) if len(specs) == 3 else ((),):
-            yield Call(record.name, specs, {**plain, **arguments}, memory, in_place, (), keywords)
+    given = [specs, (*specs, *specs)] if len(specs) == 1 and record.family == "binary" else [specs]
+    for inputs, arguments, plain, memory in product(given, tried, types, memories):
+        for keywords in ((), ("bias",)) if len(inputs) == 3 else ((),):
+            yield Call(record.name, inputs, {**plain, **arguments}, memory, in_place, (), keywords)
 
 
 def _alike(call: Call, draft: Draft, index: int, result: int) -> Call | None:
@@ -176,6 +218,7 @@ def _alike(call: Call, draft: Draft, index: int, result: int) -> Call | None:
     specs, type_ = _specs(draft, index), draft.piece(result).type
     if specs is None or type_ is None or type_.shard_bytes:
         return None
+    specs *= len(call.inputs) // len(specs)  # ``add(x, x)`` reads one tensor
     arguments = {**call.arguments, "dtype": type_.dtype} if "dtype" in call.arguments else call.arguments
     own, was = MEMORY_RECORDS.find(type_.memory), draft.history.lives[result].type
     is_moved = was is not None and was.memory != own.name
@@ -184,16 +227,24 @@ def _alike(call: Call, draft: Draft, index: int, result: int) -> Call | None:
     return replace(call, inputs=specs, arguments=arguments, memory=own)
 
 
-def _planned(call: Call, memory_map: MemoryMap, room: L1AtLaunch | None) -> Plan | None:
+def planned(call: Call, memory_map: MemoryMap, room: L1AtLaunch | None) -> Plan | None:
+    """What a call does, where that is known to the byte."""
+
+    def lowest(steps: Sequence[Step]) -> int | None:
+        if room is None:
+            return None
+        has_result = any(isinstance(step, Allocate) and step.spec.memory is L1_RECORD for step in steps)
+        return room.lowest_address if has_result else room.lowest_before
+
     try:
-        lowest = room.lowest_address if room is not None else None
-        plan = plan_call(call, memory_map, lambda _: lowest, room.allocated_bytes if room is not None else 0)
+        plan = plan_call(call, memory_map, lowest, room.allocated_before if room is not None else 0)
     except TtmemError:
         return None
     return plan if plan.confidence == EXACT and plan.results else None
 
 
-def _needs(plan: Plan, memory_map: MemoryMap) -> tuple[int, ...]:
+def static_bytes(plan: Plan, memory_map: MemoryMap) -> tuple[int, ...]:
+    """In L1, of each program that it launches."""
     base = memory_map.l1_base_address
     launches = [step for step in plan.steps if isinstance(step, Launch)]
     return tuple(end_of_stack(step.buffer_bytes, memory_map) - base if step.buffer_bytes else 0 for step in launches)

@@ -242,7 +242,7 @@ def source_of(file: str) -> Source | None:
         path = Path(file).resolve()
         found = path.stat()
         return _parsed(path, found.st_mtime_ns, found.st_size) if file and path.is_file() else None
-    except (OSError, ValueError):
+    except (OSError, ValueError, RuntimeError):  # the last: a loop of links, before Python 3.13
         return None
 
 

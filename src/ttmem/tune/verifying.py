@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ttmem._errors import BadInputError
-from ttmem.analysis.failure import failure
+from ttmem.analysis.failure import RunEnd, run_end
 from ttmem.analysis.peaks import peaks
 from ttmem.analysis.programs_l1 import programs_peak
 from ttmem.engines.capture import KIND
@@ -25,7 +26,9 @@ from ttmem.tune.edits import Edit
 from ttmem.tune.figures import DRAM, L1, Figures
 from ttmem.tune.freeing import free_point
 from ttmem.tune.history import History, Life
+from ttmem.tune.source import place_of, source_of
 
+_ONLY_CAPTURES = "only what 'ttmem run' captured can be run again, in the folder where it was called"
 _REGIONS = {"L1_SMALL": "l1_small_bytes", "TRACE": "trace_region_bytes"}
 
 
@@ -37,15 +40,27 @@ class Verified:
     l1_peak_bytes_per_bank: int
     l1_peak_with_programs_bytes_per_core: int
     fits: bool
-    """It came to its end."""
+    """Nothing did not fit, as far as it ran."""
     agrees: bool | None
-    """Equal to the byte where every edit is exact, not more than promised where they are bounded. None: not all edits
-    were made, or nobody knows a bound of one."""
+    """Equal to the byte where every edit is exact, not more than promised where they are bounded. None: nothing is
+    proven, see ``reason``."""
+    reason: str
+    """Why ``agrees`` is not true; empty when it is."""
     promised_operations: int
     """For how many operations there was a promise before the run; one that had failed is known only up to there."""
     not_made: tuple[str, ...]
     """Edits that cannot be made while the program runs: the run is one without them."""
     profile: Profile
+    dropped: tuple[Dropped, ...] = ()
+    """Edits that were tried before and given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """An edit with which the script ended otherwise than without."""
+
+    edit: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,20 +148,40 @@ def _frees(history: History, applied: Applied, after: Mapping[int, int]) -> list
     return found
 
 
-def run_again(profile: Profile, what: Plan, *, python: str | None = None, output: int | None = None) -> Profile:
-    """The script of a capture, with changes."""
+def command_of(profile: Profile) -> list[str]:
+    """The script of a capture and its arguments, as the profile names them."""
     script = profile.source.name
-    if profile.source.kind != KIND or not Path(script).is_file():
+    if profile.source.kind != KIND or not _is_file(script):
         raise BadInputError(
-            f"'{profile.name}' cannot be run again: its script {script!r} is not here",
-            hint="only what 'ttmem run' captured can be, in the folder where it was called",
+            f"'{profile.name}' cannot be run again: its script {script!r} is not here", hint=_ONLY_CAPTURES
         )
-    settings: dict[str, Any] = {"board": profile.facts.get("board", "n150"), **(what.settings or {})}
-    arguments = [str(word) for word in profile.facts.get("arguments", ())]
-    run = run_script(
-        script, arguments, settings=RunSettings(python=python, edits=what.calls, **settings), output=output
-    )
-    return run.profile
+    return [script, *(str(word) for word in profile.facts.get("arguments", ()))]
+
+
+def _is_file(script: str) -> bool:
+    """False for what cannot be a path: a profile may hold any text."""
+    try:
+        return Path(script).is_file()
+    except (OSError, ValueError, RuntimeError):
+        return False
+
+
+def run_again(
+    profile: Profile,
+    what: Plan,
+    *,
+    command: Sequence[str] = (),
+    python: str | None = None,
+    output: int | None = None,
+    timeout_seconds: float | None = None,
+) -> Profile:
+    """The script of a capture, with changes; ``command`` are other words for it and its arguments."""
+    if profile.source.kind != KIND:
+        raise BadInputError(f"'{profile.name}' is no run of a script", hint=_ONLY_CAPTURES)
+    script, *arguments = command or command_of(profile)
+    wanted: dict[str, Any] = {"board": profile.facts.get("board", "n150"), **(what.settings or {})}
+    settings = RunSettings(python=python, edits=what.calls, timeout_seconds=timeout_seconds, **wanted)
+    return run_script(script, arguments, settings=settings, output=output).profile
 
 
 def certainty(applied: Sequence[Applied]) -> str:
@@ -159,30 +194,104 @@ def compare(
 ) -> Verified:
     """What was captured with what was promised before the run.
 
-    A run that had failed and gets further now is compared up to the operation that failed: that is what was known.
-    What programs need in L1 is compared where the records of all operations that changed tell it.
+    Of a run that had ended out of memory everything is known until the call that failed would have ended, or only until
+    it began where nothing tells what it does. What programs need in L1 is compared where the records of all operations
+    that changed tell it.
     """
-    profile = replace(run.profile, timelines=(run.timeline,))  # of several devices the one that was looked at
-    found, together, ended = peaks(profile), programs_peak(profile), failure(profile)
+    before = draft.history
+    captured = next(one for one in run.profile.timelines if one.rank == run.timeline.rank)
+    profile = replace(run.profile, timelines=(captured,))  # of several devices the one that was looked at
+    found, together = peaks(profile), programs_peak(profile)
     dram, l1 = (found[memory].peak_bytes_per_bank if memory in found else 0 for memory in (DRAM, L1))
     programs = together.total_bytes_per_core if together is not None else l1
-    fits = ended is None or ended.survived
-    known = len(draft.history.operations)
+    known = len(before.operations)
+    is_through = before.is_short and gets_further(before, run)
     measured: tuple[int, ...]
     told: tuple[int, ...]
-    if gets_further(draft.history, run):
-        measured, told = _peaks_before(as_captured(run), known - 1), _peaks_before(draft, known - 1)
-        as_told = promised.fits
+    if is_through:
+        whole = before.unfinished is not None and before.unfinished.is_known
+        measured, told = (one.peaks_until(known - 1, inclusive=whole) for one in (as_captured(run), draft))
+        as_told = promised.fits is not (run.is_short and len(run.operations) == known)
     else:
-        measured, told = (dram, l1), (promised.dram_peak_bytes_per_bank, promised.l1_peak_bytes_per_bank)
-        as_told = fits == promised.fits
-        if not programs_doubt and confidence == EXACT:
-            measured, told = (*measured, programs), (*told, promised.l1_peak_with_programs_bytes_per_core)
+        measured = dram, l1, programs
+        told = promised.dram_peak_bytes_per_bank, promised.l1_peak_bytes_per_bank, promised.peak(L1)
+        as_told = promised.fits is not run.is_short
     is_exact = confidence == EXACT
+    if programs_doubt or not is_exact:
+        measured, told = measured[:2], told[:2]
     as_told &= measured == told if is_exact else all(one <= other for one, other in zip(measured, told, strict=True))
     not_made = (*tried.not_made, *_refused(profile))
-    agrees = None if not_made or confidence == UNKNOWN else as_told
-    return Verified(dram, l1, programs, fits, agrees, known, not_made, run.profile)
+    other_end = another_end(before, run.profile)
+    is_unknown = confidence == UNKNOWN or (before.is_short and before.unfinished is None)
+    reason = _reason(as_told, not_made, measured, told, is_unknown=is_unknown)
+    agrees = None if not_made or is_unknown else as_told
+    if other_end is not None:
+        is_own = is_through and not _is_of_the_library(other_end)
+        agrees, reason = (None if agrees is not False and is_own else False), other_end.sentence
+    return Verified(dram, l1, programs, not run.is_short, agrees, reason, known, not_made, run.profile)
+
+
+def _reason(
+    as_told: bool, not_made: Sequence[str], measured: Sequence[int], told: Sequence[int], *, is_unknown: bool
+) -> str:
+    """Why a run does not prove a promise; empty when it does."""
+    if not_made:
+        return "not all edits were made in that run"
+    if is_unknown:
+        return "no bound of an edit is known, or nothing tells what the call that failed needs"
+    if as_told:
+        return ""
+    if measured == told:
+        return "it was promised to fit and does not, or the other way round"
+    words = ", ".join(f"{name} {size:,} B" for name, size in zip((DRAM, L1, "L1 with programs"), told, strict=False))
+    return f"promised were {words}"
+
+
+def another_end(before: History, again: Profile) -> RunEnd | None:
+    """How a run ended, where that is neither memory nor the end that the captured run had without any edit."""
+    end, known = run_end(again), run_end(before.profile)
+    if end is None or end.is_for_memory:
+        return None
+    is_same = (
+        known is not None and not known.is_for_memory and (known.error, known.location) == (end.error, end.location)
+    )
+    return None if is_same else end
+
+
+def _is_of_the_library(end: RunEnd) -> bool:
+    """A crash, an error of ttnn, the time limit: an edit may be the cause, and a script seldom is."""
+    return end.error in ("RuntimeError", "TimeoutExpired") or end.error.startswith(("SIG", "signal"))
+
+
+def never_ran(known: int, again: Profile) -> Verified:
+    """A run that did not even open its device."""
+    end = run_end(again)
+    reason = end.sentence if end is not None else "the script opened no device"
+    return Verified(0, 0, 0, False, False, reason, known, (), again)
+
+
+def blamed(answer: Sequence[Applied], again: Profile) -> tuple[Applied, bool] | None:
+    """Which of several edits a run probably ended because of, and whether it has to do with the line where it ended."""
+    end = run_end(again)
+    changes_calls = [one for one in answer if one.groups]
+    if end is None or not changes_calls:
+        return None
+    riskiest = sorted(changes_calls, key=lambda one: edits.KINDS.index(one.edit.kind))
+    index = len(again.timelines[0]) - 1 if again.timelines else -1
+    words = set(re.findall(r"\w+", _line(end.location)))
+    for applied in riskiest:
+        lives = [life for group in applied.groups for life in group.lives if life.number in applied.change]
+        names = {group.name.rpartition(".")[2] for group in applied.groups}
+        if names & words or any(index in (*life.uses, life.producer) for life in lives):
+            return applied, True
+    return riskiest[0], False
+
+
+def _line(location: str) -> str:
+    """The text of a line of a program; empty when it is not here."""
+    place = place_of(location)
+    source = source_of(place.file) if place.file else None
+    return source.lines[place.line - 1] if source is not None and 0 < place.line <= len(source.lines) else ""
 
 
 def _refused(profile: Profile) -> Iterator[str]:
@@ -197,13 +306,9 @@ def gets_further(before: History, after: History) -> bool:
     if len(after.operations) != len(before.operations):
         return len(after.operations) > len(before.operations)
     one, other = before.failure, after.failure
-    if one is None or other is None or one.survived or other.survived:
+    if not before.is_short or one is None:
         return False
+    if not after.is_short or other is None:  # the call was served, unless it ended the run for another reason
+        return other is None or other.survived or other.operation_index != len(after.operations) - 1
     has_room_now = one.failure_class.startswith("oom/") and other.failure_class.startswith("buffers/")
     return has_room_now and one.operation_index == other.operation_index == len(after.operations) - 1
-
-
-def _peaks_before(draft: Draft, operation: int) -> tuple[int, ...]:
-    """DRAM and L1, until an operation begins."""
-    curves, end = draft.curves(), draft.history.starts[operation]
-    return tuple(int(curves[MEMORIES.index(memory)][:end].max(initial=0)) for memory in (DRAM, L1))

@@ -14,7 +14,7 @@ from ttmem.tune.figures import Figures
 from ttmem.tune.instructions import instruction, is_repeated
 from ttmem.tune.patching import Hunk, Patch
 from ttmem.tune.search import FrontierPoint, Step
-from ttmem.tune.verifying import Verified
+from ttmem.tune.verifying import Dropped, Verified
 
 
 class TunedEdit(Document, frozen=True):
@@ -54,7 +54,11 @@ class VerifiedRun(Document, frozen=True):
     fits: bool
     agrees: bool | None
     """With what was promised before the run: equal to the byte where every edit is exact, not more than that otherwise.
-    Null when not all edits could be made."""
+    Null when nothing is proven, and false when the script ended for another reason than memory: see ``reason``."""
+    reason: str
+    """Why ``agrees`` is not true; empty when it is."""
+    dropped: tuple[Dropped, ...]
+    """Edits that were tried first and given up, for the script ended otherwise with them than without."""
     promised_operations: int
     """For how many operations there was a promise: those up to the failure, where the captured run had failed."""
     not_made: tuple[str, ...]
@@ -69,6 +73,8 @@ class TuneDocument(Document, frozen=True, tag_field="schema", tag="ttmem.tune/1"
     """The target; without one, always true."""
     before: RunFigures
     after: RunFigures
+    patched: RunFigures | None
+    """As ``after``, for the edits of the patch alone; null without ``--patch``."""
     edits: list[TunedEdit]
     frontier: list[FrontierPoint]
     """How low the peaks are with the first edit, the first two, and so on."""
@@ -101,6 +107,7 @@ def document(
     tried: int,
     proven_smallest: bool,
     programs_doubt: str,
+    patched: Figures | None = None,
 ) -> TuneDocument:
     """The answer."""
     return TuneDocument(
@@ -108,6 +115,7 @@ def document(
         reached=reached,
         before=run_figures(before),
         after=run_figures(after),
+        patched=None if patched is None else run_figures(patched),
         edits=[_edit(draft, step, patch.hunks[str(step.applied.edit)]) for step in steps],
         frontier=list(frontier),
         findings=[one for one in findings if not any(is_repeated(draft.history, one, step.applied) for step in steps)],

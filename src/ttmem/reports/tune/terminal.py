@@ -7,10 +7,11 @@ from ttmem.reports.kit.tables import Table
 from ttmem.reports.kit.units import one_line
 from ttmem.reports.profile.sentences import finding_lines
 from ttmem.reports.tune.document import TuneDocument
+from ttmem.reports.whatif.document import RunFigures
 from ttmem.reports.whatif.terminal import PEAKS, peak_rows, verdict
 from ttmem.tune.applying import UNKNOWN_BECAUSE
 
-_AGREES = {True: "as promised", False: "not as promised", None: "without all of the edits, so nothing is proven"}
+_AGREES = {True: "as promised", False: "not as promised", None: "nothing is proven"}
 
 
 def render(answer: TuneDocument, *, width: int = 100, color: bool = False) -> str:
@@ -28,6 +29,8 @@ def render(answer: TuneDocument, *, width: int = 100, color: bool = False) -> st
     if not answer.edits:
         report.print("no edit is needed" if answer.reached else "no edit helps")
     report.print("", Table(PEAKS, list(peak_rows(answer.before, answer.after))), "")
+    if answer.patched is not None:
+        report.print(f"all edits: {_peaks(answer.after)}; the patch alone: {_peaks(answer.patched)}")
     report.print(
         *verdict(
             answer.before, answer.after, is_proven=answer.verified is not None and answer.verified.agrees is not None
@@ -38,7 +41,10 @@ def render(answer: TuneDocument, *, width: int = 100, color: bool = False) -> st
     if answer.verified is not None:
         proof = answer.verified
         words = f"DRAM {proof.dram_peak_bytes_per_bank:,} B, L1 {proof.l1_peak_bytes_per_bank:,} B per bank"
-        report.print(f"on the mock: {words}, {_AGREES[proof.agrees]}")
+        why = f": {one_line(proof.reason)}" if proof.reason else ""
+        report.print(f"on the mock: {words}, {_AGREES[proof.agrees]}{why}")
+        for one in proof.dropped:
+            report.print(f"not proposed: {one_line(one.edit)}; with it {one_line(one.reason)}")
         if proof.not_made:
             report.print(f"not made in that run, for it is no change of a call: {one_line(', '.join(proof.not_made))}")
     if answer.findings:
@@ -51,3 +57,9 @@ def certainty(confidence: str, why: str) -> str:
     if why.startswith(UNKNOWN_BECAUSE):
         return one_line(why)
     return f"{confidence} ({one_line(why)})" if why else confidence
+
+
+def _peaks(found: RunFigures) -> str:
+    """Both memories in a few words."""
+    sizes = f"DRAM {megabytes(found.dram.peak_bytes_per_bank)}, L1 {megabytes(found.l1.peak_bytes_per_bank)} per bank"
+    return sizes if found.fits else f"{sizes}, does not fit"

@@ -31,7 +31,10 @@ class RunFigures(Document, frozen=True):
     """A run as it was, or as it would be."""
 
     fits: bool
-    """Nothing fails for want of memory, as far as the run is known: one that failed does not tell what comes behind."""
+    """Nothing fails for want of memory, as far as the run is known: up to the end of the call that failed."""
+    ended: str
+    """How the run ended where that had another reason than memory (``the script ended with AssertionError at ...``);
+    empty when it came to its end or memory ended it."""
     dram: DramFigures = msgspec.field(name="DRAM")
     l1: L1Figures = msgspec.field(name="L1")
     limits: list[Limiting]
@@ -70,6 +73,7 @@ def run_figures(found: Figures) -> RunFigures:
     """Both verbs say them alike."""
     return RunFigures(
         fits=found.fits,
+        ended=found.ended,
         dram=DramFigures(peak_bytes_per_bank=found.dram_peak_bytes_per_bank),
         l1=L1Figures(
             peak_bytes_per_bank=found.l1_peak_bytes_per_bank,

@@ -54,11 +54,13 @@ def peak_rows(before: RunFigures, after: RunFigures) -> Iterable[Row]:
 
 def verdict(before: RunFigures, after: RunFigures, *, is_proven: bool = False) -> Iterable[str]:
     """Whether it fits, and what limits it next."""
-    if after.fits:
-        known = "" if is_proven else ", as far as the run went ('ttmem tune --verify' runs it to its end)"
-        yield "fits" if before.fits else f"fits now{known}"
-    else:
+    if not after.fits:
         yield "does not fit"
+    elif after.ended:
+        yield f"fits as far as it ran; {one_line(after.ended)}"
+    else:
+        known = "" if is_proven else ", as far as the run is known ('ttmem tune --verify' runs it to its end)"
+        yield "fits" if before.fits else f"fits now{known}"
     limit = after.limits[0] if after.limits else None
     if limit is not None and limit.name:
         at = f" at {one_line(limit.location)}" if limit.location else ""

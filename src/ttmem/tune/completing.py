@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the call at which a run ended out of memory would have gone on to do: a promise has to cover it.
+
+The error gave back what the call had taken, and what it asked for in vain is no event. Both are put in order here: the
+events go on as if the call had been served, so that playing them ends where the run did, and with edits goes further.
+The rest of the call is asked of the twin's records; where none gives what was captured, only the buffer that was asked
+for is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ttmem.allocator.operations import Allocate, Launch, Plan
+from ttmem.allocator.operations.plan import Free
+from ttmem.analysis.failure import RunFailure
+from ttmem.hardware import MemoryMap
+from ttmem.profile import GIVE, LAUNCH, MEMORIES, TAKE, USE, EventTable, TensorType
+from ttmem.tensors import TensorSpec, place
+from ttmem.tune.draft import L1_NUMBER, as_captured
+from ttmem.tune.groups import targets_at
+from ttmem.tune.history import History, Unfinished
+from ttmem.tune.playing import play
+from ttmem.tune.programs import planned, possible_calls, static_bytes
+from ttmem.tune.source import place_of, source_of
+
+
+class Move(NamedTuple):
+    """One thing that a call does to memory."""
+
+    kind: int
+    """``TAKE``, ``GIVE`` or ``LAUNCH``."""
+    number: int = -1
+    """Of the buffer: those that the call takes count from 0."""
+    memory: int = 0
+    size: int = 0
+    """Bytes per bank, or static bytes per core."""
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What follows in a call after the moves that were captured."""
+
+    moves: tuple[Move, ...]
+    results: dict[int, TensorType | None] = field(default_factory=dict)
+    """Number of a buffer -> the tensor that the call would have given back in it."""
+    is_known: bool = False
+    are_programs_known: bool = False
+    """Else they need as much as they may, of the calls that are possible."""
+
+    @property
+    def buffers(self) -> tuple[Move, ...]:
+        """What is taken and given back."""
+        return tuple(move for move in self.moves if move.kind != LAUNCH)
+
+
+def completed(history: History, ended: RunFailure) -> History:
+    """The same run, its last call brought to an end; as it is where the failure has no place among its events."""
+    is_clash = ended.failure_class.startswith("buffers/")
+    wanted = None if is_clash else _wanted(history, ended)
+    if ended.operation_index is None or ended.operation_index != len(history.operations) - 1:
+        return _outside(history, ended, wanted)
+    call = _FailedCall(history, ended, wanted)
+    if wanted is None and not call.failed.size:
+        return history  # the library asked for room before it had made a program, and does not say for how much
+    plain = call.history_with(call.without_the_rest())
+    return call.history_with(call.rest(plain))
+
+
+def _wanted(history: History, ended: RunFailure) -> Move | None:
+    """The buffer that was asked for and not there."""
+    needed = ended.numbers.get("bytes_per_bank", 0)
+    if ended.memory not in MEMORIES or not needed:
+        return None
+    quantum = history.memory_map.quantum_bytes
+    memory = MEMORIES.index(ended.memory)
+    return Move(TAKE, -1, memory, -(-needed // quantum) * quantum, ended.numbers.get("requested_bytes", needed))
+
+
+def _outside(history: History, ended: RunFailure, wanted: Move | None) -> History:
+    """Inputs and weights are uploaded between operations: the buffer is asked for when as much is taken as was told."""
+    if wanted is None:
+        return history
+    after = max([-1, *history.ends])
+    at = next(_as_full(history, ended, wanted.memory, after + 1, history.length), after + 1)
+    ended_there = _unfinished(history, ended, at, Rest((), is_known=True, are_programs_known=True))
+    row = (TAKE, len(history.operations), 0, ended_there.number, wanted.memory, wanted.size, wanted.total, 0, -1)
+    return history.with_events(_spliced(_events(history), at, at, [row]), {}, ended_there)
+
+
+def _unfinished(history: History, ended: RunFailure, at: int, rest: Rest, unwound: Sequence[int] = ()) -> Unfinished:
+    number = int(np.count_nonzero(_events(history).kind[:at] == TAKE))
+    known = {"is_known": rest.is_known, "are_programs_known": rest.are_programs_known}
+    return Unfinished(
+        len(history.operations) - 1, number, ended.numbers.get("banks", 0), unwound=tuple(unwound), **known
+    )
+
+
+def _events(history: History) -> EventTable:
+    assert history.timeline.events is not None
+    return history.timeline.events
+
+
+def _as_full(history: History, ended: RunFailure, memory: int, first: int, last: int) -> Iterator[int]:
+    """Positions before which a memory was as full as the failure says."""
+    events = _events(history)
+    told = ended.numbers.get("allocated")
+    sizes = {life.number: life.bytes_per_bank for life in history.lives if life.memory == memory}
+    taken = sum(
+        life.bytes_per_bank
+        for life in history.lives
+        if life.memory == memory and life.taken_at < first <= life.given_at
+    )
+    for at in range(first, last + 1):
+        if told is None or taken == told:
+            yield at
+        if at < last and events.kind[at] in (TAKE, GIVE):
+            size = sizes.get(int(events.buffer[at]), 0)
+            taken += size if events.kind[at] == TAKE else -size
+
+
+class _FailedCall:
+    """The events of the operation that failed, in three parts: done, given back because of the error, and the rest."""
+
+    def __init__(self, history: History, ended: RunFailure, wanted: Move | None) -> None:
+        self.history, self.ended, self.wanted = history, ended, wanted
+        self.index = len(history.operations) - 1
+        self.first, self.end = history.starts[self.index], history.ends[self.index] + 1
+        events = _events(history)
+        self.kinds = events.kind.tolist()
+        self.own = [life.number for life in history.lives if self.first < life.taken_at < self.end]
+        self.refused = max((at for at in range(self.first, self.end) if self.kinds[at] == LAUNCH), default=-1)
+        self.was_launched = wanted is None and self.refused == self.end - 1
+        """A program that was refused is the last event of its operation, whenever what was taken was given back."""
+        last = self.refused if self.was_launched else self.end
+        unwinding = last
+        while unwinding > self.first and self.kinds[unwinding - 1] == GIVE:
+            unwinding -= 1
+        self.places = list(range(unwinding, last + 1))
+        """Where the failure may have been: what was given back before it was given back by the operation itself."""
+        if wanted is not None:
+            self.places = list(_as_full(history, ended, wanted.memory, unwinding, last)) or self.places[:1]
+        self.last = last
+        self.failed = self._failed()
+
+    def without_the_rest(self) -> tuple[int, Rest]:
+        """As far as it was captured: what was asked for, or the program that was refused."""
+        return self.places[0], Rest((self.failed,))
+
+    def _failed(self) -> Move:
+        if self.wanted is not None:
+            return self.wanted._replace(number=len(self.own))
+        size = int(_events(self.history).bytes_per_bank[self.refused]) if self.was_launched else -1
+        if size < 0:  # programs were not measured, or this one was never made
+            end, numbers = self.history.pools[L1_NUMBER][1], self.ended.numbers
+            size = max(numbers.get("region_end", end) - end, numbers.get("required_bytes", 0))
+        return Move(LAUNCH, size=size)
+
+    def rest(self, plain: History) -> tuple[int, Rest]:
+        """By the first record that gives what was captured, where all that do agree about the rest."""
+        was_asked = self.wanted is not None or self.was_launched
+        room = play(as_captured(plain)).l1_at_launch.get(self.index) if was_asked else None
+        for at in self.places:
+            done = [*self._done(at), *([self.failed] if was_asked else [])]
+            found: list[Rest] = []
+            for call in possible_calls(as_captured(self.history), self.index, None):
+                plan = planned(call, self.history.memory_map, room)
+                rest = rest_of(plan, done, self.history.memory_map) if plan is not None else None
+                if rest is not None and rest.moves not in [one.moves for one in found]:
+                    found.append(rest)
+            if len({one.buffers for one in found}) == 1:  # else they are of different calls
+                most = max(found, key=lambda one: sum(move.size for move in one.moves if move.kind == LAUNCH))
+                behind = most.moves if was_asked else _without_its_first_program(most.moves)
+                is_exact = was_asked and len(found) == 1
+                return at, replace(most, moves=(self.failed, *behind), are_programs_known=is_exact)
+        return self.without_the_rest()
+
+    def _done(self, at: int) -> list[Move]:
+        found = []
+        for place_ in range(self.first, at):
+            kind, life = self.kinds[place_], int(_events(self.history).buffer[place_])
+            if kind == TAKE:
+                one = self.history.lives[life]
+                found.append(Move(TAKE, self.own.index(life), one.memory, one.bytes_per_bank))
+            elif kind == GIVE:
+                found.append(Move(GIVE, self.own.index(life) if life in self.own else -1))
+            elif kind == LAUNCH:
+                found.append(Move(LAUNCH, size=int(_events(self.history).bytes_per_bank[place_])))
+        return found
+
+    def history_with(self, how: tuple[int, Rest]) -> History:
+        """The run with these events in the place of those that the error brought."""
+        at, rest = how
+        taken = len(self.own)
+        base = int(np.count_nonzero(_events(self.history).kind[: self.end] == TAKE)) - taken
+        rows = []
+        for move in rest.moves:
+            buffer = base + move.number if move.kind in (TAKE, GIVE) else 0
+            total = move.total if move.kind == TAKE else 0
+            rows.append((move.kind, self.index, 1, buffer, move.memory, move.size, total, 0, -1))
+        unwound = [int(_events(self.history).buffer[place_]) for place_ in range(at, self.last)]
+        tensors = {base + number: (self._name(rest, number), type_) for number, type_ in rest.results.items()}
+        ended = _unfinished(self.history, self.ended, at, rest, unwound)
+        return self.history.with_events(_spliced(_events(self.history), at, self.end, rows), tensors, ended)
+
+    def _name(self, rest: Rest, number: int) -> str:
+        """What the statement calls it: as in the turns of a loop before, else as the source says."""
+        history, operation = self.history, self.history.operations[self.index]
+        position = sorted(rest.results).index(number)
+        for other in reversed(history.operations[: self.index]):
+            if (other.path, other.name) == (operation.path, operation.name):
+                names = [life.name for life in history.results(other.index)]
+                if position < len(names):
+                    return names[position]
+        depth = len(operation.path) - 1 - operation.named_at
+        site = place_of(operation.path[depth]) if 0 <= depth < len(operation.path) else place_of(operation.location)
+        source = source_of(site.file) if site.file else None
+        targets = targets_at(source, site) if source is not None else ()
+        if len(targets) == len(rest.results):
+            return targets[position]
+        return f"{targets[0]}[{position}]" if len(targets) == 1 else f"result of {operation.name}"
+
+
+def rest_of(plan: Plan, done: Sequence[Move], memory_map: MemoryMap) -> Rest | None:
+    """The steps of a plan behind those that were captured; None where it is another call's."""
+    needs = iter(static_bytes(plan, memory_map))
+    slots: dict[int, int] = {}
+    moves: list[Move] = []
+    captured = list(done)
+    for step in plan.steps:
+        if isinstance(step, Launch):
+            move = Move(LAUNCH, size=next(needs))
+        elif isinstance(step, Allocate):
+            placed = place(step.spec, memory_map)
+            memory = MEMORIES.index(step.spec.memory.name)
+            move = Move(TAKE, len(slots), memory, placed.taken_bytes_per_bank, placed.total_bytes)
+            if step.cache_key is not None and captured and not _is_same(move, captured[0]):
+                continue  # the program had it already
+            slots[step.slot] = move.number
+        elif isinstance(step, Free):
+            move = Move(GIVE, slots.get(step.slot, -1))
+            if move.number < 0 and not captured:
+                continue  # an input: the caller's
+        else:
+            return None
+        if captured:
+            if not _is_same(move, captured.pop(0)):
+                return None
+        else:
+            moves.append(move)
+    if captured:
+        return None
+    results = {slots[slot]: _type_of(spec, memory_map) for slot, spec in plan.results if slot in slots}
+    return Rest(tuple(moves), results, is_known=True)
+
+
+def _without_its_first_program(moves: Sequence[Move]) -> Iterator[Move]:
+    """The one that the library refused to make."""
+    is_first = True
+    for move in moves:
+        if move.kind == LAUNCH and is_first:
+            is_first = False
+        else:
+            yield move
+
+
+def _is_same(planned_: Move, captured: Move) -> bool:
+    if captured.kind == LAUNCH and captured.size < 0:  # programs were not measured
+        return planned_.kind == LAUNCH
+    return planned_[:4] == captured[:4]
+
+
+def _type_of(spec: TensorSpec, memory_map: MemoryMap) -> TensorType | None:
+    """As a capture keeps it; shards are not known in full."""
+    if spec.shard is not None:
+        return None
+    placement = place(spec, memory_map)
+    return TensorType(
+        shape=spec.shape,
+        dtype=spec.dtype.name,
+        layout=spec.layout.name,
+        memory=spec.memory.name,
+        placement="interleaved",
+        logical_bytes=spec.logical_bytes,
+        padded_bytes=placement.padded_bytes,
+        page_bytes=placement.paging.page_bytes,
+        shard_bytes=0,
+    )
+
+
+_Row = tuple[int, ...]
+
+
+def _spliced(events: EventTable, at: int, end: int, rows: Sequence[_Row]) -> EventTable:
+    """Rows in the place of those from ``at`` to ``end``; buffers are counted in the order of the events."""
+    columns = dict(events.columns)
+    added = np.array(rows, np.int64).reshape(-1, len(columns)).T
+    kinds, taken = columns["kind"], int(np.count_nonzero(columns["kind"][:at] == TAKE))
+    behind = {name: column[end:].copy() for name, column in columns.items()}
+    later = np.isin(kinds[end:], (TAKE, GIVE, USE)) & (behind["buffer"] >= taken)
+    behind["buffer"][later] += int(np.count_nonzero(added[0] == TAKE))
+    made: dict[str, Any] = {
+        name: np.concatenate([column[:at], new.astype(column.dtype), behind[name]])
+        for (name, column), new in zip(columns.items(), added, strict=True)
+    }
+    return replace(events, **made)
