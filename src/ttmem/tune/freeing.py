@@ -237,6 +237,9 @@ def _expression(history: History, source: Source, made: ast.stmt, group: Group) 
             return None
         return _list_of(group, targets[0]) if made_into is getattr(made, "value", None) else None
     targets = targets_of(made)
+    if isinstance(made, ast.AugAssign):  # x += y makes a new tensor
+        whole = (made.lineno, made.col_offset, made.end_lineno, made.end_col_offset)
+        return _Named(group.name, False) if targets == (group.name,) and group.site.span == whole else None
     value: ast.expr | None = getattr(made, "value", None)
     if group.name in targets and not isinstance(value, (ast.ListComp, ast.List)):
         outer = value
