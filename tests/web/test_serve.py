@@ -187,7 +187,7 @@ def test_running_processes_are_live_charts(browser: Browser, served: Served) -> 
     page.wait_for_selector("[data-role=live] .uplot")
     assert "dram 4,096 B" in (page.text_content("[data-role=live]") or "")
     region_file.write_bytes(region(chip_unique_id=7, total=(20480, 2048, 0, 0, 0)))
-    page.wait_for_selector("[data-role=live]:has-text('dram 20.0 KB')")
+    page.wait_for_selector("[data-role=live]:has-text('dram 20.0 KiB')")
     assert told == []
     page.close()
 

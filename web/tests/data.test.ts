@@ -94,9 +94,9 @@ describe("words", () => {
     expect([signedMib(-1_048_576), signedMib(0), signedMib(1_048_576)]).toEqual(["-1.000", "0.000", "+1.000"]);
     expect([amount(0), amount(20_480), amount(5_242_880), amount(4_294_967_296)]).toEqual([
       "0 B",
-      "20.0 KB",
-      "5.00 MB",
-      "4.00 GB",
+      "20.0 KiB",
+      "5.00 MiB",
+      "4.00 GiB",
     ]);
     expect(shapeText([1, 32], "bfloat16")).toBe("1x32 (bf16)");
     expect(shapeText([])).toBe("scalar");
@@ -172,9 +172,9 @@ describe("fragmentation", () => {
 
 describe("axes and places", () => {
   it("the ticks of an axis of bytes are all in one unit, and whole where the step is", () => {
-    expect(byteTicks([0, 209715.2, 419430.4], 209715.2)).toEqual(["0", "0.2 MB", "0.4 MB"]);
-    expect(byteTicks([0, 2048], 2048)).toEqual(["0", "2 KB"]);
-    expect(byteTicks([536870912, 1610612736], 536870912)).toEqual(["0.5 GB", "1.5 GB"]);
+    expect(byteTicks([0, 209715.2, 419430.4], 209715.2)).toEqual(["0", "0.2 MiB", "0.4 MiB"]);
+    expect(byteTicks([0, 2048], 2048)).toEqual(["0", "2 KiB"]);
+    expect(byteTicks([536870912, 1610612736], 536870912)).toEqual(["0.5 GiB", "1.5 GiB"]);
     expect([...byteSteps()].sort((a, b) => a - b)).toEqual(byteSteps());
   });
   it("a place in a file keeps its last folder, anything else stays", () => {
