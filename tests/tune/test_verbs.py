@@ -175,7 +175,6 @@ def test_a_patch_applies_and_the_patched_script_has_the_promised_peak(model: Pro
     assert "--verify runs: script.py" in done.err
     answer = json.loads(done.out)
     assert answer["verified"]["agrees"], answer
-    assert answer["findings"]
     # WHEN the patch is applied and the script is run
     patch = tmp_path / "smaller.diff"
     assert "+++ b/script.py" in patch.read_text()

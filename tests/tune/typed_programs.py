@@ -16,8 +16,8 @@ FLAG = len(sys.argv) > 1
 KEPT = []
 
 
-def make(size=256):
-    return ttnn.zeros([1, 1, 512, size], dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device)
+def make():
+    return ttnn.zeros([1, 1, 1024, 512], dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device)
 
 
 def identity(x):
@@ -199,13 +199,13 @@ class _Program:
 
     def form_view(self) -> None:
         x, name = self.any(), self.target()
-        forms = [f"ttnn.reshape({x}, (1, 1, 512, 256))", f"ttnn.to_memory_config({x}, ttnn.DRAM_MEMORY_CONFIG)"]
+        forms = [f"ttnn.reshape({x}, (1, 1, 1024, 512))", f"ttnn.to_memory_config({x}, ttnn.DRAM_MEMORY_CONFIG)"]
         self.say(f"{name} = {self.draw.choice(forms)}")
         self.bound(name)
 
     def form_split(self) -> None:
         name = self.new("parts")
-        self.say(f"{name} = ttnn.split(ttnn.concat([{self.any()}, {self.any()}], -1), 256, 3)")
+        self.say(f"{name} = ttnn.split(ttnn.concat([{self.any()}, {self.any()}], -1), 512, 3)")
         self.lists.append(name)
 
     def form_target(self) -> None:

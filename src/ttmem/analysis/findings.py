@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leaks and waste: what a captured run holds and does not need. Small things are left out; a clean run has none.
 
-Everything is judged at the fullest moment of its memory, because that is what has to fit: a tensor that nobody reads
+Everything is judged at the fullest moment of its memory, because that is what has to fit: a tensor that is not read
 any more costs nothing while there is room.
 """
 
@@ -33,7 +33,7 @@ LEAK, LATE_FREE, DOUBLE_UPLOAD, PADDING, UNUSED_REGION, WIDE_DTYPE, GROWTH = KIN
     "growth",
 )
 MOST = 10
-"""Of each kind; the largest are told."""
+"""Of each kind, the largest."""
 _SMALLEST_SHARE = 0.01
 _NEGLIGIBLE_SHARE, _NEGLIGIBLE_BYTES = 0.001, 64 * 1024
 _LEAST_GROWTH = 3
@@ -319,7 +319,7 @@ def _without_places(name: str) -> str:
 
 
 def _origins(timeline: Timeline) -> dict[int, int]:
-    """Operation -> which host tensor it uploaded, where the recorder told."""
+    """Operation -> which host tensor it uploaded, where the recorder knew it."""
     events = timeline.events
     if events is None:
         return {}

@@ -21,10 +21,10 @@ ttmem tune block --max-l1 70% --patch smaller.diff
 ttmem tune block --max-dram 80% --json
 """)
 @options.source_argument("source")
-@click.option("--target", type=click.Choice(["fits"]), help="Nothing fails for want of memory.")
+@click.option("--target", type=click.Choice(["fits"]), help="Nothing runs out of memory.")
 @click.option("--max-dram", metavar="LIMIT", help=f"Highest DRAM peak: {_LIMIT}.")
 @click.option("--max-l1", metavar="LIMIT", help="Highest L1 peak with what programs need, in the same forms.")
-@options.count_option("--most", help="At most so many edits (default: 10 without a target, else 24).")
+@options.count_option("--most", help="At most N edits (default: 10 without a target, else 24).")
 @click.option("--verify", is_flag=True, help="Run the script again on the mock with the edits, and compare.")
 @click.option(
     "--script", metavar="COMMAND", help="What --verify runs: the script and its arguments (for a file of other origin)."
@@ -50,7 +50,7 @@ def command(
 ) -> int:
     """Find the smallest set of edits that brings SOURCE, a run captured by 'ttmem run', to a target.
 
-    Cheap edits come first: freeing at the last use, writing in place, regions that nobody uses, L1 or DRAM, narrower
+    Cheap edits come first: freeing at the last use, writing in place, unused regions, L1 or DRAM, narrower
     data types, parts. Exit 1 when the target is not reached. Without a target: the edits that lower the peaks most.
     Nothing is written but the patch, whose paths are relative to the current folder ('git apply', 'patch -p1').
     """

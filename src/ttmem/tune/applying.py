@@ -25,7 +25,7 @@ from ttmem.tune.history import History, Life
 from ttmem.tune.reopening import on_board, with_region
 from ttmem.tune.specs import spec_of
 
-UNKNOWN_BECAUSE = "no bound: "
+UNKNOWN_BECAUSE = "not bounded: "
 """How a doubt begins that leaves nothing to promise."""
 FIRST, LAST = "first", "last"
 _OWN_MEMORY = frozenset({"matmul", "linear", "embedding", "conv2d", "max_pool2d", "scaled_dot_product_attention"})
@@ -230,7 +230,7 @@ def _moved(
         )
         doubt = doubt or _doubt(draft.history, life, option, sharded=is_sharded)
         if option == "dtype" and life in group.lives and not _makes_any_type(draft.history, life):
-            doubt = doubt or f"{UNKNOWN_BECAUSE}its call may take temporaries for another type"
+            doubt = doubt or f"{UNKNOWN_BECAUSE}its call may need temporary memory for another data type"
         todo += _followers(draft.history, life, option)
     return change, doubt
 
@@ -288,10 +288,10 @@ def _doubt(history: History, life: Life, option: str, *, sharded: bool) -> str:
     for operation in touching:
         name = operation.name.rpartition(".")[2]
         if name in _COPIES_IF_NEEDED[option]:
-            return f"{UNKNOWN_BECAUSE}{operation.name} copies only what is not so yet"
+            return f"{UNKNOWN_BECAUSE}{operation.name} copies only tensors that are not in that form yet"
         if name not in RECORDS and name not in _PLAIN:
-            return f"{UNKNOWN_BECAUSE}what {operation.name} takes besides its result may change"
-    return f"{UNKNOWN_BECAUSE}a sharded tensor may be cut otherwise" if sharded else ""
+            return f"{UNKNOWN_BECAUSE}{operation.name} may need different temporary memory"
+    return f"{UNKNOWN_BECAUSE}its shards may be cut in other ways" if sharded else ""
 
 
 def _makes_any_type(history: History, life: Life) -> bool:
@@ -324,7 +324,7 @@ def _chunk(draft: Draft, edit: Edit, group: Group, cuts: dict[int, Cut]) -> _Fou
             )
         cut = cut_of(draft, index, int(edit.value))
         if cut is None:
-            doubt = f"{UNKNOWN_BECAUSE}nobody knows how {history.operations[index].name} is cut"
+            doubt = f"{UNKNOWN_BECAUSE}how {history.operations[index].name} is cut is not known"
         else:
             cuts[index] = cut
             for piece in cut_pieces(draft, index, cut):

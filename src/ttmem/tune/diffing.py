@@ -11,9 +11,16 @@ _NO_END = "\\ No newline at end of file\n"
 
 def unified(name: str, before: str, after: str) -> str:
     """A diff with the paths ``a/name`` and ``b/name``."""
-    end = "\t" if " " in name else ""  # else `patch` takes a name up to its first space
     body = hunks_of(before, after)
-    return f"--- a/{name}{end}\n+++ b/{name}{end}\n{body}" if body else ""
+    return f"--- {_quoted(f'a/{name}')}\n+++ {_quoted(f'b/{name}')}\n{body}" if body else ""
+
+
+def _quoted(name: str) -> str:
+    """As both tools read it: C's escapes for control characters, a tab at the end of a name with spaces."""
+    if any(letter < " " or letter == "\x7f" for letter in name):
+        plain = name.replace("\\", "\\\\").replace('"', '\\"')
+        return '"' + "".join(one if one >= " " and one != "\x7f" else f"\\{ord(one):03o}" for one in plain) + '"'
+    return f"{name}\t" if " " in name else name
 
 
 def hunks_of(before: str, after: str, *, context: int = 3) -> str:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ttmem.tune import names as known
 from ttmem.tune.flow import Flow, Objection
-from ttmem.tune.groups import Group, depth_of, files_of, groups_of, is_as_captured, site_of, targets_at
+from ttmem.tune.groups import Group, depth_of, files_of, groups_of, is_as_captured, targets_at
 from ttmem.tune.history import History, Life
 from ttmem.tune.returning import hands_on_its_own
 from ttmem.tune.source import Place, Source, place_of, source_of
@@ -125,7 +125,8 @@ def _point_of_rebinding(
         return Objection(f"{rebound.why}, and line {unknown.lineno} may give it a tensor that others use")
     if (why_not := flow_of(history, group, source).objection_to_reuse(statement, expression)) is not None:
         return Objection(f"{rebound.why}, and {why_not.why}", why_not.is_read)
-    after = _released_by_rebinding(history, source, held, statement)
+    made = [life for one in made_by(history, source, statement, expression) for life in one.lives]
+    after = _released_by_rebinding(history, source, held, statement, made)
     if isinstance(after, Objection):
         return after
     indent = source.indent(source.first_of_line(statement))
@@ -162,10 +163,10 @@ def _groups_at(history: History, source: Source) -> dict[ast.stmt | None, list[G
 
 
 def _released_by_rebinding(
-    history: History, source: Source, held: list[Life], statement: ast.stmt
+    history: History, source: Source, held: list[Life], statement: ast.stmt, made: list[Life]
 ) -> tuple[tuple[int, int], ...] | Objection:
     """Of what the name held: (number, the operation that makes the next value)."""
-    ends = sorted(life.producer for life in held if source.statement_of(site_of(history, life)) is statement)
+    ends = sorted(life.producer for life in made)
     after = []
     for life in held:
         steps = [(use, _step_at(history, life, use)) for use in life.uses]
@@ -174,7 +175,11 @@ def _released_by_rebinding(
             continue
         if len(here) != len([use for use in life.uses if use >= here[0]]):
             return Objection(f"{_place_of_use(history, life)} reads it after line {statement.lineno}", is_read=True)
-        end = next((one for one in ends if one >= life.last_use), len(history.operations))
+        end = next((one for one in ends if one >= life.last_use), -1)
+        if end < 0:
+            if history.failure is None or history.failure.survived:
+                return Objection(f"line {statement.lineno} does not make the next value itself")
+            end = len(history.operations)  # the run ended there
         if any(one < end for one in ends if one >= here[0]):
             return Objection(
                 f"`{life.name}` is still read after it is rebound on line {statement.lineno}", is_read=True
@@ -242,6 +247,9 @@ def _expression(history: History, source: Source, made: ast.stmt, group: Group) 
             return None
         return _list_of(group, targets[0]) if made_into is getattr(made, "value", None) else None
     targets = targets_of(made)
+    if isinstance(made, ast.AugAssign):  # x += y makes a new tensor
+        whole = (made.lineno, made.col_offset, made.end_lineno, made.end_col_offset)
+        return _Named(group.name, False) if targets == (group.name,) and group.site.span == whole else None
     value: ast.expr | None = getattr(made, "value", None)
     if group.name in targets and not isinstance(value, (ast.ListComp, ast.List)):
         outer = value

@@ -28,7 +28,6 @@ from ttmem.tune.proposals import call_site, overwritten
 from ttmem.tune.source import Source, source_of
 
 _RESULT = "_result"
-_NOT_IN_NAMES = '\n\r\t"\\'
 _OPENING = ("open_device", "open_mesh_device", "CreateDevice")
 _ALLOCATES, _LEAST_OF_ALLOCATES = "allocate_tensor_on_device", 4
 _PLACES: dict[str, dict[str, int]] = {
@@ -241,7 +240,7 @@ def _option(history: History, group: Group, option: str, value: str) -> tuple[st
     if source is None or not is_as_captured(history, place.file):
         raise NotWritableError(f"{Path(place.file).name} is not here as it was captured")
     if call is None:
-        raise NotWritableError(f"no call of {operation.name} can be told apart at {name}")
+        raise NotWritableError(f"more than one call of {operation.name} may be meant at {name}")
     if option != "output_tensor":
         if not source.ttnn:
             raise NotWritableError(f"{Path(place.file).name} does not import ttnn at its top")
@@ -321,8 +320,6 @@ def _relative(file: str) -> tuple[str, str]:
     name = Path(file).name
     if relative.startswith("../") or os.path.isabs(relative):  # noqa: PTH117 - of text
         return relative, f"{name} is outside of the current folder"
-    if any(letter in relative for letter in _NOT_IN_NAMES):
-        return relative, "`patch` and `git apply` read the name of its file in different ways"
     return relative, ""
 
 

@@ -50,7 +50,7 @@ def on_board(draft: Draft, edit: Edit) -> tuple[Draft, Applied]:
             change[number] = _elsewhere(piece, draft.pools[piece.memory][0], opened)
     unclear = next((one for one in map(draft.piece, draft.numbers()) if one.is_there and _is_unclear(one)), None)
     if unclear is not None:
-        why = "no bound: temporaries and shards are taken as they were"
+        why = "not bounded: temporary memory and shards are taken as they were"
         return moved.with_change(change), Applied(edit, change, (), UNKNOWN, why)
     why = "what programs need in L1 is taken as it was"
     return moved.with_change(change), Applied(edit, change, (), BOUNDED, why)

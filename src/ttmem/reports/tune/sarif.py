@@ -8,7 +8,7 @@ from ttmem.reports.kit import sarif
 from ttmem.reports.test.document import TestFinding
 
 _TITLES = {
-    "leak": "A tensor that nobody reads any more is never freed.",
+    "leak": "Tensors that are not read any more are never freed.",
     "late-free": "A tensor is freed long after its last use.",
     "double-upload": "The same host tensor is on the device twice.",
     "padding": "Padding takes at least as much as the elements.",

@@ -48,7 +48,7 @@ def render(answer: TuneDocument, *, width: int = 100, color: bool = False) -> st
         if proof.not_made:
             report.print(f"not made in that run, for it is no change of a call: {one_line(', '.join(proof.not_made))}")
     if answer.findings:
-        report.print("", "Found besides:", *finding_lines(answer.findings))
+        report.print("", "Other findings:", *finding_lines(answer.findings))
     return report.text()
 
 

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Type what ``ttmem tune`` prints: does the script run to its former end, with the promised peak?
+
+    python bench/tune_typed.py [SCRIPT...] [--random 24] [--python PATH] [--work FOLDER]
+
+Each SCRIPT (a tutorial or demo, copied to FOLDER) and each random program is captured on a mock board and tuned twice:
+without a target, and for half of its DRAM peak. Then each edit's ``code`` is inserted alone after its ``location``, as
+it is printed, and the script runs again; so does the script with the whole patch. FOLDER/rows.jsonl keeps the rows: a
+second call goes on where the first one ended. A script that ran out of memory may come to its end instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
+
+import ttmem  # noqa: E402
+from ttmem.engines.running import CapturedRun, RunSettings, run_script  # noqa: E402
+from ttmem.library.tune import Tuned  # noqa: E402
+from ttmem.tune.draft import as_captured  # noqa: E402
+from ttmem.tune.figures import Figures, figures  # noqa: E402
+from ttmem.tune.history import history  # noqa: E402
+from tune.typed_programs import script  # noqa: E402
+
+HEAD = "| script | operations | edits | code printed | runs to its former end | peak as promised | whole patch |"
+_PROGRAMS = 4
+"""In one random script."""
+
+
+def peaks(found: Figures) -> tuple[int, int]:
+    """DRAM and L1."""
+    return found.dram_peak_bytes_per_bank, found.l1_peak_bytes_per_bank
+
+
+class Typed:
+    """One script in the current folder."""
+
+    def __init__(self, name: str, python: str | None, board: str) -> None:
+        self.script, self.python, self.board = Path(name), python, board
+        self.nowhere = os.open(os.devnull, os.O_WRONLY)
+        self.text = self.script.read_bytes().decode()
+
+    def run(self) -> CapturedRun:
+        settings = RunSettings(python=self.python, board=self.board, measure_programs=False)
+        return run_script(str(self.script), settings=settings, output=self.nowhere)
+
+    def row(self) -> dict[str, object]:
+        first = self.run()
+        count = sum(map(len, first.profile.timelines))
+        if not count:
+            return {"operations": 0, "status": first.status}
+        dram, _ = peaks(figures(as_captured(history(first.profile))))
+        answers = [ttmem.tune(first.profile), ttmem.tune(first.profile, max_dram=f"{max(dram // 2, 1)}B")]
+        printed = {one.edit: one for answer in answers for one in answer.document().edits}
+        codes = {edit: one for edit, one in printed.items() if one.code is not None}
+        wrong: list[str] = []
+        ended = kept = 0
+        for edit, one in codes.items():
+            lines = self.text.splitlines(keepends=True)
+            lines.insert(int(one.location.rpartition(":")[2]), f"{one.code}\n")
+            self.script.write_text("".join(lines))
+            again = self.run()
+            is_same = again.status in (first.status, 0)
+            promised = peaks(ttmem.whatif(first.profile, [edit]).after) if self.restored() else ()
+            ended += is_same
+            kept += is_same and peaks(figures(as_captured(history(again.profile)))) == promised
+            if not is_same or kept + len(wrong) < ended:
+                wrong.append(edit)
+        patched = [self.patched(answer, first) for answer in answers]
+        return {
+            "operations": count,
+            "status": first.status,
+            "edits": len(printed),
+            "codes": len(codes),
+            "ended": ended,
+            "kept": kept,
+            "patched": ", ".join(dict.fromkeys(patched)),
+            "wrong": wrong,
+        }
+
+    def restored(self) -> bool:
+        self.script.write_bytes(self.text.encode())
+        return True
+
+    def patched(self, answer: Tuned, first: CapturedRun) -> str:
+        """The script with all of the patch."""
+        found = answer.patch()
+        if not found.text:
+            return "empty"
+        edits = [one.edit for one in answer.applied if str(one.edit) not in found.left_out]
+        promised = peaks(ttmem.whatif(first.profile, edits).after)
+        Path("tune.diff").write_bytes(found.text.encode())
+        subprocess.run(["patch", "-p1", "-i", "tune.diff"], check=True, capture_output=True)
+        again = self.run()
+        self.restored()
+        if again.status not in (first.status, 0):
+            return f"ends with status {again.status}"
+        got = peaks(figures(as_captured(history(again.profile))))
+        return "as promised" if got == promised else f"{got} B, not {promised} B"
+
+
+def written(name: str, row: dict[str, object]) -> str:
+    """A line of the table."""
+    if not row.get("operations"):
+        return f"| {name} | 0 | - | - | - | - | ends with status {row['status']} before any operation |"
+    cells = (row[key] for key in ("operations", "edits", "codes", "ended", "kept", "patched"))
+    return f"| {name} | {' | '.join(map(str, cells))} |"
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("scripts", nargs="*", type=Path)
+    parser.add_argument("--random", type=int, default=24, help="random programs besides (default: 24)")
+    parser.add_argument("--python")
+    parser.add_argument("--board", default="n150")
+    parser.add_argument("--work", type=Path)
+    options = parser.parse_args(words)
+    work = (options.work or Path(tempfile.mkdtemp(prefix="tune-typed-"))).resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    kept = work / "rows.jsonl"
+    rows = dict(json.loads(line) for line in kept.read_text().splitlines()) if kept.exists() else {}
+    texts = {path.name: path.resolve() for path in options.scripts}
+    names = [*texts, *(f"random {number}" for number in range(options.random))]
+    print(HEAD, "|---" * HEAD.count(" | ") + "|---|", sep="\n")
+    for name in names:
+        if name not in rows:
+            folder = work / name.replace(" ", "-")
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            os.chdir(folder)
+            if name in texts:
+                shutil.copy(texts[name], name)
+            else:
+                Path("program.py").write_text(script(random.Random(int(name.split()[1])), _PROGRAMS))
+            rows[name] = Typed(name if name in texts else "program.py", options.python, options.board).row()
+            with kept.open("a") as file:
+                file.write(json.dumps([name, rows[name]]) + "\n")
+        print(written(name, rows[name]), flush=True)
+        for edit in rows[name].get("wrong", ()):
+            print(f"  wrong: {edit}", file=sys.stderr)
+    done = [row for row in rows.values() if row.get("operations")]
+    sums = [sum(int(row[key]) for row in done) for key in ("operations", "edits", "codes", "ended", "kept")]
+    print(f"| {len(done)} scripts | {' | '.join(map(str, sums))} | |")
+    return 0 if sums[2] == sums[4] else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
