@@ -70,6 +70,41 @@ def test_a_report_from_disk_is_laid_under_this_one(opened: Opened, tmp_path: Pat
     assert [row[1] for row in rows(page, "grew")] == ["%2"]
 
 
+def states(name: str, *, has_l1: bool) -> ttmem.Profile:
+    """A program whose source prints the figures of L1, or does not."""
+    build = ProfileBuilder(name)
+    l1 = {"l1": 4096} if has_l1 else {}
+    with build.program("main"):
+        build.operation("ttnn.add", results={"%1": tensor(64, 64)}, location="a.1", dram=2048, **l1)
+        build.operation("ttnn.relu", operands={"%1": tensor(64, 64)}, location="b.2", dram=2048, **l1)
+    return build.build()
+
+
+@pytest.mark.parametrize("from_disk", [False, True], ids=["diff", "from-disk"])
+@pytest.mark.parametrize("first_knows", [True, False])
+def test_a_memory_that_one_profile_alone_knows_is_unknown(
+    opened: Opened, tmp_path: Path, *, first_knows: bool, from_disk: bool
+) -> None:
+    before, after = states("one", has_l1=first_knows), states("two", has_l1=not first_knows)
+    change = ttmem.diff(before, after).to_json()["memories"]["L1"]
+    assert (change["delta_bytes_per_bank"], change["delta_percent"]) == (None, None)
+    if from_disk:
+        other = tmp_path / "other.html"
+        other.write_text(html.render(before), "utf-8")
+        page = opened(html.render(after))
+        page.set_input_files("[data-role=other]", other)
+        page.wait_for_selector("[data-role=compared] .card")
+    else:
+        page = opened(ttmem.diff(before, after).to_html())
+    card = page.locator(".card", has_text="Peak L1").filter(has_text="→").inner_text()
+    assert [line.strip() for line in card.splitlines() if line.strip()][1] == "unknown"
+    known = f"{4096 / 2**20:.3f}"
+    assert f"{known if first_knows else 'unknown'} → {'unknown' if first_knows else known} MiB" in card
+    assert "new" not in card
+    assert "%" not in card
+    assert problems(page) == []
+
+
 def test_a_prediction_lies_over_a_port_of_the_same_model(opened: Opened) -> None:
     before, after = program("said", PREDICTED, "features.{}.<b>conv"), program("seen", PORTED, "tt/model.py:{}")
     found = ttmem.diff(before, after)
