@@ -15,6 +15,8 @@ from reports.stories import two_layers
 from support.build_profile import ProfileBuilder, tensor
 from support.command_line import BLACKHOLE_OOM, FIVE_RUNS, ROOT, call
 from support.recorded_suite import grown_suite, recorded_suite
+from ttmem.engines.suite import read_suite
+from ttmem.library.test import answer
 from ttmem.reports.profile import html
 
 from .conftest import Opened
@@ -230,6 +232,37 @@ def test_a_notebook_shows_the_page_in_small(opened: Opened) -> None:
 def test_it_is_accessible(opened: Opened) -> None:
     page = opened(ttmem.diff(grown(64), grown(1024)).to_html())
     settle(page)
+    assert problems(page) == []
+
+
+@pytest.mark.parametrize("copies", [1, 30], ids=["short", "long"])
+@pytest.mark.parametrize("width", [1400, 1920])
+def test_long_names_and_failures_are_wrapped(opened: Opened, tmp_path: Path, width: int, copies: int) -> None:
+    # GIVEN tests with many parameters, and a failure of many words; with copies more than are drawn at once
+    recorded_suite(tmp_path / "events")
+    parameters = (
+        "[dtype=DataType.BFLOAT16-memory_config=L1_HEIGHT_SHARDED-shape=(1, 8, 1024, 1024)-use_program_cache=True]"
+    )
+    words = "Out of Memory: Not enough space to allocate 5000000 B DRAM buffer across 12 banks, " * 3
+    for file in (tmp_path / "events").iterdir():
+        text = file.read_text().replace("Out of Memory: ", words)
+        for name in ("small", "large", "early", "fails"):
+            text = text.replace(f"test_{name}", f"test_{name}_of_softmax_with_a_program_cache{parameters}")
+        rows = [line for line in text.splitlines(keepends=True) if '{"row"' in line]
+        more = [row.replace("test_small", f"test_small_{copy}") for copy in range(copies) for row in rows]
+        file.write_text("".join(more) + text)
+    recorded = read_suite(
+        tmp_path / "events", name="suite", source="test_a.py", engine="mock", board="n150", timed_out=False
+    )
+    document = answer(1, "mock n150", recorded).document
+    page = opened(html.render(recorded.profile, tests=document), "#view=tests", width=width)
+    table = page.locator("[data-view=tests] .scroll")
+    # THEN the table is as wide as the screen, its rows are of one height, and no more is cut than the third line
+    assert table.evaluate("element => element.scrollWidth - element.clientWidth") <= 0
+    heights = page.eval_on_selector_all(
+        "[data-table=tests] tbody tr:not(.spacer)", "rows => rows.map(row => row.getBoundingClientRect().height)"
+    )
+    assert set(heights) == {44}
     assert problems(page) == []
 
 
