@@ -17,7 +17,7 @@ export interface TableColumn<Row> {
   link?: (row: Row) => string | null;
   /** How it stands out: "alarm", "ok", or not at all. */
   level?: (row: Row) => string;
-  /** Over two lines where it is long; all rows of such a table have this height. */
+  /** Over up to three lines where it is long; all rows of such a table have this height. */
   wrap?: boolean;
   /** Part of the longest bar, from 0 to 1. */
   bar?: (row: Row) => number;
@@ -39,7 +39,7 @@ export interface TableOptions<Row> {
 }
 
 const ROW = 29;
-const WRAPPED_ROW = 44;
+const WRAPPED_ROW = 60;
 const TALLEST = 8_000_000; // browsers end elements somewhere above; beyond, the bar moves in larger steps
 const SMALL = 60; // rows that are simply all there
 const MOST_COPIED = 2000;
