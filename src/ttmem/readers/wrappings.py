@@ -64,11 +64,6 @@ def unwrapper_for(head: bytes) -> Unwrapper | None:
     return None
 
 
-def is_cut_entry(head: bytes) -> bool:
-    """Whether a source that is being written holds only a part of its first JSON line, which shows whose it is."""
-    return head.lstrip()[:1] == b"{" and b"\n" not in head and len(head) < SNIFFED_BYTES
-
-
 class _Utf16:
     """UTF-16 as UTF-8."""
 
