@@ -142,7 +142,7 @@ def status_text(known: Analyses) -> str | None:
     if not known.fits:
         return _class_text(known.memory_failures[0])
     if known.end is not None and not known.end.is_for_memory:
-        return f"{one_line(known.end.error) or 'error'} (not memory)"
+        return f"{one_line(known.end.error) or 'error'}{known.end.remark}"
     return "fits" if known.peaks else None
 
 
