@@ -138,8 +138,9 @@ def test_the_patch_has_figures_of_its_own(capture: Capture) -> None:
         return [ttnn.gelu(one) for one in tensors]
     kept = block([make(1, 1, 2048, 2048)])
     small = ttnn.sum(kept[0], dim=-1)
-    big = make(1, 1, 1024, 1024)
+    big = make(1, 1, 2048, 2048)
     less = ttnn.sum(big, dim=-1)
+    last = ttnn.gelu(make(1, 1, 2048, 2048))
     """
     profile = capture(body)
     storage.save(profile, Path("lists.ttmem"))
