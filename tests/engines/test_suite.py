@@ -379,6 +379,20 @@ def test_a_failed_subtest_fails_its_test(here: Path, beside_ttnn: Callable[[str]
         assert "FAILED test_parts.py::test_memory - contains 1 failed subtest" in done.err
 
 
+def test_the_listing_counts_tests_that_did_not_end_well(here: Path) -> None:
+    Path("test_hang.py").write_text(HANGING)
+    assert (
+        call("test", "test_hang.py", "-q", "-p", "no:cacheprovider", "--test-timeout", "3", "--name", "bad").code == 1
+    )
+    assert call(*WORDS, *SMALL, "--name", "good").code == 0
+    listed = {one["name"]: one["status"] for one in json.loads(call("reports", "--json").out)["reports"]}
+    assert listed == {"bad": "2 of 3 tests failed", "good": "fits"}
+    # A suite that used no device is not stored
+    done = call(*WORDS, "-k", "without_a_device", "--name", "none")
+    assert (done.code, "nothing was recorded, so nothing was stored" in done.err) == (0, True)
+    assert len(json.loads(call("reports", "--json").out)["reports"]) == 2
+
+
 @pytest.mark.parametrize("words", [(), ("-n", "1")])
 def test_a_file_that_cannot_be_collected_has_a_row(
     here: Path, beside_ttnn: Callable[[str], str], words: tuple[str, ...]
