@@ -98,6 +98,7 @@ class TestSkipped:
         assert np.isclose(np.full((32, 1, 1), 2.0), values).shape == (32, 32, 32)
         assert np.array_equal(values[0], (2.0,) * 32)
         assert math.isclose(values[0, 0], 2)
+        assert np.isclose(values.mean(), 2.0) and np.allclose(values, 2.0, atol=np.float32(0.1))
 
 
 # Whatever else goes wrong is a failure, before and after a read.
@@ -207,7 +208,7 @@ def test_tests_that_read_the_device(here: Path) -> None:
         assert (row["skipped_comparisons"] > 0) == (kind != "TestFails"), name
     assert rows["TestSkipped", "test_known"]["skipped_comparisons"] == 6
     assert "Count mismatch: got 0" in rows["TestNotJudged", "test_count"]["not_judged"]
-    assert rows["TestSkipped", "test_other_kinds"]["skipped_comparisons"] == 10
+    assert rows["TestSkipped", "test_other_kinds"]["skipped_comparisons"] == 12
     for kind in ("TestFails", "TestSkippedBefore"):
         assert rows[kind, "test_memory"]["failure"]["class"] == "oom/too-big"
     assert done.err.count("a mock computes no values") == 1

@@ -151,13 +151,10 @@ class Comparisons:
         if any(map(self.reads.is_of_device, (*arguments, *named.values()))):
             return None  # a function of the program's that compares what it reads itself
         given: list[tuple[int | str, Any]] = [*enumerate(arguments), *named.items()]
-        compared = [one for one in given if _is_array(one[1])][:2]
-        if is_library and len(compared) < 2:
-            compared = [
-                (place, value)
-                for place, value in given
-                if (place in _COMPARED_NAMES or place in (0, 1)) and _is_comparable(value)
-            ]
+        named_so = [one for one in given if one[0] in _COMPARED_NAMES or one[0] in (0, 1)]
+        compared = [one for one in named_so if _is_comparable(one[1])] if is_library else []
+        if len(compared) != 2:
+            compared = [one for one in given if _is_array(one[1])][:2]
         if len(compared) != 2:
             return None
         (place, first), (other_place, second) = compared
