@@ -32,7 +32,7 @@ from ttmem.fit.request import Prediction, Request
 from ttmem.fit.targets import is_script, stream_of
 from ttmem.fit.warm import kept_warm, release, warm
 from ttmem.operators.tracing import kept_tracer
-from ttmem.sweep.distribute import as_finished, connected
+from ttmem.sweep.distribute import Remark, as_finished, connected
 from ttmem.sweep.journal import locked_folder
 
 JOURNAL = "journal.jsonl"
@@ -151,6 +151,7 @@ def make_atlas(
     workers: int = 1,
     scheduler: str | None = None,
     progress: Progress | None = None,
+    remark: Remark | None = None,
 ) -> list[AtlasRow]:
     """All rows, in the order of the list; those that the folder has are not asked for again."""
     asked = [(model, board) for model in models for board in boards]
@@ -158,7 +159,7 @@ def make_atlas(
         questions = {model.key(board): (model, board) for model, board in asked}  # equal lines are one question
         missing = [question for key, question in questions.items() if key not in known]
         done = len(questions) - len(missing)
-        for model, board, row in _answers(missing, workers, scheduler):
+        for model, board, row in _answers(missing, workers, scheduler, remark):
             key = model.key(board)
             known[key] = row
             file.write(json.dumps({"key": key, "row": asdict(row)}) + "\n")
@@ -171,7 +172,7 @@ def make_atlas(
 
 
 def _answers(
-    missing: Sequence[Question], workers: int, scheduler: str | None
+    missing: Sequence[Question], workers: int, scheduler: str | None, remark: Remark | None
 ) -> Iterator[tuple[ListedModel, str, AtlasRow]]:
     """As they come: in threads here (tracing and the real library are processes of their own), or from a cluster."""
     if scheduler is None:
@@ -181,7 +182,8 @@ def _answers(
     with connected(scheduler, "an atlas") as client:
         try:
             asked = [(run, lot) for lot in _lots(missing, sum(client.nthreads().values()))]
-            for (_, lot), rows, error in as_finished(client, answer_lot, asked):
+            sizes = [len(lot) for _, lot in asked]
+            for (_, lot), rows, error in as_finished(client, answer_lot, asked, sizes, remark):
                 for number, (model, board) in enumerate(lot):
                     lost = AtlasRow(model.text, board, None, reason=f"{type(error).__name__}: {error}"[:300])
                     yield model, board, rows[number] if error is None else lost

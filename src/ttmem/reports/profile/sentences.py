@@ -145,7 +145,7 @@ def status_text(known: Analyses) -> str | None:
     if known.is_suite and (failed := {run.number for run in known.runs if not run.finished}):
         return f"{len(failed)} of {counted(known.counted_runs, 'test')} failed"
     if known.end is not None and not known.end.is_for_memory:
-        return f"{one_line(known.end.error) or 'error'} (not memory)"
+        return f"{one_line(known.end.error) or 'error'}{known.end.remark}"
     return "fits" if known.peaks else None
 
 
