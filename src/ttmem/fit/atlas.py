@@ -25,8 +25,9 @@ import msgspec
 from ttmem._errors import BadInputError, TtmemError
 from ttmem._version import __version__
 from ttmem.analysis.failure import failure
-from ttmem.analysis.peaks import peaks
+from ttmem.analysis.peaks import Peak, peaks
 from ttmem.fit import playing, running
+from ttmem.fit.demand import Demand, demands
 from ttmem.fit.request import Prediction, Request
 from ttmem.fit.targets import is_script, stream_of
 from ttmem.fit.warm import kept_warm, release, warm
@@ -83,6 +84,8 @@ class AtlasRow:
     """Operations by how certain what is said of them is."""
     failure: str = ""
     """Class and operation of the first failure."""
+    failed_memory: str = ""
+    """The memory of the first failure; empty when nothing failed or the failure names none."""
     reason: str = ""
     seconds: float = 0.0
 
@@ -114,18 +117,16 @@ def answer_lot(run: str, lot: Sequence[Question]) -> list[AtlasRow]:
 
 
 def _row(text: str, board: str, found: Prediction) -> AtlasRow:
-    seen, failed = peaks(found.profile), None if found.fits else failure(found.profile)
+    seen: dict[str, Peak] | dict[str, Demand] = peaks(found.profile) if found.fits else demands(found)
+    failed = None if found.fits else failure(found.profile)
     dram, l1 = seen.get("DRAM"), seen.get("L1")
-    held = dram.peak_bytes_per_bank if dram else 0
-    if failed and failed.memory == "DRAM":
-        held = max(held, failed.numbers.get("allocated", 0) + failed.numbers.get("bytes_per_bank", 0))
     return AtlasRow(
         text,
         board,
         found.fits,
         found.engine,
-        dram_peak_percent=_percent(held, dram.bytes_per_bank) if dram else None,
-        dram_peak_bytes_per_bank=held if dram else None,
+        dram_peak_percent=_percent(dram.peak_bytes_per_bank, dram.bytes_per_bank) if dram else None,
+        dram_peak_bytes_per_bank=dram.peak_bytes_per_bank if dram else None,
         l1_peak_percent=_percent(l1.peak_bytes_per_bank, l1.bytes_per_bank) if l1 else None,
         weights_bytes=found.weights_bytes,
         kv_cache_bytes=found.kv_cache_bytes,
@@ -134,6 +135,7 @@ def _row(text: str, board: str, found: Prediction) -> AtlasRow:
         bounded=found.operations.bounded,
         unknown=found.operations.unknown,
         failure=f"{failed.failure_class} {failed.operation_name}".strip() if failed else "",
+        failed_memory=failed.memory or "" if failed else "",
     )
 
 
@@ -156,7 +158,7 @@ def make_atlas(
     with locked_folder(folder, "atlas"), _journal(folder) as (known, file):
         questions = {model.key(board): (model, board) for model, board in asked}  # equal lines are one question
         missing = [question for key, question in questions.items() if key not in known]
-        done = len(asked) - len(missing)
+        done = len(questions) - len(missing)
         for model, board, row in _answers(missing, workers, scheduler, remark):
             key = model.key(board)
             known[key] = row
@@ -165,7 +167,7 @@ def make_atlas(
             os.fsync(file.fileno())
             done += 1
             if progress:
-                progress(done, len(asked), row)
+                progress(done, len(questions), row)
         return [known[model.key(board)] for model, board in asked]
 
 
