@@ -89,6 +89,13 @@ def test_dram_is_not_enough_for_a_buffer_of_an_unknown_call() -> None:
     assert by_id(explained(L1))["request-to-dram"].solves is None
 
 
+def test_an_upload_gets_no_advice_for_other_calls() -> None:
+    site = 'Traceback (most recent call last):\n  File "m.py", line 3, in f\n'
+    diagnosis = explained(f"{site}    w = ttnn.from_torch(t, device=device)\nRuntimeError: {L1}")
+    assert diagnosis.context.operation == "ttnn.from_torch"
+    assert "slice-pool-and-conv" not in by_id(diagnosis)
+
+
 @pytest.mark.parametrize("call", ["open_device", "synchronize_device"])
 def test_a_call_without_a_result_is_not_told_to_place_it(call: str) -> None:
     site = 'Traceback (most recent call last):\n  File "m.py", line 3, in f\n'
