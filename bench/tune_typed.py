@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Type what ``ttmem tune`` prints: does the script run to its former end, with the promised peak?
 
-    python bench/tune_typed.py [SCRIPT...] [--random 24] [--python PATH] [--work FOLDER]
+    python bench/tune_typed.py [SCRIPT...] [--models CHECKOUT] [--random 24] [--board n150] [--python PATH]
+                               [--work FOLDER]
 
-Each SCRIPT (a tutorial or demo, copied to FOLDER) and each random program is captured on a mock board and tuned twice:
-without a target, and for half of its DRAM peak. Then each edit's ``code`` is inserted alone after its ``location``, as
-it is printed, and the script runs again; so does the script with the whole patch. FOLDER/rows.jsonl keeps the rows: a
-second call goes on where the first one ended. A script that ran out of memory may come to its end instead.
+Each SCRIPT (a tutorial or demo, copied to FOLDER), each model of tt-metal that ``tune_models.py`` drives and each
+random program is captured on a mock board and tuned twice: without a target, and for half of its DRAM peak. Then each
+edit's ``code`` is inserted alone after its ``location``, as it is printed, and the script runs again; so does the
+script with the whole patch. FOLDER/rows.jsonl keeps the rows: a second call goes on where the first one ended. A script
+that ran out of memory may come to its end instead.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "bench")]
 
 import ttmem  # noqa: E402
 from ttmem.engines.running import CapturedRun, RunSettings, run_script  # noqa: E402
@@ -32,6 +34,7 @@ from ttmem.tune.draft import as_captured  # noqa: E402
 from ttmem.tune.figures import Figures, figures  # noqa: E402
 from ttmem.tune.history import history  # noqa: E402
 from tune.typed_programs import script  # noqa: E402
+from tune_real import DRIVER, digits, models  # noqa: E402
 
 HEAD = "| script | operations | edits | code printed | runs to its former end | peak as promised | whole patch |"
 _PROGRAMS = 4
@@ -44,35 +47,41 @@ def peaks(found: Figures) -> tuple[int, int]:
 
 
 class Typed:
-    """One script in the current folder."""
+    """One script in the current folder, and the files next to it that it imports."""
 
-    def __init__(self, name: str, python: str | None, board: str) -> None:
-        self.script, self.python, self.board = Path(name), python, board
+    def __init__(self, command: Sequence[str], python: str | None, board: str) -> None:
+        self.command, self.python, self.board = command, python, board
         self.nowhere = os.open(os.devnull, os.O_WRONLY)
-        self.text = self.script.read_bytes().decode()
+        self.sources = {path: path.read_bytes() for path in Path().glob("*.py")}
 
     def run(self) -> CapturedRun:
-        settings = RunSettings(python=self.python, board=self.board, measure_programs=False)
-        return run_script(str(self.script), settings=settings, output=self.nowhere)
+        settings = RunSettings(python=self.python, board=self.board, measure_programs=False, timeout_seconds=300)
+        script, *arguments = self.command
+        return run_script(script, arguments, settings=settings, output=self.nowhere)
 
     def row(self) -> dict[str, object]:
         first = self.run()
         count = sum(map(len, first.profile.timelines))
+        try:
+            dram, _ = peaks(figures(as_captured(history(first.profile))))
+        except ttmem.TtmemError as error:
+            return {"operations": 0, "skipped": str(error)}
         if not count:
-            return {"operations": 0, "status": first.status}
-        dram, _ = peaks(figures(as_captured(history(first.profile))))
+            return {"operations": 0, "skipped": f"ends with status {first.status} before any operation"}
         answers = [ttmem.tune(first.profile), ttmem.tune(first.profile, max_dram=f"{max(dram // 2, 1)}B")]
         printed = {one.edit: one for answer in answers for one in answer.document().edits}
         codes = {edit: one for edit, one in printed.items() if one.code is not None}
         wrong: list[str] = []
         ended = kept = 0
         for edit, one in codes.items():
-            lines = self.text.splitlines(keepends=True)
-            lines.insert(int(one.location.rpartition(":")[2]), f"{one.code}\n")
-            self.script.write_text("".join(lines))
+            name, _, line = one.location.rpartition(":")
+            lines = Path(name).read_bytes().decode().splitlines(keepends=True)
+            lines.insert(int(line), f"{one.code}\n")
+            Path(name).write_bytes("".join(lines).encode())
             again = self.run()
+            self.restore()
             is_same = again.status in (first.status, 0)
-            promised = peaks(ttmem.whatif(first.profile, [edit]).after) if self.restored() else ()
+            promised = peaks(ttmem.whatif(first.profile, [edit]).after)
             ended += is_same
             kept += is_same and peaks(figures(as_captured(history(again.profile)))) == promised
             if not is_same or kept + len(wrong) < ended:
@@ -89,9 +98,9 @@ class Typed:
             "wrong": wrong,
         }
 
-    def restored(self) -> bool:
-        self.script.write_bytes(self.text.encode())
-        return True
+    def restore(self) -> None:
+        for path, text in self.sources.items():
+            path.write_bytes(text)
 
     def patched(self, answer: Tuned, first: CapturedRun) -> str:
         """The script with all of the patch."""
@@ -103,7 +112,7 @@ class Typed:
         Path("tune.diff").write_bytes(found.text.encode())
         subprocess.run(["patch", "-p1", "-i", "tune.diff"], check=True, capture_output=True)
         again = self.run()
-        self.restored()
+        self.restore()
         if again.status not in (first.status, 0):
             return f"ends with status {again.status}"
         got = peaks(figures(as_captured(history(again.profile))))
@@ -113,7 +122,7 @@ class Typed:
 def written(name: str, row: dict[str, object]) -> str:
     """A line of the table."""
     if not row.get("operations"):
-        return f"| {name} | 0 | - | - | - | - | ends with status {row['status']} before any operation |"
+        return f"| {name} | 0 | - | - | - | - | {row['skipped']} |"
     cells = (row[key] for key in ("operations", "edits", "codes", "ended", "kept", "patched"))
     return f"| {name} | {' | '.join(map(str, cells))} |"
 
@@ -121,6 +130,7 @@ def written(name: str, row: dict[str, object]) -> str:
 def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scripts", nargs="*", type=Path)
+    parser.add_argument("--models", type=Path, metavar="CHECKOUT", help="the models that tune_models.py drives")
     parser.add_argument("--random", type=int, default=24, help="random programs besides (default: 24)")
     parser.add_argument("--python")
     parser.add_argument("--board", default="n150")
@@ -130,22 +140,32 @@ def main(words: Sequence[str] | None = None) -> int:
     work.mkdir(parents=True, exist_ok=True)
     kept = work / "rows.jsonl"
     rows = dict(json.loads(line) for line in kept.read_text().splitlines()) if kept.exists() else {}
-    texts = {path.name: path.resolve() for path in options.scripts}
-    names = [*texts, *(f"random {number}" for number in range(options.random))]
+    programs = {path.name: [path.resolve()] for path in options.scripts}
+    commands = {name: [name] for name in programs}
+    if options.models is not None:
+        checkout = options.models.resolve()
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(checkout))))
+        for model, file in models().items():
+            name = f"{model} ({Path(file).name})"
+            programs[name], commands[name] = [DRIVER, checkout / file], [DRIVER.name, model]
+    for number in range(options.random):
+        programs[f"random {number}"], commands[f"random {number}"] = [], ["program.py"]
     print(HEAD, "|---" * HEAD.count(" | ") + "|---|", sep="\n")
-    for name in names:
+    for name, files in programs.items():
         if name not in rows:
             folder = work / name.replace(" ", "-")
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
             os.chdir(folder)
-            if name in texts:
-                shutil.copy(texts[name], name)
-            else:
+            for file in files:
+                shutil.copy(file, file.name)
+            if not files:
                 Path("program.py").write_text(script(random.Random(int(name.split()[1])), _PROGRAMS))
-            rows[name] = Typed(name if name in texts else "program.py", options.python, options.board).row()
-            with kept.open("a") as file:
-                file.write(json.dumps([name, rows[name]]) + "\n")
+            if any("mnist" in file.name for file in files):
+                digits(Path("data/MNIST/raw"))
+            rows[name] = Typed(commands[name], options.python, options.board).row()
+            with kept.open("a") as journal:
+                journal.write(json.dumps([name, rows[name]]) + "\n")
         print(written(name, rows[name]), flush=True)
         for edit in rows[name].get("wrong", ()):
             print(f"  wrong: {edit}", file=sys.stderr)

@@ -291,3 +291,21 @@ def test_every_edit_says_whether_it_is_in_the_patch(capture: Capture) -> None:
         assert edit.in_patch == (edit.edit not in answer.not_in_patch) == (not edit.why_not_in_patch)
         assert bool(edit.hunk) or not edit.in_patch
         assert edit.code is None or f"+{edit.code}" in edit.hunk.splitlines()
+
+
+def test_what_is_certain_comes_before_what_saves_more(capture: Capture) -> None:
+    # GIVEN a clash with two tensors, either of which may move to DRAM; of the larger one nothing can be promised
+    profile = capture("""
+    b = ttnn.to_memory_config(make(1, 1, 512, 10240), L1)
+    c = make(1, 1, 512, 9216, memory=L1)
+    d = ttnn.softmax(c, dim=-1, memory_config=DRAM)
+    e = ttnn.relu(b, memory_config=DRAM)
+    """)
+    (unknown,) = (one.confidence for one in ttmem.whatif(profile, ["memory:b=DRAM"]).applied)
+    assert unknown == "unknown"
+    # THEN the other one is proposed, and proven
+    found = ttmem.tune(profile, target="fits", verify=True, output=2)
+    assert [str(one.edit) for one in found.applied] == ["memory:c@13=DRAM"]
+    assert found.reached
+    assert found.verified is not None
+    assert found.verified.agrees
