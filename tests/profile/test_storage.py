@@ -253,11 +253,11 @@ def test_every_cut_is_refused() -> None:
         assert "ttmem profile" in caught.value.hint
 
 
-def test_a_future_version_says_to_upgrade() -> None:
+def test_a_future_version_asks_for_a_newer_ttmem() -> None:
     content = sealed(document_of(storage.to_bytes(small_profile())), version=storage.SCHEMA_VERSION + 1)
     with pytest.raises(BadInputError, match="newer ttmem") as caught:
         storage.from_bytes(content)
-    assert "upgrade" in caught.value.hint
+    assert "install a newer ttmem" in caught.value.hint
 
 
 def test_the_first_version_is_read_under_its_own_names() -> None:

@@ -22,7 +22,7 @@ def operation(number: int, line: int, taken: int, error: str = "") -> list[dict[
     state = {"state": _NOTHING, "came": [], "gone": []}
     end: dict[str, Any] = {"end": number, "born": [], "gone": [], "fullest": {}, "l1": [0, 4096, 0, 0, 1]}
     if taken:
-        end |= {"born": [[number, 0, 0, taken, 12 * taken]], "fullest": {"DRAM": [taken, [number], []]}}
+        end |= {"born": [[number, 0, 0, taken, 12 * taken]], "fullest": {"DRAM": [taken, [number], [], BANK - taken]}}
         end["gone"] = [number]
     if error:
         end["error"] = error

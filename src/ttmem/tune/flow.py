@@ -51,14 +51,31 @@ class Objection(NamedTuple):
     nothing does."""
 
 
+_Asked = tuple[Source, frozenset[int], bool, ast.AST, str, bool]
+_Aliases = tuple[list[str], str, frozenset[str]]
+"""Other names of a tensor, or why they are not known; names of containers that it lies in."""
+
+
 class Flow:
     """The uses of one tensor between the statement that makes it and the one after which it is freed."""
 
-    def __init__(self, source: Source, others: Sequence[Source], views: frozenset[int], *, overwrites: bool) -> None:
-        """``views``: lines whose operations gave a buffer another name; ``overwrites``: a free of it harms too."""
+    def __init__(
+        self,
+        source: Source,
+        others: Sequence[Source],
+        views: frozenset[int],
+        *,
+        overwrites: bool,
+        known_aliases: dict[_Asked, _Aliases] | None = None,
+    ) -> None:
+        """``views``: lines whose operations gave a buffer another name; ``overwrites``: a free of it harms too.
+
+        ``known_aliases``: what was found for other tensors of the same sources.
+        """
         self._source, self._others = source, others
         self._views = views
         self._overwrites = overwrites
+        self._known_aliases = {} if known_aliases is None else known_aliases
         self._reads = Reads(source, overwrites=overwrites)
         self._containers = set[str]()
         """Names of what holds the tensor, or may: an item of it, or a sum with another, may be the tensor too."""
@@ -163,6 +180,16 @@ class Flow:
         """Other names that the same tensor gets in its function, or why that is not known."""
         function = self._source.function_of(made)
         assert function is not None
+        asked = (self._source, self._views, self._overwrites, function, name, name in self._containers)
+        known = self._known_aliases.get(asked)
+        if known is None:
+            before = set(self._containers)
+            found, why = self._found_aliases(function, name)
+            known = self._known_aliases[asked] = (found, why, frozenset(self._containers - before))
+        self._containers |= known[2]
+        return list(known[0]), known[1]
+
+    def _found_aliases(self, function: ast.AST, name: str) -> tuple[list[str], str]:
         files = {self._source, *self._others}
         if any(file.reads_by_text or ("." in name and file.reads_attributes_by_text) for file in files):
             return [], "a file reads variables by their names as text"

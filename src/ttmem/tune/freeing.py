@@ -210,7 +210,9 @@ def flow_of(history: History, group: Group, source: Source, *, overwrites: bool 
         for operation in (history.operations[index] for index in life.uses)
         if not history.results(operation.index) and operation.index != failed
     )
-    return Flow(source, [one for one in map(source_of, files_of(history)) if one], views, overwrites=overwrites)
+    others = [one for one in map(source_of, files_of(history)) if one]
+    aliases = history.cache.setdefault("aliases", {})
+    return Flow(source, others, views, overwrites=overwrites, known_aliases=aliases)
 
 
 class _Named(NamedTuple):

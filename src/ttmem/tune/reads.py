@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ttmem.tune import names as known
 from ttmem.tune.source import Source
@@ -30,7 +30,10 @@ class Reads:
         An item of a container is read with the whole of it, too, and where it is not clear which item is meant.
         """
         wanted = ast.parse(name, mode="eval").body
-        for node in self._source.syntax.mentions(wanted, scope):
+        return self._reading(scope, name, wanted, self._source.syntax.mentions(wanted, scope))
+
+    def _reading(self, scope: ast.AST, name: str, wanted: ast.expr, mentions: Sequence[ast.expr]) -> Iterator[ast.expr]:
+        for node in mentions:
             if not self._is_loaded(node):
                 continue
             is_same = type(node) is type(wanted) and known.same(node, wanted)
@@ -78,24 +81,22 @@ class Reads:
 
     def later(self, made: ast.stmt, name: str, block: Block, end: int, *, is_alias: bool) -> int:
         """The line of a read that may come after the end of the region; 0 when there is none."""
-        source, is_inside = self._source, self._source.syntax.is_inside
+        source, syntax = self._source, self._source.syntax
         function = source.function_of(made)
         assert function is not None
-        last = block.statements[end]
+        wanted, last = ast.parse(name, mode="eval").body, block.statements[end]
         loops = [one for one in source.ancestors(made) if isinstance(one, LOOPS)]
         loops = loops[: next((n for n, one in enumerate(loops) if source.function_of(one) is not function), None)]
         until = block.rebound(end, name)
-        behind = (last.end_lineno or last.lineno, last.end_col_offset or 0)
-        for node in self.of(function, name):
-            is_own = bool(loops) and not is_alias and is_inside(node, made)
-            if self.is_harmless(node) or (is_inside(node, made, last) and not is_own):
-                continue
-            place = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
-            if until:
-                if is_inside(node, block.statements[end + 1], block.statements[until]):
-                    return place[0]
-            elif place >= behind or any(is_inside(node, one) for one in loops):
-                return place[0]
+        if until:
+            mentions = syntax.mentions(wanted, block.statements[end + 1], block.statements[until])
+        else:
+            in_loops = syntax.mentions(wanted, loops[-1]) if loops else ()
+            mentions = [*in_loops, *syntax.mentions_after(wanted, last, function)]
+        for node in self._reading(function, name, wanted, mentions):
+            is_own = bool(loops) and not is_alias and syntax.is_inside(node, made)
+            if not self.is_harmless(node) and (is_own or not syntax.is_inside(node, made, last)):
+                return node.lineno
         return self.elsewhere(made, name, function)
 
     def is_harmless(self, node: ast.AST) -> bool:

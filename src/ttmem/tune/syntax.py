@@ -7,17 +7,20 @@ Each question of the source comes once per tensor, so none may walk the file: a 
 from __future__ import annotations
 
 import ast
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _BLOCKS = ("body", "orelse", "finalbody")
 _LEAVES = (ast.Break, ast.Continue, ast.Return)
 _HANDS_BACK = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
+
+
+_Node = TypeVar("_Node", bound=ast.AST)
 
 
 def word_of(node: ast.AST) -> str | None:
@@ -115,7 +118,7 @@ class Syntax:
         self.libraries: set[str] = set()
         """Modules that are imported whole."""
         self._number(tree)
-        for node in ast.walk(tree):
+        for node in sorted(self._enter, key=self._enter.__getitem__):
             self._add(node)
 
     def _number(self, tree: ast.AST) -> None:
@@ -163,16 +166,32 @@ class Syntax:
         """Whether a node is, or stands in, another, or one of those from ``first`` to ``last`` of a block."""
         return self._enter[first] <= self._enter[node] <= self._leave[first if last is None else last]
 
-    def mentions(self, wanted: ast.expr, scope: ast.AST) -> Iterator[ast.expr]:
-        """Expressions in a scope that may be the wanted one, or the container that it is an item of."""
-        for node in self._mentions.get(word_of(wanted), ()):
-            if self.is_inside(node, scope):
-                yield node
+    def mentions(self, wanted: ast.expr, first: ast.AST, last: ast.AST | None = None) -> Sequence[ast.expr]:
+        """Expressions, from one node to another, that may be the wanted one, or the container that it is an item of.
+
+        In the order of the source.
+        """
+        return self._between(
+            self._mentions.get(word_of(wanted), []), self._enter[first], first if last is None else last
+        )
+
+    def mentions_after(self, wanted: ast.expr, node: ast.AST, scope: ast.AST) -> Sequence[ast.expr]:
+        """The same, from behind a node to the end of its scope."""
+        return self._between(self._mentions.get(word_of(wanted), []), self._leave[node] + 1, scope)
 
     def bindings(self, first: ast.AST, last: ast.AST, words: set[str]) -> list[ast.AST]:
         """What may give something with one of these names another value, from one node to another, in their order."""
-        found = {node for word in words for node in self._bound.get(word, ()) if self.is_inside(node, first, last)}
+        start = self._enter[first]
+        found = {node for word in words for node in self._between(self._bound.get(word, []), start, last)}
         return sorted(found, key=self._enter.__getitem__)
+
+    def definitions(self, name: str) -> list[ast.AST]:
+        """Functions, classes and imports of a name."""
+        return [one for one in self._bound.get(name, []) if isinstance(one, (ast.FunctionDef, ast.ClassDef, ast.alias))]
+
+    def _between(self, nodes: list[_Node], start: int, last: ast.AST) -> list[_Node]:
+        begin = bisect_left(nodes, start, key=self._enter.__getitem__)
+        return nodes[begin : bisect_right(nodes, self._leave[last], begin, key=self._enter.__getitem__)]
 
 
 @lru_cache(maxsize=4096)
