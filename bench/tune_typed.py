@@ -8,7 +8,8 @@ Each SCRIPT (a tutorial or demo, copied to FOLDER), each model of tt-metal that 
 random program is captured on a mock board and tuned twice: without a target, and for half of its DRAM peak. Then each
 edit is made alone as it is printed (its ``code`` inserted after its ``location``, else its hunk applied), and the
 script runs again; so does the script with the whole patch. FOLDER/rows.jsonl keeps the rows: a second call goes on
-where the first one ended. A script that ran out of memory may come to its end instead.
+where the first one ended. A script that ran out of memory may come further, or to its end; the promise is for all
+until the call that failed has ended.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from ttmem.tune.applied import BOUNDED, UNKNOWN  # noqa: E402
 from ttmem.tune.draft import as_captured  # noqa: E402
 from ttmem.tune.figures import Figures, figures  # noqa: E402
 from ttmem.tune.history import history  # noqa: E402
-from ttmem.tune.verifying import certainty  # noqa: E402
+from ttmem.tune.verifying import certainty, gets_further  # noqa: E402
 from tune.typed_programs import script  # noqa: E402
 from tune_real import DRIVER, digits, models  # noqa: E402
 
@@ -114,7 +115,12 @@ class Typed:
             path.write_bytes(text)
         if again.status not in (first.status, 0):
             return f"{_ENDS} {again.status}"
-        got, promised = peaks(figures(as_captured(history(again.profile)))), peaks(promise.after)
+        before, run = history(first.profile), history(again.profile)
+        got, promised = peaks(figures(as_captured(run))), peaks(promise.after)
+        if before.is_short and gets_further(before, run):  # what comes after the call that failed was not known
+            whole = before.unfinished is not None and before.unfinished.is_known
+            last = len(before.operations) - 1
+            got, promised = (one.peaks_until(last, inclusive=whole)[:2] for one in (as_captured(run), promise.draft))
         confidence = certainty(promise.applied)
         is_less = all(one <= other for one, other in zip(got, promised, strict=True))
         is_kept = got == promised or confidence == UNKNOWN or (confidence == BOUNDED and is_less)
