@@ -80,8 +80,9 @@ class Typed:
         wrong: list[str] = []
         ended = kept = 0
         for edit, one in changes.items():
+            promise = ttmem.whatif(first.profile, [edit])  # while the source is still the captured one
             self.type(one)
-            difference = self.difference(first, ttmem.whatif(first.profile, [edit]))
+            difference = self.difference(first, promise)
             ended += not difference.startswith(_ENDS)
             kept += not difference
             if difference:
@@ -132,8 +133,9 @@ class Typed:
         if not found.text:
             return "empty"
         edits = [one.edit for one in answer.applied if str(one.edit) not in found.left_out]
+        promise = ttmem.whatif(first.profile, edits)
         apply(found.text)
-        return self.difference(first, ttmem.whatif(first.profile, edits)) or "as promised"
+        return self.difference(first, promise) or "as promised"
 
 
 def apply(diff: str) -> None:
