@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+import growth
 from fuzz.children import Child, Limits
 from fuzz.patterns import KNOWN, RESULTS, Pattern, draw
+from ttmem._home import home_folder
 
 _BYTES = 150_000
 _NOISE_SECONDS = 0.15
@@ -120,3 +122,42 @@ def test_an_edit_of_every_tensor_of_a_long_run(child: Child, edit: str, tmp_path
         assert ran.code in (0, 1, 2), ran.err
         assert b"internal error" not in ran.err
         assert ran.cpu_seconds < 2.5
+
+
+def _grows_slowly(child: Child, words: Sequence[str], half: str, whole: str) -> None:
+    """Twice the tensors at most 2.3 times the time; another look where another process disturbed the first."""
+    halves, wholes = [], []
+    for _ in range(3):
+        for name, seconds in ((half, halves), (whole, wholes)):
+            ran = child.run([word.replace("{}", name) for word in words], limits=_LIMITS)
+            assert ran.code in (0, 1), (ran.code, ran.err[-300:])
+            seconds.append(ran.cpu_seconds)
+        if min(wholes) <= 2.3 * min(halves) + _NOISE_SECONDS:
+            return
+    pytest.fail(f"{' '.join(words)} took {min(halves):.2f} s, and {min(wholes):.2f} s for twice as many tensors")
+
+
+@pytest.mark.parametrize("name", growth.MODULES)
+def test_many_tensors_of_a_module(child: Child, name: str, tmp_path: Path) -> None:
+    for count in (1_500, 3_000):
+        (tmp_path / f"{count}.mlir").write_text(growth.MODULES[name](count))
+    _grows_slowly(child, ["fit", str(tmp_path / "{}.mlir"), "--engine", "twin", "--no-store"], "1500", "3000")
+
+
+@pytest.mark.usefixtures("ttnn_interpreter")
+@pytest.mark.parametrize("name", ["alive by name", "alive in a chain"])
+def test_many_tensors_of_a_script(child: Child, name: str, tmp_path: Path) -> None:
+    # GIVEN runs of the real library in which as many tensors are alive as the script has lines
+    home = child.folder / "home"
+    home.mkdir(exist_ok=True)
+    if not (home / "device").exists():
+        (home / "device").symlink_to(home_folder() / "device")
+    for count in (500, 1_000):
+        script = tmp_path / f"many{count}.py"
+        script.write_text(growth.SCRIPTS[name](count))
+        ran = child.run(["run", str(script), "--no-programs", "--name", f"{name.split()[-1]}{count}"], limits=_LIMITS)
+        assert ran.code == 0, ran.err
+    # WHEN each of them is edited THEN the time grows as the number of tensors
+    for words in growth.EDITS.values():
+        run = f"{name.split()[-1]}{{}}"
+        _grows_slowly(child, [words[0], run, *words[1:]], "500", "1000")

@@ -26,6 +26,7 @@ _SHARE_OF_FRAMES = 0.8
 """Of both: what is left is for the frames and modules that come after one with too many objects."""
 _MOST_ITEMS = 20_000
 """Of one container."""
+_LONGEST_PATH, _SHOWN_END = 240, 80
 _ASKS_FOR_LOCALS = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"})
 _loops_of_modules: dict[str, frozenset[str]] = {}
 """By file, of modules that were seen running: when they are done, their code is gone."""
@@ -65,7 +66,7 @@ def tensors_by_path(
         while (objects or containers) and len(seen) < most and monotonic() < until:
             value, path, depth = (objects or containers).popleft()
             for part, inner in _parts(value):
-                yield from add(inner, f"{path}{part}", depth + 1)
+                yield from add(inner, _bounded(f"{path}{part}", depth + 1), depth + 1)
 
     passing: list[tuple[str, Any]] = []
     for variables, of_loops in _roots(frame, is_users):
@@ -79,6 +80,13 @@ def tensors_by_path(
     for name, value in passing:
         yield from add(value, name, 0)
     yield from walk(1.0)
+
+
+def _bounded(path: str, depth: int) -> str:
+    """In a chain of thousands of objects each path would be as long as the way there: its middle becomes its depth."""
+    if len(path) <= _LONGEST_PATH:
+        return path
+    return f"{path[:_SHOWN_END]}...{depth}...{path[-_SHOWN_END:]}"
 
 
 def _roots(
