@@ -21,7 +21,7 @@ from ttmem.fit.language.scope import KNOWN_NAMES, LANGUAGE
 from ttmem.hardware import DATA_TYPES
 
 FOLDER = Path(__file__).parents[1] / "recipes"
-CALLS = "calls"
+GENERIC, CALLS = "generic", "calls"
 REQUESTED = "requested"
 """As a data type: that of the request (``--dtype``)."""
 GROUPS = {"attn": ("qkv", "o"), "mlp": ("gate", "up", "down")}
@@ -188,6 +188,8 @@ def parse(text: str, *, where: str, default_name: str, seen: tuple[str, ...] = (
     except (ValueError, RecursionError) as error:
         line = re.search(r"line (\d+)", str(error))
         raise BadInputError(f"is not TOML: {error}", where=f"{where}:{line[1]}" if line else where) from error
+    if not any(document.get(key) for key in ("extends", "tensor", "stage")):
+        document["extends"] = GENERIC  # a few keys change a layout; they are none
     source = _Source(text, where)
     source.check_values(document, let=_Any, types=str)
     try:
