@@ -12,7 +12,7 @@ from ttmem.readers.byte_source import chunks
 from ttmem.readers.runtime_log._lexer import Lexer
 from ttmem.readers.runtime_log.reader import profile_of
 from ttmem.readers.unpacking import PACKED_MAGIC
-from ttmem.readers.wrappings import Unwrapper, unwrapper_for
+from ttmem.readers.wrappings import SNIFFED_BYTES, Unwrapper, unwrapper_for
 
 _POLL_SECONDS = 0.25
 _UPDATE_SECONDS = 1.0
@@ -106,6 +106,8 @@ class _GrowingLog:
                     "a packed file cannot be followed", where=str(self.path), hint="follow the plain log"
                 )
             if not self._offset:
+                if chunk.lstrip().startswith(b"{") and b"\n" not in chunk and len(chunk) < SNIFFED_BYTES:
+                    return  # its first entry is not written yet, and decides how the others are read
                 self._unwrapper = unwrapper_for(chunk)
             self._offset += len(chunk)
             self._tail = (self._tail + chunk)[-_TAIL_BYTES:]
