@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import bz2
+import gzip
 import html
 import json
 import lzma
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -101,6 +103,8 @@ WRAPPED: dict[str, Callable[[bytes], bytes]] = {
     "UTF-16 without a mark": lambda content: content.decode().encode("utf-16-le"),
     "bz2": bz2.compress,
     "xz": lzma.compress,
+    "lzma": lambda content: lzma.compress(content, format=lzma.FORMAT_ALONE),
+    "zlib": zlib.compress,
     "two bz2 streams": lambda content: bz2.compress(content[:900]) + bz2.compress(content[900:]),
     "docker in xz": lambda content: lzma.compress(docker(content)),
 }
@@ -201,7 +205,13 @@ def test_failures_are_explained_in_any_wrapping(wrapping: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("magic", "what"), [(b"PK\x03\x04", "ZIP"), (b"\x04\x22\x4d\x18", "LZ4"), (b"7z\xbc\xaf\x27\x1c", "7z")]
+    ("magic", "what"),
+    [
+        (b"PK\x03\x04", "ZIP"),
+        (b"\x04\x22\x4d\x18", "LZ4"),
+        (b"7z\xbc\xaf\x27\x1c", "7z"),
+        (b"\x1f\x9d\x90", "compress (.Z)"),
+    ],
 )
 def test_other_packings_are_named(magic: bytes, what: str, tmp_path: Path) -> None:
     path = tmp_path / "log.packed"
@@ -211,6 +221,19 @@ def test_other_packings_are_named(magic: bytes, what: str, tmp_path: Path) -> No
         assert (ran.code, ran.out) == (2, "")
         assert what in ran.err
         assert "unpack it first" in ran.err
+
+
+@pytest.mark.parametrize("outer", [gzip.compress, lzma.compress])
+@pytest.mark.parametrize("inner", [gzip.compress, bz2.compress, lambda content: b"PK\x03\x04" + content])
+def test_a_log_that_was_packed_twice_is_named(
+    outer: Callable[[bytes], bytes], inner: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    path = tmp_path / "log.gz"
+    path.write_bytes(outer(inner(PLAIN)))
+    for verb in ("profile", "check", "explain"):
+        ran = call(verb, path)
+        assert (ran.code, ran.out) == (2, "")
+        assert "is packed twice" in ran.err
 
 
 @pytest.mark.parametrize("packed", [bz2.compress, lzma.compress], ids=["bz2", "xz"])
