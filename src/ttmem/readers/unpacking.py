@@ -88,7 +88,8 @@ _UNPACKERS: dict[bytes, Callable[[], _Unpacker]] = {
     b"BZh": _bz2,
     b"\xfd7zX": _xz,
     b"\x5d\x00\x00": _lzma,
-    **{b"\x78" + level: zlib.decompressobj for level in (b"\x01", b"\x9c", b"\xda")},
+    b"\x78\x9c": zlib.decompressobj,
+    b"\x78\xda": zlib.decompressobj,
 }
 PACKED_MAGIC = tuple(_UNPACKERS)
 PACKED_ENDINGS = (".gz", ".zst", ".bz2", ".xz", ".lzma")
