@@ -22,6 +22,7 @@ from typing import IO, Any
 
 import msgspec
 
+from ttmem._atomic import writing
 from ttmem._errors import BadInputError, TtmemError
 from ttmem._limits import DOCUMENT_BYTES
 from ttmem._text_files import read_bytes
@@ -246,6 +247,6 @@ def _journal(folder: Path) -> Iterator[tuple[dict[str, AtlasRow], IO[str]]]:
         except (ValueError, KeyError, TypeError):
             where = f"{path}:{number}"
             raise BadInputError("is no journal of an atlas", where=where, hint="name a new folder") from None
-    with path.open("a", encoding="utf-8") as file:
+    with writing(path), path.open("a", encoding="utf-8") as file:
         file.truncate(len(whole))
         yield known, file
