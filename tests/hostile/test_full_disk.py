@@ -67,7 +67,7 @@ def test_a_run_names_the_file_that_did_not_fit(verb: str, with_ttnn: Interpreter
     variables = environment(TTMEM_HOME=str(tmp_path / "home"), TTMEM_TTNN_PYTHON=str(with_ttnn.path))
     done = subprocess.run(shell, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
     assert done.returncode == 125
-    assert ".yaml: cannot be written: File too large" in done.stderr
+    assert "riscv-tt-elf-g++: cannot be written: File too large" in done.stderr
 
 
 @pytest.mark.parametrize("kilobytes", [0, 1, 16, 60])
