@@ -94,7 +94,7 @@ EDITS = {"whatif free:x*": ("whatif", "free:x*"), "whatif dtype:*": ("whatif", "
 
 def rows(folder: Path, *, quick: bool) -> list[Row]:
     """Fits of modules, runs of scripts, edits of those runs."""
-    smallest = 500 if quick else 1000
+    smallest = 500 if quick else 2000
     home = {"TTMEM_HOME": str((folder / "home").resolve())}
     ttmem = [sys.executable, "-m", "ttmem"]
     found: list[Row] = []
@@ -139,4 +139,4 @@ _ANY_ANSWER = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).ret
 
 
 if __name__ == "__main__":
-    raise SystemExit(print_table(rows, about=__doc__, quick_means="half as many tensors"))
+    raise SystemExit(print_table(rows, about=__doc__, quick_means="a quarter of the tensors"))

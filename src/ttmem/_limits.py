@@ -21,6 +21,10 @@ UNPACKED_FREE_BYTES, UNPACKED_RATIO = 3 << 29, 300
 theirs. What lies beyond is left out."""
 STREAM_BYTES = 1 << 30
 """A pipe may have no end. A file of any size is read whole."""
+REPEATED_STREAM_BYTES, REPEATED_TIMES = 32 << 20, 3
+"""A pipe that repeats one text, of any length, for so many bytes and so many times has no end: no more is read of it
+than ``ENDLESS_STREAM_BYTES``."""
+ENDLESS_STREAM_BYTES = 128 << 20
 UNPACKED_LINE_BYTES = 100
 """What a line counts at least, for that: it is lines that take time, and those of logs are longer on average."""
 UNPACKED_WHOLE_BYTES, REPEATED_BYTES = 64 << 20, 16 << 10

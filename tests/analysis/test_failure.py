@@ -9,6 +9,7 @@ import pytest
 
 from support.build_profile import ProfileBuilder
 from ttmem.analysis.failure import RunEnd, failure, failures, memory_failure, run_end
+from ttmem.reports.profile import stored_files
 
 OOM = (
     "TT_FATAL: Out of Memory: Not enough space to allocate 4096 B L1 buffer across 8 banks, where each bank needs to "
@@ -110,6 +111,40 @@ def test_a_run_that_something_else_ended_fits_as_far_as_it_ran(error: str) -> No
     assert end is not None
     assert end.sentence == f"the script ended with {error} at model.py:286 (not memory)"
     assert profile.to_json()["ended"] == {**told, "not_judged": False}
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        ("MemoryError", ""),
+        (
+            "_ArrayMemoryError",
+            "Unable to allocate 8.00 TiB for an array with shape (1024, 1048576) and data type float64",
+        ),
+        ("RuntimeError", "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"),
+    ],
+)
+def test_a_run_that_ended_for_want_of_host_memory(error: str, message: str) -> None:
+    build = ProfileBuilder()
+    with build.program("main"):
+        build.operation("ttnn.matmul")
+    told = {"error": error, "message": message, "location": "model.py:286"}
+    profile = replace(build.build(), facts={"ended": told})
+    end = run_end(profile)
+    assert memory_failure(profile) is None
+    assert end is not None
+    assert end.sentence == f"the script ended with {error} at model.py:286 (not device memory)"
+    assert stored_files.facts(profile)["status"] == f"{error} (not device memory)"
+
+
+def test_a_log_that_ends_for_want_of_host_memory() -> None:
+    build = ProfileBuilder()
+    with build.program("main", finished=False):
+        build.operation("ttnn.matmul", location="dot.1")
+        build.fail("numpy._core._exceptions._ArrayMemoryError: Unable to allocate 8.00 TiB for an array")
+    end = run_end(build.build())
+    assert end is not None
+    assert end.sentence == "the run ended with _ArrayMemoryError at dot.1 (not device memory)"
 
 
 def test_a_run_that_came_to_its_end() -> None:

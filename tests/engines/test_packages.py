@@ -111,7 +111,9 @@ class TestMissingModules:
         done = call("run", str(script), env=env)
         # THEN the answer is how to install it there, and nothing is stored
         assert done.code == 1
-        assert f"next: {with_ttnn.path} -m pip install yaml_of_nobody" in done.err
+        folder = f"if 'yaml_of_nobody' is a folder of your repository: PYTHONPATH=FOLDER ttmem run {script}"
+        package = f"if it is a package: {with_ttnn.path} -m pip install yaml_of_nobody"
+        assert f"next: {folder}; {package}" in done.err
         assert EMPTY in done.out
         assert "ModuleNotFoundError at" in done.out
         assert "explain" not in done.out + done.err
@@ -123,9 +125,9 @@ class TestMissingModules:
         # GIVEN the environment with ttnn at the managed place
         (tmp_path / "device").symlink_to(Path(with_ttnn.path).parents[1])
         env = {**environment(), "TTMEM_HOME": str(tmp_path), "TTMEM_TTNN_PYTHON": ""}
-        script.write_text("import cv2_of_nobody\n")
+        script.write_text("import torchmetrics.text\n")
         done = call("run", str(script), "--no-store", "--json", env=env)
-        hint = "ttmem device install --with cv2_of_nobody"
+        hint = "ttmem device install --with torchmetrics"
         assert (done.code, f"next: {hint}" in done.err) == (1, True)
         assert any(warning.endswith(hint) for warning in json.loads(done.out)["source"]["warnings"])
 
@@ -135,6 +137,16 @@ class TestMissingModules:
         script.write_text("import models_of_mine\n")
         done = call("run", str(script), "--no-store")
         assert f"next: PYTHONPATH={tmp_path} ttmem run {script}" in done.err
+
+    def test_an_unknown_name_may_be_a_folder(self, with_ttnn: Interpreter, script: Path, tmp_path: Path) -> None:
+        (tmp_path / "device").symlink_to(Path(with_ttnn.path).parents[1])
+        env = {**environment(), "TTMEM_HOME": str(tmp_path), "TTMEM_TTNN_PYTHON": ""}
+        script.write_text("from models_of_nobody.common import x\n")
+        package = "if it is a package: ttmem device install --with models_of_nobody"
+        for verb in ("run", "fit"):
+            done = call(verb, str(script), "--no-store", env=env)
+            folder = f"if 'models_of_nobody' is a folder of your repository: PYTHONPATH=FOLDER ttmem {verb} {script}"
+            assert f"{folder}; {package}" in done.err
 
     def test_a_part_that_a_package_lacks_is_not_installed(self, script: Path) -> None:
         script.write_text("import json.parts\n")

@@ -102,6 +102,48 @@ def test_dies(device):
 def test_after(device):
     ttnn.ones((32, 32), layout=ttnn.TILE_LAYOUT, device=device)
 """
+SUBTESTS = """
+import unittest
+
+import pytest
+import ttnn
+
+
+def allocate(device, rows):
+    return ttnn.allocate_tensor_on_device(ttnn.Shape((rows, 262144)), ttnn.bfloat16, ttnn.TILE_LAYOUT, device)
+
+
+class TestOld(unittest.TestCase):
+    def test_unit(self):
+        for i in range(4):
+            with self.subTest("of old", i=i):
+                self.assertNotEqual(i % 2, 1)
+
+
+def test_memory(subtests, device):
+    for rows in (32, 65536, 32):
+        with subtests.test(rows=rows):
+            allocate(device, rows)
+
+
+def test_first_of_several(subtests):
+    with subtests.test("one"):
+        raise KeyError("first")
+    raise ValueError("second")
+
+
+def test_fine(subtests, device):
+    for rows in (32, 64):
+        with subtests.test(rows=rows):
+            allocate(device, rows)
+    with subtests.test():
+        pytest.skip("not here")
+
+
+def test_not_judged(subtests, device):
+    with subtests.test():
+        assert ttnn.ones((32, 32), layout=ttnn.TILE_LAYOUT, device=device).to_list()[0][0] == 1
+"""
 OUTCOMES = {
     "test_add[a/b]": "passed",
     "test_add[a-rather-long-name-of-a-parameter-that-ends-in-64]": "passed",
@@ -315,6 +357,65 @@ def test_a_worker_of_xdist_that_hangs_costs_one_test(here: Path, beside_ttnn: Ca
     assert outcomes == {"test_hangs": "timeout", "test_dies": "crashed", "test_after": "passed"}, done.err
     assert rows["test_hangs"]["failure"]["class"] == "timeout"
     assert rows["test_dies"]["failure"]["operation"]["name"] == "ttnn.ones"
+
+
+@pytest.mark.parametrize("words", [(), ("-n", "1")])
+def test_a_failed_subtest_fails_its_test(here: Path, beside_ttnn: Callable[[str], str], words: tuple[str, ...]) -> None:
+    (here / "test_parts.py").write_text(SUBTESTS)
+    env = environment(PYTHONPATH=os.pathsep.join((beside_ttnn("xdist"), environment()["PYTHONPATH"])))
+    done = call("test", "test_parts.py", "-q", "-p", "no:cacheprovider", "--no-store", "--json", *words, env=env)
+    rows = by_name(json.loads(done.out))
+    outcomes = {name: row["outcome"] for name, row in rows.items()}
+    failed = ("TestOld::test_unit", "test_memory", "test_first_of_several")
+    assert outcomes == {**dict.fromkeys(failed, "failed"), "test_fine": "passed", "test_not_judged": "passed"}
+    assert done.code == 1
+    assert rows["TestOld::test_unit"]["failure"]["message"] == "AssertionError: 1 == 1 in subtest of old (i=1)"
+    assert rows["test_first_of_several"]["failure"]["message"] == "KeyError: 'first' in subtest one"
+    assert rows["test_memory"]["failure"]["class"] == "oom/too-big"
+    assert rows["test_memory"]["failure"]["operation"]["name"] == "ttnn.allocate_tensor_on_device"
+    assert rows["test_memory"]["operations"] == 3
+    assert rows["test_not_judged"]["not_judged"]
+    if not words:  # pytest itself counts them differently in workers of xdist
+        assert "FAILED test_parts.py::test_memory - contains 1 failed subtest" in done.err
+
+
+def test_the_listing_counts_tests_that_did_not_end_well(here: Path) -> None:
+    Path("test_hang.py").write_text(HANGING)
+    assert (
+        call("test", "test_hang.py", "-q", "-p", "no:cacheprovider", "--test-timeout", "3", "--name", "bad").code == 1
+    )
+    assert call(*WORDS, *SMALL, "--name", "good").code == 0
+    listed = {one["name"]: one["status"] for one in json.loads(call("reports", "--json").out)["reports"]}
+    assert listed == {"bad": "2 of 3 tests failed", "good": "fits"}
+    # A suite that used no device is not stored
+    done = call(*WORDS, "-k", "without_a_device", "--name", "none")
+    assert (done.code, "nothing was recorded, so nothing was stored" in done.err) == (0, True)
+    assert len(json.loads(call("reports", "--json").out)["reports"]) == 2
+
+
+@pytest.mark.parametrize("words", [(), ("-n", "1")])
+def test_a_file_that_cannot_be_collected_has_a_row(
+    here: Path, beside_ttnn: Callable[[str], str], words: tuple[str, ...]
+) -> None:
+    files = {
+        "test_fine.py": "def test_it():\n    pass\n",
+        "test_name.py": "missing\n",
+        "test_import.py": "import module_of_nobody\n",
+        "test_skipped.py": "import pytest\npytest.skip('not here', allow_module_level=True)\n",
+    }
+    for name, text in files.items():
+        Path(name).write_text(text)
+    env = environment(PYTHONPATH=os.pathsep.join((beside_ttnn("xdist"), environment()["PYTHONPATH"])))
+    done = call("test", *files, "-q", "-p", "no:cacheprovider", "--junit", "j.xml", "--json", *words, env=env)
+    rows = {row["id"]: row for row in json.loads(done.out)["tests"]}
+    assert {name: row["failure"]["message"] for name, row in rows.items() if row["outcome"] == "error"} == {
+        "test_name.py": "NameError: name 'missing' is not defined",
+        "test_import.py": "ModuleNotFoundError: No module named 'module_of_nobody'",
+    }
+    passed = [name for name, row in rows.items() if row["outcome"] == "passed"]
+    assert passed == (["test_fine.py::test_it"] if words else [])  # xdist goes on
+    assert done.code == json.loads(done.out)["status"] != 0
+    assert len(list(ElementTree.parse("j.xml").iter("error"))) == 2
 
 
 def test_workers_of_xdist_are_one_suite(here: Path, beside_ttnn: Callable[[str], str]) -> None:

@@ -22,6 +22,8 @@ from ttmem.engines.worker.comparisons import Comparisons
 from ttmem.engines.worker.verdicts import is_own_assertion
 
 SUITE = """
+import math
+
 import numpy as np
 import pytest
 import ttnn
@@ -85,6 +87,19 @@ class TestSkipped:
         from numpy.testing import assert_equal
         assert_equal(list(values[0]), [2.0] * 32)
 
+    def test_other_kinds(self, device):
+        values = read(device)
+        np.testing.assert_allclose(values, 2.0)
+        np.testing.assert_allclose(desired=np.float32(2), rtol=0.1, actual=values)
+        np.testing.assert_array_equal(2.0, values)
+        np.testing.assert_array_less(values - 1, 1.5)
+        np.testing.assert_allclose(values[0], [2.0] * 32)
+        assert np.allclose(values, 2.0) and np.allclose(values, np.full(32, 2.0))
+        assert np.isclose(np.full((32, 1, 1), 2.0), values).shape == (32, 32, 32)
+        assert np.array_equal(values[0], (2.0,) * 32)
+        assert math.isclose(values[0, 0], 2)
+        assert np.isclose(values.mean(), 2.0) and np.allclose(values, 2.0, atol=np.float32(0.1))
+
 
 # Whatever else goes wrong is a failure, before and after a read.
 class TestFails:
@@ -117,6 +132,12 @@ class TestFails:
         read(device)
         with pytest.raises(RuntimeError):
             ones(device)
+
+
+class TestSkippedBefore:
+    def test_memory(self, device):
+        np.testing.assert_allclose(read(device), 2.0)
+        ttnn.allocate_tensor_on_device(ttnn.Shape((65536, 262144)), ttnn.bfloat16, ttnn.TILE_LAYOUT, device)
 
 
 class TestSetup:
@@ -178,6 +199,7 @@ def test_tests_that_read_the_device(here: Path) -> None:
     done = call(*words, "-vv", "-rA", "--junitxml=j.xml")
     rows = {tuple(row["id"].split("::")[1:]): row for row in json.loads(done.out)["tests"]}
     expected = {"TestNotJudged": "passed", "TestSkipped": "passed", "TestFails": "failed", "TestSetup": "skipped"}
+    expected["TestSkippedBefore"] = "failed"
     assert len(rows) == SUITE.count("def test_")
     assert {name: row["outcome"] for name, row in rows.items()} == {name: expected[name[0]] for name in rows}, done.err
     # WHAT was not judged is named and counted; what failed is not
@@ -186,7 +208,9 @@ def test_tests_that_read_the_device(here: Path) -> None:
         assert (row["skipped_comparisons"] > 0) == (kind != "TestFails"), name
     assert rows["TestSkipped", "test_known"]["skipped_comparisons"] == 6
     assert "Count mismatch: got 0" in rows["TestNotJudged", "test_count"]["not_judged"]
-    assert rows["TestFails", "test_memory"]["failure"]["class"] == "oom/too-big"
+    assert rows["TestSkipped", "test_other_kinds"]["skipped_comparisons"] == 12
+    for kind in ("TestFails", "TestSkippedBefore"):
+        assert rows[kind, "test_memory"]["failure"]["class"] == "oom/too-big"
     assert done.err.count("a mock computes no values") == 1
     # WITH --values every comparison counts
     kept = call(*words, "--values", "-k", "NotJudged or Skipped or Setup")
@@ -355,9 +379,11 @@ own = torch.ones(2, 3)
 assert not torch.allclose(own, own + 1)
 read = Ttnn.Tensor().to_torch()
 assert torch.allclose(own, read) and torch.equal(read, own + 3)
+assert torch.allclose(read, torch.tensor(1.0)) and torch.isclose(torch.ones(3), read).shape == (2, 3)
 torch.testing.assert_close(actual=read, expected=own)
 torch.testing.assert_close(1.0, 2.0)
-assert comparisons.skipped == 4
+assert not torch.equal(read, torch.zeros(3))
+assert comparisons.skipped == 6
 print("answered")
 """
 

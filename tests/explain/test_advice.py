@@ -58,6 +58,70 @@ def by_id(diagnosis: Diagnosis) -> dict[str, Remedy]:
     return {remedy.id: remedy for remedy in diagnosis.remedies}
 
 
+L1 = (
+    "Out of Memory: Not enough space to allocate 55386112 B L1 buffer across 64 banks, where each bank needs to store "
+    "865408 B, but bank size is 1330048 B (allocated: 737280 B, free: 592768 B, largest free block: 592768 B)"
+)
+
+
+@pytest.mark.parametrize(
+    ("call", "solves"),
+    [
+        ("ttnn.gelu", True),
+        ("ttnn.linear", True),
+        ("ttnn.softmax", True),
+        ("ttnn.from_torch", True),
+        ("ttnn.max_pool2d", None),
+        ("ttnn.conv2d", None),
+        ("ttnn.transformer.scaled_dot_product_attention", None),
+    ],
+)
+def test_dram_is_enough_only_for_a_result_that_can_be_there(call: str, solves: bool | None) -> None:
+    site = 'Traceback (most recent call last):\n  File "m.py", line 3, in f\n'
+    diagnosis = explained(f"{site}    y = {call}(x)\nRuntimeError: {L1}")
+    assert diagnosis.context.operation == call
+    assert by_id(diagnosis)["request-to-dram"].solves is solves
+    if diagnosis.context.family in ("pool", "conv"):
+        assert diagnosis.remedies[0].id == "slice-pool-and-conv"
+
+
+def test_dram_is_not_enough_for_a_buffer_of_an_unknown_call() -> None:
+    assert by_id(explained(L1))["request-to-dram"].solves is None
+
+
+def test_an_upload_gets_no_advice_for_other_calls() -> None:
+    site = 'Traceback (most recent call last):\n  File "m.py", line 3, in f\n'
+    diagnosis = explained(f"{site}    w = ttnn.from_torch(t, device=device)\nRuntimeError: {L1}")
+    assert diagnosis.context.operation == "ttnn.from_torch"
+    assert "slice-pool-and-conv" not in by_id(diagnosis)
+
+
+@pytest.mark.parametrize("call", ["open_device", "synchronize_device"])
+def test_a_call_without_a_result_is_not_told_to_place_it(call: str) -> None:
+    site = 'Traceback (most recent call last):\n  File "m.py", line 3, in f\n'
+    assert "request-to-dram" not in by_id(explained(f"{site}    ttnn.{call}(device)\nRuntimeError: {L1}"))
+
+
+FLOATS = (
+    "Out of Memory: Not enough space to allocate 67108864 B DRAM buffer across 12 banks, where each bank needs to "
+    "store 5595136 B, but bank size is 1071821792 B (allocated: 1067000000 B, free: 4821792 B, largest free block: "
+    "4821792 B)"
+)
+
+
+@pytest.mark.parametrize(
+    ("around", "solves"),
+    [
+        ("", None),
+        ("x is (4096, 4096)", None),
+        ("shape=Shape([4096, 4096]), dtype=DataType::FLOAT32, layout=Layout::TILE", True),
+        ("f32[4096,4096]{1,0}", True),
+    ],
+)
+def test_another_data_type_is_enough_only_where_the_text_names_the_one_of_now(around: str, solves: bool | None) -> None:
+    assert by_id(explained(f"{FLOATS}\n{around}"))["not-float32"].solves is solves
+
+
 @pytest.mark.parametrize(("frame", "first"), FAMILIES.items(), ids=FAMILIES)
 def test_the_advice_for_the_operation_comes_first_and_that_for_others_does_not_come(
     frame: str, first: tuple[str, ...]
@@ -165,6 +229,10 @@ def test_a_free_amount_without_its_pieces_is_not_called_a_block() -> None:
         ("[1, 256, 3, 25281]", "1x256x32x25312"),
         ("1x256x3x25281", "1x256x32x25312"),
         ("torch.Size([1, 256, 3, 25281])", "1x256x32x25312"),
+        ("1 x 256 x 3 x 25281", "1x256x32x25312"),
+        ("Shape([1, 256, 3[32], 25281[25312]])", "1x256x32x25312"),
+        ("ttnn.Tensor(shape=ttnn.Shape([1, 256, 3[32], 25281[25312]]))", "1x256x32x25312"),
+        ("bf16[1,256,3,25281]{3,2,1,0}", "1x256x32x25312"),
     ],
 )
 def test_a_shape_in_the_text_is_tried_with_its_padding(shape: str, padded: str) -> None:

@@ -22,6 +22,9 @@ MESSAGES = (
     "Device 0 Firmware update is required. Minimum tt-firmware verison is 18.8.0",
     "Fabric Router Sync: Timeout after 10000 ms on Device 3: expected status 0xa2b2c2d2. Master chan=7 got 0xa0b0c0d0.",
     "Timed out after waiting 1000 ms for ARC to respond",
+    "Timed out after waiting 60000 ms for ARC core (x=8,y=0) to start",
+    "ARC message 0x90 failed with error code 0xff on device 3",
+    "Device 0: Timeout (240000 ms) waiting for physical cores to finish: 14-3, 14-2.",
     "It is not currently safe to communicate with ARC because, another message is queued (0x2c)",
     "Chip initialization failed (aborted): Destination Unreachable.",
     "Read 0xffffffff over PCIe ID 0: the board should be reset.",
@@ -61,6 +64,27 @@ Device 0 init: failed to initialize FW! Try resetting the board.
     (diagnosis,) = explain(text)
     assert diagnosis.failure.failure_class == "device"
     assert diagnosis.failure.numbers == {"device": 0}
+
+
+@pytest.mark.parametrize(
+    "end", ["Aborted (core dumped)", "Fatal Python error: Aborted", "terminate called without an active exception"]
+)
+def test_a_warning_that_an_exception_carries_is_the_error(end: str) -> None:
+    mailbox = "Read unexpected run_mailbox value from core 25-16"
+    text = f"""\
+terminate called after throwing an instance of 'std::runtime_error'
+  what():  TT_THROW @ /tt_metal/llrt/llrt.cpp:399: tt::exception
+info:
+{mailbox}
+{end}
+"""
+    (diagnosis,) = explain(text)
+    assert diagnosis.failure.failure_class == "device"
+    assert not diagnosis.failure.is_warning
+    (alone,) = explain(f"warning | Always | {mailbox}")
+    assert alone.failure.is_warning
+    (after,) = explain(f"RuntimeError: none\n2026-01-22 16:55:01.271 | warning  | Always | {mailbox}")
+    assert after.failure.is_warning
 
 
 def test_the_firmware_that_is_needed_is_named() -> None:

@@ -38,7 +38,7 @@ KNOWN_NAMES = {
     "trace_region_bytes_per_bank", "least_trace_region_bytes_per_bank", "profiler_bytes_per_bank",
     "range_cores", "range_start_x", "range_end_x", "range_end_y", "tensor_confidence", "tensor_text", "tensor_dtype",
     "tensor_layout", "tensor_shape", "tensor_width", "tensor_is_logits", "page_bytes", "pages", "padding_ratio",
-    "family", "call", "phase", "compiler", "repeats",
+    "family", "call", "has_no_result", "phase", "compiler", "repeats",
     "setting_l1_small_size", "setting_trace_region_size", "setting_worker_l1_size", "overlap_bytes",
     "largest_bank_bytes", "paraphrase",
     "live_tensors", "live_bytes_per_bank", "live_weight_bytes_per_bank", "idle_tensors", "idle_bytes_per_bank",

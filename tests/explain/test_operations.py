@@ -79,8 +79,49 @@ BACKTRACES = {
         " --- std::__detail::visit<std::variant<ttnn::prim::LayerNormDefaultProgramConfig",
         "",
     ),
-    "tt-mlir's runtime": (" --- tt::runtime::ttnn::operations::conv::run(tt::target::ttnn::Conv2dOp const*)", ""),
+    "tt-mlir's runtime": (
+        " --- tt::runtime::ttnn::operations::conv::run(tt::target::ttnn::Conv2dOp const*)",
+        "ttnn.conv2d",
+    ),
+    "tt-mlir's runtime, another name space": (
+        " --- tt::runtime::ttnn::operations::normalization::run(tt::target::ttnn::SoftmaxOp const*, int)",
+        "ttnn.softmax",
+    ),
+    "tt-mlir's runtime, an operation of several calls": (
+        " --- tt::runtime::ttnn::operations::eltwise::run(tt::target::ttnn::EltwiseUnaryOp const*)",
+        "",
+    ),
+    "an operation without the word device": (
+        " --- ttnn::operations::moreh::moreh_layer_norm::MorehLayerNormOperation::invoke(ttnn::Tensor const&)",
+        "ttnn.moreh_layer_norm",
+    ),
+    "one that was launched": (f" --- {LAUNCH}::Adapter<ttnn::MorehSumOperation> >(int)", "ttnn.moreh_sum"),
+    "a call registered by its name": (
+        (
+            " --- ttnn::operations::sliding_window::halo::HaloDeviceOperation::validate(int)\n"
+            " --- ttnn::decorators::registered_operation_t<reflect::v1_2_6::fixed_string<char, 16ul>"
+            '{"ttnn::max_pool2d"}, ttnn::operations::pool::Pool2DOp>::operator()(ttnn::Tensor const&) const'
+        ),
+        "ttnn.max_pool2d",
+    ),
+    "a line of the compiler": (
+        '%23 = "ttnn.slice_static"(%22) <{begins = [0 : i32]}> : (tensor<6x3x258112xf32, #ttnn_layout1>)',
+        "ttnn.slice",
+    ),
+    "a line of the compiler, another name space": (
+        '%9 = "ttnn.scaled_dot_product_attention"(%7, %8) : (tensor<1x8x32x64xbf16>)',
+        "ttnn.transformer.scaled_dot_product_attention",
+    ),
+    "lines of the compiler": ('%2 = "ttnn.relu"(%1)\n%3 = "ttnn.sum"(%2)', ""),
 }
+
+
+def traceback(code: str, marks: str = "") -> str:
+    below = f"    {marks}\n" if marks else ""
+    site = '  File "/home/alice/model.py", line 41, in forward\n'
+    return f"Traceback (most recent call last):\n{site}    {code}\n{below}RuntimeError: {CLASH}"
+
+
 TRACEBACKS = {
     "a Python traceback": (
         (
@@ -123,6 +164,28 @@ TRACEBACKS = {
         ),
         "ttnn.gelu",
     ),
+    "marks below the inner call": (
+        traceback("x = ttnn.relu(ttnn.matmul(a, b))", "              ^^^^^^^^^^^^^^^^^"),
+        "ttnn.matmul",
+    ),
+    "marks of Python 3.13 below the outer call": (
+        traceback("x = ttnn.relu(ttnn.matmul(a, b))", "    ~~~~~~~~~^^^^^^^^^^^^^^^^^^^"),
+        "ttnn.relu",
+    ),
+    "marks below another call": (traceback("x = block(ttnn.matmul(a, b))", "    ^^^^^^^^^^^^^^^^^^^^^^^^"), ""),
+    "two calls without marks": (traceback("x = ttnn.relu(ttnn.matmul(a, b))"), ""),
+    "a comment": (traceback("y = ttnn.topk(x, 5)  # was ttnn.softmax(x)"), "ttnn.topk"),
+    "only a comment": (traceback("y = block(x)  # was ttnn.softmax(x)"), ""),
+    "a string": (traceback('log("it\'s ttnn.gelu(x)"); y = ttnn.topk(x, 5)'), "ttnn.topk"),
+    "code with a comment and a string": (
+        f"y = ttnn.topk(x)  # not ttnn.gelu(x)\nlog('ttnn.exp(x)')\n{CLASH}",
+        "ttnn.topk",
+    ),
+    "an argument that describes": (
+        traceback("y = self.norm(x, memory_config=ttnn.create_sharded_memory_config((32, 32)))"),
+        "",
+    ),
+    "an upload as an argument": (traceback("y = model(ttnn.from_torch(x))"), ""),
     "code that computes twice": (f"y = ttnn.gelu(x)\nz = ttnn.softmax(y)\n{CLASH}", ""),
     "a sentence": (f"ttnn.scatter_add runs out of memory for this model\n{CLASH}", "ttnn.scatter_add"),
 }
@@ -144,6 +207,35 @@ def test_of_two_failures_each_has_its_own_call() -> None:
     other = CLASH.replace("875008", "700000").replace("program 38", "program 41")
     text = f"{CLASH}\nbacktrace:\n --- ttnn::gelu(int)\n{other}\nbacktrace:\n --- ttnn::softmax(int)\n"
     assert [diagnosis.context.operation for diagnosis in explain(text)] == ["ttnn.gelu", "ttnn.softmax"]
+
+
+OOM = (
+    "TT_FATAL: Out of Memory: Not enough space to allocate 204800000 B DRAM buffer across 12 banks, where each bank "
+    "needs to store 17088000 B, but bank size is 1073741792 B (allocated: 1063741792 B, free: 10000000 B, largest free "
+    "block: 9000000 B)"
+)
+SOFTMAX = 'Traceback (most recent call last):\n  File "m.py", line 3, in f\n    y = ttnn.softmax(a)\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        (
+            f"{SOFTMAX}RuntimeError: {OOM}\nretry\n{CLASH}\nbacktrace:\n --- ttnn::linear(int)\n",
+            ["ttnn.softmax", "ttnn.linear"],
+        ),
+        (f"{OOM}\nbacktrace:\n --- ttnn::softmax(int)\n\n{CLASH}\n", ["ttnn.softmax", ""]),
+        (f"{OOM}\n\n{SOFTMAX}RuntimeError: {CLASH}\n", ["", "ttnn.softmax"]),
+        # The library's line and Python's are two prints of one failure.
+        (
+            f"critical | Always | {OOM}\n{SOFTMAX}RuntimeError: {OOM}\n{CLASH}\n --- ttnn::gelu(int)",
+            ["ttnn.softmax", "ttnn.gelu"],
+        ),
+        (f'Executing operation: %1 = "ttnn.add"(%0)\n{OOM}\n{CLASH}\n --- ttnn::gelu(int)', ["ttnn.add", "ttnn.gelu"]),
+    ],
+)
+def test_no_failure_has_the_call_of_another(text: str, calls: list[str]) -> None:
+    assert [diagnosis.context.operation for diagnosis in explain(text)] == calls
 
 
 @pytest.fixture(scope="module")

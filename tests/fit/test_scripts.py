@@ -108,6 +108,22 @@ def test_a_script_that_runs_out_of_memory_does_not_fit(
     assert document["first_failure"]["class"].startswith("oom/")
 
 
+def test_a_list_shows_the_memory_that_failed_and_counts_questions(
+    with_ttnn: Interpreter, capfd: pytest.CaptureFixture[str]
+) -> None:
+    large = "[8192, 8192], ttnn.bfloat16, ttnn.TILE_LAYOUT, device, ttnn.L1_MEMORY_CONFIG"
+    _script(f"ttnn.empty({large})")
+    Path("list.txt").write_text("model.py\nmodel.py\n")
+    assert main(["fit", "--list", "list.txt", "-o", "atlas"]) == 0
+    shown = capfd.readouterr()
+    [row, _] = json.loads(Path("atlas/atlas.json").read_text())["rows"]
+    assert (row["failed_memory"], row["l1_peak_percent"] > 100, row["dram_peak_percent"] < 100) == ("L1", True, True)
+    assert f"NO L1 {row['l1_peak_percent']:.1f}%" in shown.out
+    assert f"1 of 1: model.py on n150: does not fit, L1 {row['l1_peak_percent']:.1f}%" in shown.err
+    assert main(["fit", "model.py", "--boards", "n150"]) == 1
+    assert "oom/too-big in L1" in capfd.readouterr().out
+
+
 def test_a_script_that_catches_it_fits(with_ttnn: Interpreter, capfd: pytest.CaptureFixture[str]) -> None:
     fill = "[ttnn.empty([8, 1, 4096, 8192], ttnn.bfloat16, ttnn.TILE_LAYOUT, device) for _ in range(40)]"
     caught = f"try:\n        kept = {fill}\n    except RuntimeError:\n        pass\n    ttnn.relu(x)"

@@ -122,7 +122,10 @@ def test_steps_and_lengths_are_bounded(tmp_path: Path, monkeypatch: pytest.Monke
     database.executemany("INSERT INTO t VALUES (?)", ((number,) for number in range(3000)))
     database.commit()
     database.close()
-    with pytest.raises(ttmem.TtmemError, match="does not end"), opened_tables(path, immutable=True) as connection:
+    with (
+        pytest.raises(ttmem.TtmemError, match="cannot be read to its end"),
+        opened_tables(path, immutable=True) as connection,
+    ):
         connection.execute("SELECT count(*) FROM t AS a, t AS b, t AS c").fetchall()
 
 

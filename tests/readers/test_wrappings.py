@@ -24,7 +24,7 @@ from readers.log_lines import Log, profile_of_bytes
 from readers.questions import names, states
 from readers.same_profile import meaning
 from readers.test_states import small_run
-from support.command_line import REAL_OOM, call, command_line, environment
+from support.command_line import BLACKHOLE_OOM, REAL_OOM, call, command_line, environment
 from ttmem.analysis.failure import failures
 from ttmem.readers.wrappings import unwrapper_for
 
@@ -288,3 +288,21 @@ def test_a_pipe_is_read_whole(tmp_path: Path) -> None:
         document = json.loads(ran.out)
         assert document["operations"]["executed"] == 4
         assert document["source"]["warnings"] == []
+
+
+@pytest.mark.parametrize("alive", [[], ["--alive"]], ids=["default", "alive"])
+def test_explain_reads_a_pipe_once(alive: list[str], tmp_path: Path) -> None:
+    # GIVEN a runtime log that ends in a failure, in a named pipe
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    log = gzip.decompress(BLACKHOLE_OOM.read_bytes())
+    writer = threading.Thread(target=pipe.write_bytes, args=(log,), daemon=True)
+    writer.start()
+    ran = call("explain", pipe, *alive, "--json", timeout=60)
+    writer.join(timeout=20)
+    # THEN it is explained as standard input is, and a second look that was asked for is reported as missing
+    from_stdin = call("explain", "-", *alive, "--json", input=log.decode(), timeout=60)
+    assert (ran.code, from_stdin.code) == (0, 0)
+    assert json.loads(ran.out) == json.loads(from_stdin.out)
+    assert json.loads(ran.out)[0]["class"] == "oom/too-big"
+    assert ("a pipe has only one" in ran.err) == bool(alive)

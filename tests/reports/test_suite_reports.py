@@ -74,7 +74,7 @@ def test_the_terminal_and_junit_say_what_grew(tmp_path: Path) -> None:
     suite = grown_suite(tmp_path).document
     text = terminal.render(suite, width=80)
     assert "in test_a.py" in text
-    assert "test_large  passed" in text
+    assert "test_large\n  passed " in text
     assert "grew more than 2% since 'suite'" in text
     assert max(map(len, text.splitlines())) <= 80
     root = ElementTree.fromstring(junit.render(suite))

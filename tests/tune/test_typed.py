@@ -291,3 +291,55 @@ def test_every_edit_says_whether_it_is_in_the_patch(capture: Capture) -> None:
         assert edit.in_patch == (edit.edit not in answer.not_in_patch) == (not edit.why_not_in_patch)
         assert bool(edit.hunk) or not edit.in_patch
         assert edit.code is None or f"+{edit.code}" in edit.hunk.splitlines()
+
+
+def test_what_is_certain_comes_before_what_saves_more(capture: Capture) -> None:
+    # GIVEN a clash with two tensors, either of which may move to DRAM; of the larger one nothing can be promised
+    profile = capture("""
+    b = ttnn.to_memory_config(make(1, 1, 512, 10240), L1)
+    c = make(1, 1, 512, 9216, memory=L1)
+    d = ttnn.softmax(c, dim=-1, memory_config=DRAM)
+    e = ttnn.relu(b, memory_config=DRAM)
+    """)
+    (unknown,) = (one.confidence for one in ttmem.whatif(profile, ["memory:b=DRAM"]).applied)
+    assert unknown == "unknown"
+    # THEN the other one is proposed, and proven
+    found = ttmem.tune(profile, target="fits", verify=True, output=2)
+    assert [str(one.edit) for one in found.applied] == ["memory:c@13=DRAM"]
+    assert found.reached
+    assert found.verified is not None
+    assert found.verified.agrees
+
+
+def test_what_is_looked_up_moves_with_the_indices(capture: Capture) -> None:
+    # GIVEN an embedding of indices in L1, whose result is there too
+    profile = capture("""
+    shape = ttnn.Shape([4, 1024])
+    indices = ttnn.allocate_tensor_on_device(shape, ttnn.uint32, ttnn.ROW_MAJOR_LAYOUT, device, L1)
+    table = make(4096, 512, layout=ttnn.ROW_MAJOR_LAYOUT)
+    words = ttnn.embedding(indices, table, layout=ttnn.TILE_LAYOUT)
+    out = ttnn.relu(words)
+    """)
+    # WHEN the indices move to DRAM
+    what = ttmem.whatif(profile, ["memory:indices=DRAM"])
+    Path("smaller.diff").write_text(patch(history(profile), what.applied).text)
+    assert os.system("git apply smaller.diff") == 0
+    # THEN the result does, and all that follows it, as promised
+    again = run_again()
+    assert again.status == 0
+    assert what.applied[0].confidence == "exact"
+    assert peaks(figures(as_captured(history(again.profile)))) == peaks(what.after)
+    assert what.after.l1_peak_bytes_per_bank == 0
+
+
+def test_nothing_is_promised_of_a_convolution_whose_input_moves(capture: Capture) -> None:
+    # GIVEN a convolution of a tensor in L1, which is sharded there, and sliced when it comes from DRAM
+    profile = capture("""
+    x = make(1, 1, 4096, 64, memory=L1, layout=ttnn.ROW_MAJOR_LAYOUT)
+    weight = ttnn.zeros([64, 64, 3, 3], dtype=ttnn.bfloat16, layout=ttnn.ROW_MAJOR_LAYOUT)
+    sizes = {"in_channels": 64, "out_channels": 64, "batch_size": 1, "input_height": 64, "input_width": 64}
+    more = {"kernel_size": (3, 3), "stride": (1, 1), "padding": (1, 1)}
+    y = ttnn.conv2d(input_tensor=x, weight_tensor=weight, device=device, **sizes, **more)
+    """)
+    what = ttmem.whatif(profile, ["memory:x=DRAM"])
+    assert [one.confidence for one in what.applied] == ["unknown"]

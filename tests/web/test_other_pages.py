@@ -15,6 +15,8 @@ from reports.stories import two_layers
 from support.build_profile import ProfileBuilder, tensor
 from support.command_line import BLACKHOLE_OOM, FIVE_RUNS, ROOT, call
 from support.recorded_suite import grown_suite, recorded_suite
+from ttmem.engines.suite import read_suite
+from ttmem.library.test import answer
 from ttmem.reports.profile import html
 
 from .conftest import Opened
@@ -68,6 +70,41 @@ def test_a_report_from_disk_is_laid_under_this_one(opened: Opened, tmp_path: Pat
     delta = ttmem.diff(before, after).to_json()["memories"]["DRAM"]["delta_bytes_per_bank"]
     assert f"+{delta / 2**20:.3f}" in page.locator("[data-role=compared] .card").first.inner_text()
     assert [row[1] for row in rows(page, "grew")] == ["%2"]
+
+
+def states(name: str, *, has_l1: bool) -> ttmem.Profile:
+    """A program whose source prints the figures of L1, or does not."""
+    build = ProfileBuilder(name)
+    l1 = {"l1": 4096} if has_l1 else {}
+    with build.program("main"):
+        build.operation("ttnn.add", results={"%1": tensor(64, 64)}, location="a.1", dram=2048, **l1)
+        build.operation("ttnn.relu", operands={"%1": tensor(64, 64)}, location="b.2", dram=2048, **l1)
+    return build.build()
+
+
+@pytest.mark.parametrize("from_disk", [False, True], ids=["diff", "from-disk"])
+@pytest.mark.parametrize("first_knows", [True, False])
+def test_a_memory_that_one_profile_alone_knows_is_unknown(
+    opened: Opened, tmp_path: Path, *, first_knows: bool, from_disk: bool
+) -> None:
+    before, after = states("one", has_l1=first_knows), states("two", has_l1=not first_knows)
+    change = ttmem.diff(before, after).to_json()["memories"]["L1"]
+    assert (change["delta_bytes_per_bank"], change["delta_percent"]) == (None, None)
+    if from_disk:
+        other = tmp_path / "other.html"
+        other.write_text(html.render(before), "utf-8")
+        page = opened(html.render(after))
+        page.set_input_files("[data-role=other]", other)
+        page.wait_for_selector("[data-role=compared] .card")
+    else:
+        page = opened(ttmem.diff(before, after).to_html())
+    card = page.locator(".card", has_text="Peak L1").filter(has_text="→").inner_text()
+    assert [line.strip() for line in card.splitlines() if line.strip()][1] == "unknown"
+    known = f"{4096 / 2**20:.3f}"
+    assert f"{known if first_knows else 'unknown'} → {'unknown' if first_knows else known} MiB" in card
+    assert "new" not in card
+    assert "%" not in card
+    assert problems(page) == []
 
 
 def test_a_prediction_lies_over_a_port_of_the_same_model(opened: Opened) -> None:
@@ -195,6 +232,37 @@ def test_a_notebook_shows_the_page_in_small(opened: Opened) -> None:
 def test_it_is_accessible(opened: Opened) -> None:
     page = opened(ttmem.diff(grown(64), grown(1024)).to_html())
     settle(page)
+    assert problems(page) == []
+
+
+@pytest.mark.parametrize("copies", [1, 30], ids=["short", "long"])
+@pytest.mark.parametrize("width", [1500, 1920])
+def test_long_names_and_failures_are_wrapped(opened: Opened, tmp_path: Path, width: int, copies: int) -> None:
+    # GIVEN tests with many parameters, and a failure of many words; with copies more than are drawn at once
+    recorded_suite(tmp_path / "events")
+    parameters = (
+        "[dtype=DataType.BFLOAT16-memory_config=L1_HEIGHT_SHARDED-shape=(1, 8, 1024, 1024)-use_program_cache=True]"
+    )
+    words = "Out of Memory: Not enough space to allocate 5000000 B DRAM buffer across 12 banks, " * 3
+    for file in (tmp_path / "events").iterdir():
+        text = file.read_text().replace("Out of Memory: ", words)
+        for name in ("small", "large", "early", "fails"):
+            text = text.replace(f"test_{name}", f"test_{name}_of_softmax_with_a_program_cache{parameters}")
+        rows = [line for line in text.splitlines(keepends=True) if '{"row"' in line]
+        more = [row.replace("test_small", f"test_small_{copy}") for copy in range(copies) for row in rows]
+        file.write_text("".join(more) + text)
+    recorded = read_suite(
+        tmp_path / "events", name="suite", source="test_a.py", engine="mock", board="n150", timed_out=False
+    )
+    document = answer(1, "mock n150", recorded).document
+    page = opened(html.render(recorded.profile, tests=document), "#view=tests", width=width)
+    table = page.locator("[data-view=tests] .scroll")
+    # THEN the table is as wide as the screen, and its rows have one height
+    assert table.evaluate("element => element.scrollWidth - element.clientWidth") <= 0
+    heights = page.eval_on_selector_all(
+        "[data-table=tests] tbody tr:not(.spacer)", "rows => rows.map(row => row.getBoundingClientRect().height)"
+    )
+    assert set(heights) == {60}
     assert problems(page) == []
 
 

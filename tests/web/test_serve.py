@@ -195,6 +195,40 @@ def test_running_processes_are_live_charts(browser: Browser, served: Served) -> 
     page.close()
 
 
+def test_mock_boards_are_marked_and_empty_devices_are_counted(browser: Browser, served: Served) -> None:
+    # GIVEN a process on a mock cluster that holds memory, and two devices that hold none
+    names = [f"tt_device_{number}_memory" for number in (21, 22, 23)]
+    held = (64 << 20, 0, 0, 0, 0)
+    with Popen(["sleep", "120"], env={**environment(), "TT_METAL_MOCK_CLUSTER_DESC_PATH": "n150.yaml"}) as mock:
+        try:
+            on_mock = region(chip_unique_id=21, device=21, total=held, processes=[(mock.pid, "trial", held)])
+            (served.home / names[0]).write_bytes(on_mock)
+            for number, name in zip((22, 23), names[1:], strict=True):
+                (served.home / name).write_bytes(region(chip_unique_id=number, device=number))
+            page, told = show(browser, f"http://127.0.0.1:{served.port}/live?token={served.token}")
+            page.wait_for_selector("[data-role=live]:has-text('dram 64.00 MiB')")
+            titles = page.locator("[data-role=live] h3").all_text_contents()
+            assert [title for title in titles if "Device 2" in title] == [
+                "Device 21 (chip 21), bytes of all banks (mock)"
+            ]
+            status = page.text_content("[data-role=told]") or ""
+            assert "2 devices hold nothing" in status
+            assert f"trial ({mock.pid}, mock)" in status
+            # WHEN one of them holds something THEN it is drawn, and the process that ended does not lose its mark
+            (served.home / names[1]).write_bytes(region(chip_unique_id=22, device=22, total=held))
+            mock.kill()
+            mock.wait(timeout=20)
+            page.wait_for_selector("[data-role=live] h3:text-is('Device 22 (chip 22), bytes of all banks')")
+            page.wait_for_selector("[data-role=told]:has-text('1 device holds nothing')")
+            assert page.locator("[data-role=live] h3:has-text('Device 21')").all_text_contents() == titles[-1:]
+            assert told == []
+            page.close()
+        finally:
+            mock.kill()
+            for name in names:
+                (served.home / name).unlink(missing_ok=True)
+
+
 def test_a_damaged_report_is_told_in_one_line(served: Served) -> None:
     folder = served.home / "reports" / "broken"
     shutil.copytree(served.home / "reports" / "oom", folder)

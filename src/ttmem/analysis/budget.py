@@ -97,6 +97,15 @@ def parse_limit(amount: Amount, *, bare_unit: str | None = None) -> Limit:
     return Limit(number, bare_unit)
 
 
+def refuse_more_than_a_bank(memory: str, limit: Limit | None) -> None:
+    """Every run stays below such a limit."""
+    if limit is not None and limit.unit == PERCENT and limit.amount > 100:
+        raise BadInputError(
+            f"--max-{memory.lower()} expects at most 100% of a bank, got {limit}",
+            hint="every run stays below that limit: write a share such as 80% or a size such as 700MiB",
+        )
+
+
 def check(profile: Profile, limits: Limits = DEFAULT_LIMITS, baseline: Profile | None = None) -> list[Verdict]:
     """All verdicts, in the order memories, padding, growth, failure."""
     measured = peaks(profile)

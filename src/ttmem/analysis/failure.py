@@ -12,6 +12,7 @@ from ttmem.profile import Profile
 
 _MEMORY_STATUSES = ("oom", "clash", "overflow")
 _MEMORY_CLASSES = ("compile/memory",)
+_HOST_MEMORY = "host/memory"
 _EXCEPTION = re.compile(r"(?:\w+\.)*(?P<name>\w*(?:Error|Exception|Interrupt|Exit|Expired|Failed))\b:?\s*")
 
 
@@ -89,8 +90,19 @@ class RunEnd:
     def sentence(self) -> str:
         """``the script ended with AssertionError at model.py:286 (not memory)``."""
         place = f" at {self.location}" if self.location else ""
-        kind = "" if self.is_for_memory else " (not memory)"
-        return f"{self.ended} ended with {self.error or 'an error'}{place}{kind}"
+        return f"{self.ended} ended with {self.error or 'an error'}{place}{self.remark}"
+
+    @property
+    def remark(self) -> str:
+        """`` (not memory)``, or `` (not device memory)`` where the host had too little; empty for device memory."""
+        if self.is_for_memory:
+            return ""
+        return " (not device memory)" if self._is_for_host_memory else " (not memory)"
+
+    @property
+    def _is_for_host_memory(self) -> bool:
+        found = find_failures(f"{self.error or 'Error'}: {self.message}")
+        return self.error.endswith("MemoryError") or any(one.failure_class == _HOST_MEMORY for one in found)
 
 
 class _Places:

@@ -56,10 +56,19 @@ def run(
             models.append(ListedModel(text, request_of(fields.pop("target"), python=python, **fields)))
         except BadInputError as error:
             raise BadInputError(error.message, where=where, hint=error.hint) from None
+    remarks: list[str] = []
     with progress_bar("models", quiet=quiet, of_bytes=False) as progress:
         made = atlas(
-            models, boards, folder, workers=workers or 1, scheduler=scheduler, progress=_shown(progress, quiet=quiet)
+            models,
+            boards,
+            folder,
+            workers=workers or 1,
+            scheduler=scheduler,
+            progress=_shown(progress, quiet=quiet),
+            remark=remarks.append,
         )
+    for text in remarks:
+        note(text, quiet=quiet)
     if as_json:
         emit(json_text(made), None)
     else:

@@ -111,6 +111,8 @@ def command(
         note(f"stored as '{kept.name}' in {kept.folder}")
         fullest = next((test.run for test in suite.tests if test.run is not None), None)
         note(f"next: ttmem profile {kept.name} --run {fullest}")
+    elif suite.is_empty and not no_store:
+        note("nothing was recorded, so nothing was stored")
     return suite.status
 
 

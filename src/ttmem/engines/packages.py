@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command that installs what a script could not import."""
+"""The command that makes importable what a script could not import."""
 
 import re
 import shlex
@@ -17,11 +17,23 @@ _NAMES = {
     "dateutil": "python-dateutil",
     "dotenv": "python-dotenv",
     "google": "protobuf",
+    "jwt": "pyjwt",
+    "open_clip": "open-clip-torch",
     "skimage": "scikit-image",
     "sklearn": "scikit-learn",
     "yaml": "pyyaml",
 }
 """Packages that are imported by another name than they are installed by."""
+_SAME_NAMES = frozenset((
+    "accelerate", "datasets", "diffusers", "einops", "evaluate", "fastapi", "h5py", "huggingface_hub", "jax",
+    "jinja2", "librosa", "lightning", "loguru", "matplotlib", "networkx", "nltk", "numpy", "omegaconf", "onnx",
+    "onnxruntime", "openai", "pandas", "peft", "plotly", "psutil", "pyarrow", "pycocotools", "pydantic", "pytest",
+    "requests", "rich", "safetensors", "scipy", "seaborn", "sentencepiece", "soundfile", "sympy", "tabulate",
+    "tensorflow", "tiktoken", "timm", "tokenizers", "torch", "torchaudio", "torchmetrics", "torchvision", "tqdm",
+    "transformers", "ultralytics", "wandb",
+))  # fmt: skip
+"""Packages that scripts for models use often, so that their names are no guesses. Any other name may be a folder of the
+user's repository, and the index may have a package of a stranger under it."""
 
 
 def missing_module(error: str, message: str) -> str:
@@ -40,9 +52,13 @@ def install_command(interpreter: Interpreter, *packages: str) -> str:
 
 
 def remedy(module: str, interpreter: Interpreter, script: Path) -> str:
-    """The command that makes a module importable: a folder for PYTHONPATH where it lies above the script or in the
-    working folder, else a package to install."""
+    """The command that makes a module importable: a folder for PYTHONPATH where it is above the script or in the
+    working folder, a package to install where its name is known, else both ways."""
+    run = f"ttmem run {shlex.quote(str(script))}"
     for folder in (*script.resolve().parents, Path.cwd()):
         if (folder / module).is_dir() or (folder / f"{module}.py").is_file():
-            return f"PYTHONPATH={shlex.quote(str(folder))} ttmem run {shlex.quote(str(script))}"
-    return install_command(interpreter, _NAMES.get(module, module))
+            return f"PYTHONPATH={shlex.quote(str(folder))} {run}"
+    install = install_command(interpreter, _NAMES.get(module, module))
+    if module in _NAMES or module in _SAME_NAMES:
+        return install
+    return f"if '{module}' is a folder of your repository: PYTHONPATH=FOLDER {run}; if it is a package: {install}"

@@ -64,16 +64,21 @@ class CapturedRun:
     timed_out: bool
     interpreter: Interpreter
     remedy: str = ""
-    """The command that makes a module importable whose absence ended the script."""
+    """How to make a module importable whose absence ended the script: a command, or two where its name is unknown."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was recorded: no operation, and no state of a device."""
-        return not any(len(timeline) or len(timeline.state_kind) for timeline in self.profile.timelines)
+        """Whether nothing was recorded, so that there is nothing to store."""
+        return is_empty(self.profile)
 
     def to_json(self) -> dict[str, Any]:
         """The document of ``ttmem run --json``: the profile's."""
         return self.profile.to_json()
+
+
+def is_empty(profile: Profile) -> bool:
+    """Whether nothing was recorded: no operation, and no state of a device."""
+    return not any(len(timeline) or len(timeline.state_kind) for timeline in profile.timelines)
 
 
 def run_script(

@@ -28,13 +28,14 @@ from ttmem._limits import DOCUMENT_BYTES
 from ttmem._text_files import read_bytes
 from ttmem._version import __version__
 from ttmem.analysis.failure import failure
-from ttmem.analysis.peaks import peaks
+from ttmem.analysis.peaks import Peak, peaks
 from ttmem.fit import playing, running
+from ttmem.fit.demand import Demand, demands
 from ttmem.fit.request import Prediction, Request
 from ttmem.fit.targets import is_script, stream_of
 from ttmem.fit.warm import kept_warm, release, warm
 from ttmem.operators.tracing import kept_tracer
-from ttmem.sweep.distribute import as_finished, connected
+from ttmem.sweep.distribute import Remark, as_finished, connected
 from ttmem.sweep.journal import locked_folder
 
 JOURNAL = "journal.jsonl"
@@ -86,6 +87,8 @@ class AtlasRow:
     """Operations by how certain what is said of them is."""
     failure: str = ""
     """Class and operation of the first failure."""
+    failed_memory: str = ""
+    """The memory of the first failure; empty when nothing failed or the failure names none."""
     reason: str = ""
     seconds: float = 0.0
 
@@ -117,18 +120,16 @@ def answer_lot(run: str, lot: Sequence[Question]) -> list[AtlasRow]:
 
 
 def _row(text: str, board: str, found: Prediction) -> AtlasRow:
-    seen, failed = peaks(found.profile), None if found.fits else failure(found.profile)
+    seen: dict[str, Peak] | dict[str, Demand] = peaks(found.profile) if found.fits else demands(found)
+    failed = None if found.fits else failure(found.profile)
     dram, l1 = seen.get("DRAM"), seen.get("L1")
-    held = dram.peak_bytes_per_bank if dram else 0
-    if failed and failed.memory == "DRAM":
-        held = max(held, failed.numbers.get("allocated", 0) + failed.numbers.get("bytes_per_bank", 0))
     return AtlasRow(
         text,
         board,
         found.fits,
         found.engine,
-        dram_peak_percent=_percent(held, dram.bytes_per_bank) if dram else None,
-        dram_peak_bytes_per_bank=held if dram else None,
+        dram_peak_percent=_percent(dram.peak_bytes_per_bank, dram.bytes_per_bank) if dram else None,
+        dram_peak_bytes_per_bank=dram.peak_bytes_per_bank if dram else None,
         l1_peak_percent=_percent(l1.peak_bytes_per_bank, l1.bytes_per_bank) if l1 else None,
         weights_bytes=found.weights_bytes,
         kv_cache_bytes=found.kv_cache_bytes,
@@ -137,6 +138,7 @@ def _row(text: str, board: str, found: Prediction) -> AtlasRow:
         bounded=found.operations.bounded,
         unknown=found.operations.unknown,
         failure=f"{failed.failure_class} {failed.operation_name}".strip() if failed else "",
+        failed_memory=failed.memory or "" if failed else "",
     )
 
 
@@ -152,14 +154,15 @@ def make_atlas(
     workers: int = 1,
     scheduler: str | None = None,
     progress: Progress | None = None,
+    remark: Remark | None = None,
 ) -> list[AtlasRow]:
     """All rows, in the order of the list; those that the folder has are not asked for again."""
     asked = [(model, board) for model in models for board in boards]
     with locked_folder(folder, "atlas"), _journal(folder) as (known, file):
         questions = {model.key(board): (model, board) for model, board in asked}  # equal lines are one question
         missing = [question for key, question in questions.items() if key not in known]
-        done = len(asked) - len(missing)
-        for model, board, row in _answers(missing, workers, scheduler):
+        done = len(questions) - len(missing)
+        for model, board, row in _answers(missing, workers, scheduler, remark):
             key = model.key(board)
             known[key] = row
             file.write(json.dumps({"key": key, "row": asdict(row)}) + "\n")
@@ -167,12 +170,12 @@ def make_atlas(
             os.fsync(file.fileno())
             done += 1
             if progress:
-                progress(done, len(asked), row)
+                progress(done, len(questions), row)
         return [known[model.key(board)] for model, board in asked]
 
 
 def _answers(
-    missing: Sequence[Question], workers: int, scheduler: str | None
+    missing: Sequence[Question], workers: int, scheduler: str | None, remark: Remark | None
 ) -> Iterator[tuple[ListedModel, str, AtlasRow]]:
     """As they come: in threads here (tracing and the real library are processes of their own), or from a cluster."""
     if scheduler is None:
@@ -182,7 +185,8 @@ def _answers(
     with connected(scheduler, "an atlas") as client:
         try:
             asked = [(run, lot) for lot in _lots(missing, sum(client.nthreads().values()))]
-            for (_, lot), rows, error in as_finished(client, answer_lot, asked):
+            sizes = [len(lot) for _, lot in asked]
+            for (_, lot), rows, error in as_finished(client, answer_lot, asked, sizes, remark):
                 for number, (model, board) in enumerate(lot):
                     lost = AtlasRow(model.text, board, None, reason=f"{type(error).__name__}: {error}"[:300])
                     yield model, board, rows[number] if error is None else lost

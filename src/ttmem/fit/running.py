@@ -16,10 +16,12 @@ def ran(request: Request) -> Prediction:
     if request.engine == TWIN:
         raise BadInputError("a script runs on the real library", where=request.target, hint="leave --engine out")
     settings = RunSettings(board=request.board, python=request.python)
-    profile = run_script(request.target, settings=settings, output=2).profile
+    run = run_script(request.target, settings=settings, output=2)
+    profile = run.profile
     ended = failure(profile)
     if ended is not None and not any(len(timeline.state_kind) for timeline in profile.timelines):
-        hint = f"it used no device; ttmem run {request.target} shows it; a model of torch is FILE.py::load_model"
+        shown = f"ttmem run {request.target} shows it; a model of torch is FILE.py::load_model"
+        hint = f"it used no device; {run.remedy.replace(' ttmem run ', ' ttmem fit ') or shown}"
         raise BadInputError(f"the script ends for another reason than memory: {ended.message[:200]}",
                             where=request.target, hint=hint)  # fmt: skip
     dram, arguments = peaks(profile).get("DRAM"), [one for one in profile.arguments if one.on_device]

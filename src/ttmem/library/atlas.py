@@ -8,6 +8,7 @@ from ttmem.fit.atlas import ListedModel, Progress, make_atlas
 from ttmem.hardware import BOARDS
 from ttmem.reports.atlas import files
 from ttmem.reports.atlas.document import AtlasDocument, document
+from ttmem.sweep.distribute import Remark
 
 
 def atlas(
@@ -18,10 +19,12 @@ def atlas(
     workers: int = 1,
     scheduler: str | None = None,
     progress: Progress | None = None,
+    remark: Remark | None = None,
 ) -> AtlasDocument:
     """Answer all models on the boards (``["all"]``: every one), and write the tables into the folder."""
     place = Path(folder)
-    rows = make_atlas(models, board_names(boards), place, workers=workers, scheduler=scheduler, progress=progress)
+    names = board_names(boards)
+    rows = make_atlas(models, names, place, workers=workers, scheduler=scheduler, progress=progress, remark=remark)
     made = document(rows)
     files.write(made, place)
     return made

@@ -4,9 +4,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from ttmem._errors import BadInputError
 from ttmem.analysis import budget
-from ttmem.analysis.budget import PERCENT, Amount, Limit, Limits, Verdict, parse_limit
+from ttmem.analysis.budget import PERCENT, Amount, Limits, Verdict, parse_limit
 from ttmem.analysis.failure import RunEnd, run_end
 from ttmem.library.read import Progress, Source, read
 
@@ -55,7 +54,7 @@ def check(
     amounts = {"DRAM": max_dram, "L1": max_l1}
     peaks = {memory: None if amount is None else parse_limit(amount) for memory, amount in amounts.items()}
     for memory, limit in peaks.items():
-        _refuse_more_than_a_bank(memory, limit)
+        budget.refuse_more_than_a_bank(memory, limit)
     limits = Limits(
         memories={memory: limit for memory, limit in peaks.items() if limit is not None},
         padding=None if max_padding is None else parse_limit(max_padding, bare_unit=PERCENT),
@@ -66,11 +65,3 @@ def check(
     profile = read(source, jobs=jobs, progress=progress)
     reference = None if baseline is None else read(baseline, jobs=jobs, progress=progress)
     return BudgetCheck(tuple(budget.check(profile, limits, reference)), profile.source.name, run_end(profile))
-
-
-def _refuse_more_than_a_bank(memory: str, limit: Limit | None) -> None:
-    if limit is not None and limit.unit == PERCENT and limit.amount > 100:
-        raise BadInputError(
-            f"--max-{memory.lower()} expects at most 100% of a bank, got {limit}",
-            hint="every run stays below that limit: write a share such as 80% or a size such as 700MiB",
-        )

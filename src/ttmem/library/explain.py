@@ -62,7 +62,12 @@ def explain(
     notes += found.left_out
     if found.others:
         notes.append(f"{found.others} unrelated error{'' if found.others == 1 else 's'} omitted")
-    if found.failures and found.is_runtime_log and located.path != STDIN:
+    if found.failures and found.is_runtime_log and not _can_be_read_again(located):
+        if alive:
+            notes.append(
+                "the tensors that were alive are not listed: that takes a second look, and a pipe has only one"
+            )
+    elif found.failures and found.is_runtime_log:
         size = Path(located.path).stat().st_size
         if size <= SMALL_LOG_BYTES if alive is None else alive:
             return _with_profile(found, located, notes, board=board, progress=progress)
@@ -95,6 +100,11 @@ def _profile_in(located: Located) -> Profile | None:
     if not head.is_folder and registry.detect(head, registry.PROFILE) in (None, registry.FALLBACK):
         return None  # JSON of another kind, such as the results of a sweep: its texts are explained
     return readers.read(located.path)
+
+
+def _can_be_read_again(located: Located) -> bool:
+    """Whether it is a file: a named pipe that was read has nothing left, and to open it again waits for a writer."""
+    return located.path != STDIN and Path(located.path).is_file()
 
 
 def _scanned(path: str | Path, progress: Progress | None, notes: list[str]) -> Found:

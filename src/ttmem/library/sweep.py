@@ -11,6 +11,7 @@ from ttmem.operators import Case, read_cases
 from ttmem.reports.sweep import document as reports
 from ttmem.results import Result
 from ttmem.sweep import expectations
+from ttmem.sweep.distribute import Remark
 from ttmem.sweep.expectations import Deviation
 from ttmem.sweep.journal import read_results
 from ttmem.sweep.plan import SWEPT_MEMORIES, Settings, make_plan
@@ -60,6 +61,7 @@ def sweep(
     expect: str | Path | None = None,
     strict: bool = False,
     watch: Watch | None = None,
+    remark: Remark | None = None,
 ) -> SweepRun:
     """Ask an engine (``twin``, ``mock``, ``card``) about every case, each alone on an empty device.
 
@@ -68,7 +70,7 @@ def sweep(
     tile. ``dtype`` is what the models' floats are on the device (``"model"``: as recorded),
     ``timeout`` seconds per call, ``ttnn`` a release that ``ttmem device install`` made, ``scheduler`` a Dask cluster
     (``tcp://host:port``). ``expect`` is a file of known failures; ``strict`` finds every other case that does not pass.
-    ``watch`` is called with the progress.
+    ``watch`` is called with the progress, ``remark`` with a text when a worker of the cluster was lost.
     """
     python = chosen_python(python, ttnn)
     settings = Settings(engine, l1_small, trace_region, None if dtype == "model" else dtype, timeout, python)
@@ -82,7 +84,7 @@ def sweep(
         layouts=layouts or ("tile",),
     )
     facts = {"cases_file": named.name} if named is not None else {}
-    finished = run_sweep(plan, Path(out), workers=workers, scheduler=scheduler, watch=watch, **facts)
+    finished = run_sweep(plan, Path(out), workers=workers, scheduler=scheduler, watch=watch, remark=remark, **facts)
     places = {point.place for point in plan.points}
     results = [result for result in read_results(Path(out))[0] if result.place in places]
     return SweepRun(finished, tuple(results), tuple(expectations.compare(results, expected, strict=strict)))

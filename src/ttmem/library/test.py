@@ -15,7 +15,7 @@ from ttmem.analysis.budget import DEFAULT_GROWTH, PERCENT, Amount, Limit, parse_
 from ttmem.analysis.findings import findings_by_run, parse_kinds
 from ttmem.analysis.suite import memory_of_tests, suite_growth
 from ttmem.engines.interpreters import chosen_python
-from ttmem.engines.running import RunSettings, Supervision
+from ttmem.engines.running import RunSettings, Supervision, is_empty
 from ttmem.engines.suite import RecordedSuite
 from ttmem.engines.testing import run_tests
 from ttmem.library import sources
@@ -56,6 +56,11 @@ class Suite:
         return self.document.status
 
     @property
+    def is_empty(self) -> bool:
+        """Whether no test used a device, so that there is nothing to store."""
+        return is_empty(self.profile)
+
+    @property
     def timed_out(self) -> bool:
         """Whether pytest was ended because the time was over."""
         return self.document.timed_out
@@ -75,8 +80,8 @@ class Suite:
         return self.document.to_json()
 
     def keep(self, arguments: Sequence[str], *, name: str | None = None) -> StoredReport | None:
-        """Store the suite as a report; None when no test ran. ``arguments`` tell one suite from another."""
-        if not self.profile.timelines:
+        """Store the suite as a report; None when no test used a device. ``arguments`` distinguish suites."""
+        if self.is_empty:
             return None
         origin = f"{os.path.realpath('.')} {' '.join(arguments)}"
         return sources.keep(self.profile, origin=origin, name=name, tests=self.document)

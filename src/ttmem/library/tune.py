@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ttmem._errors import BadInputError, TtmemError
-from ttmem.analysis.budget import PERCENT, Amount, parse_limit
-from ttmem.analysis.failure import run_end
+from ttmem.analysis.budget import PERCENT, Amount, parse_limit, refuse_more_than_a_bank
+from ttmem.analysis.failure import RunEnd, run_end
 from ttmem.analysis.findings import Finding, findings
 from ttmem.engines.interpreters import chosen_python
 from ttmem.library.read import Source, read
@@ -188,6 +188,7 @@ def _limits(run: History, given: dict[str, Amount | None]) -> dict[str, int] | N
     for memory, amount in given.items():
         if amount is not None:
             limit = parse_limit(amount)
+            refuse_more_than_a_bank(memory, limit)
             bank = run.pools[MEMORIES.index(memory)][2]
             limits[memory] = int(limit.amount * bank / 100 if limit.unit == PERCENT else limit.amount)
     return limits or None
@@ -267,7 +268,7 @@ class _Proof:
         if found is None or end is None:
             return None
         applied, is_certain = found
-        if not is_certain and (end.error, end.location) in self.ends:
+        if not is_certain and (end.error, end.location) in self.ends and not _is_crash(end):
             return None  # the same without the edit that was given up for it
         if not is_certain:
             self.ends.add((end.error, end.location))
@@ -275,7 +276,12 @@ class _Proof:
 
     def _is_own_end(self, again: Profile) -> bool:
         end = run_end(again)
-        return end is not None and (end.error, end.location) in self.ends
+        return end is not None and not _is_crash(end) and (end.error, end.location) in self.ends
+
+
+def _is_crash(end: RunEnd) -> bool:
+    """Whether a signal ended the run: several edits may each free what is read there, so no such end is its own."""
+    return end.error.startswith("SIG")
 
 
 def _further(answer: Tuned, run: History, goal: Goal, most: int | None) -> tuple[Tuned, list[Applied]]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, BinaryIO, Protocol
 
 from ttmem._limits import (
+    ENDLESS_STREAM_BYTES,
     REPEATED_BYTES,
     REPEATED_COST,
     STREAM_BYTES,
@@ -17,6 +18,7 @@ from ttmem._limits import (
     UNPACKED_RATIO,
     UNPACKED_WHOLE_BYTES,
 )
+from ttmem.readers.repetition import Repetition
 
 _PACKED_BYTES = 32 << 10
 """Read at once; text logs unpack to some 30 times as much."""
@@ -153,6 +155,7 @@ class PackedReader:
         self._read_bytes = self._unpacked_bytes = self._cost_bytes = 0
         self._repeated_bytes = self._repeated_lines = 0
         self._ready, self._given = b"", 0
+        self._repetition = Repetition()
         self._is_over = False
 
     def read(self, _size: int = -1, /) -> bytes:
@@ -160,13 +163,22 @@ class PackedReader:
         if self._is_over:
             return b""
         whole = self._next()
-        piece = self._without_repeats(whole) if self._cost_bytes > UNPACKED_WHOLE_BYTES else whole
+        piece = whole
+        if self._cost_bytes > UNPACKED_WHOLE_BYTES:
+            piece = self._without_repeats(whole)
+            if self.is_stream:
+                self._repetition.take(whole)
         self._cost_bytes += max(
             len(piece), UNPACKED_LINE_BYTES * piece.count(b"\n"), len(whole) // (1 if self.is_stream else REPEATED_COST)
         )
-        most = STREAM_BYTES if self.is_stream else max(UNPACKED_FREE_BYTES, UNPACKED_RATIO * self._read_bytes)
-        self._is_over = self._cost_bytes > most
+        self._is_over = self._cost_bytes > self._most_bytes
         return piece
+
+    @property
+    def _most_bytes(self) -> int:
+        if not self.is_stream:
+            return max(UNPACKED_FREE_BYTES, UNPACKED_RATIO * self._read_bytes)
+        return ENDLESS_STREAM_BYTES if self._repetition.is_established else STREAM_BYTES
 
     @property
     def unread_rest(self) -> str:
@@ -175,7 +187,8 @@ class PackedReader:
             return ""
         beyond = f"what lies beyond {self._unpacked_bytes >> 20:,} MiB was left out"
         if self.is_stream:
-            return f"{beyond}: no more is read of a stream; write it to a file to read all of it"
+            kind = "a stream that repeats itself" if self._repetition.is_established else "a stream"
+            return f"{beyond}: no more is read of {kind}; write it to a file to read all of it"
         return f"{beyond}: no more is unpacked of a file of this size and such lines"
 
     @property

@@ -12,6 +12,8 @@ from ttmem.analysis.states import state_column
 from ttmem.library.live import watch
 from ttmem.profile import MEMORIES, VIEW_ALLOCATED, VIEW_TOTAL, Profile
 from ttmem.readers.runtime_log._follow import follow
+from ttmem.reports.kit.units import counted
+from ttmem.reports.live.document import empty_text
 from ttmem.reports.profile.chart import downsampled
 
 _MOST_POINTS = 600
@@ -70,7 +72,7 @@ def _sample(profile: Profile, state: int, told: str) -> dict[str, Any]:
 
 
 def live_sample() -> dict[str, Any]:
-    """The counters of every chip at this moment, as the page draws them."""
+    """The counters of every chip at this moment; the page draws a chip from when it holds something."""
     seen = next(watch(1))
     lines: list[dict[str, Any]] = []
     running = []
@@ -78,9 +80,16 @@ def live_sample() -> dict[str, Any]:
         chart = f"Device {device.device} (chip {device.chip_unique_id}), bytes of all banks"
         for name in ("dram", "l1", "l1_small", "trace", "circular_buffer"):
             held = getattr(device.total, f"{name}_bytes")
-            lines.append({"chart": chart, "name": name.replace("_", " "), "bytes": held, "of": None})
-        running += [f"{process.name} ({process.pid})" for process in device.processes if process.running]
+            line = {"chart": chart, "name": name.replace("_", " "), "bytes": held, "of": None}
+            lines.append({**line, "mock": device.is_mock})
+        running += [
+            f"{process.name} ({process.pid}{', mock' if process.mock else ''})"
+            for process in device.processes
+            if process.running
+        ]
     if not seen.devices:
         return {"samples": [], "note": f"no process publishes counters in {seen.folder}"}
-    text = f"{len(seen.devices)} chips; processes: {', '.join(running) or 'none running'}"
+    empty = empty_text(seen.devices)
+    devices = counted(len(seen.devices), "device") + (f", {empty}" if empty else "")
+    text = f"{devices}; processes: {', '.join(running) or 'none running'}"
     return {"samples": [{"at": seen.taken_ns / 1e9, "lines": lines, "told": text}], "note": text}

@@ -2,8 +2,8 @@
 """A sweep over a Dask cluster: its workers, where ttmem must be installed too, get lots of cases and give results."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any
 
@@ -18,6 +18,8 @@ _LOT = 32
 _LOTS_IN_FLIGHT_PER_THREAD = 2
 """One at work and one at hand; more would only be lost with a worker that dies."""
 _CONNECT_SECONDS = 10.0
+Remark = Callable[[str], None]
+"""Called with what a person should know about how it went."""
 
 _own = threading.local()
 
@@ -33,23 +35,45 @@ def answer_lot(settings: Settings, lot: Sequence[Point]) -> list[Result]:
 
 
 @contextmanager
-def distributed(points: Sequence[Point], settings: Settings, scheduler: str) -> Iterator[Iterator[list[Result]]]:
+def distributed(
+    points: Sequence[Point], settings: Settings, scheduler: str, remark: Remark | None = None
+) -> Iterator[Iterator[list[Result]]]:
     """Results from the cluster of a scheduler, in the order in which its workers finish."""
     with connected(scheduler, "a sweep") as client:
-        yield _results(client, points, settings)
+        yield _results(client, points, settings, remark)
 
 
 def as_finished(
-    client: Any, function: Callable[..., Any], questions: Sequence[tuple[Any, ...]]
+    client: Any,
+    function: Callable[..., Any],
+    questions: Sequence[tuple[Any, ...]],
+    sizes: Sequence[int],
+    remark: Remark | None = None,
 ) -> Iterator[tuple[tuple[Any, ...], Any, BaseException | None]]:
-    """Each question with its answer, or with why there is none, as the cluster finishes them."""
+    """Each question, of so many cases, with its answer, or with why there is none, as the cluster finishes them."""
     from distributed import as_completed
 
     asked = {client.submit(function, *question, pure=False): question for question in questions}
+    cases = {future.key: size for future, size in zip(asked, sizes, strict=True)}
     for future in as_completed(list(asked), loop=client.loop):
         question = asked.pop(future)
         done = future.status == "finished"
         yield question, future.result() if done else None, None if done else future.exception()
+    _report_lost_workers(client, cases, remark)
+
+
+def _report_lost_workers(client: Any, cases: Mapping[str, int], remark: Remark | None) -> None:
+    """One remark on workers that were lost with tasks of ours, which the scheduler gave to others."""
+    lost, repeated = set(), set()
+    with suppress(Exception):  # a scheduler that keeps no such record: the results are complete all the same
+        for _, event in client.get_events("all"):
+            if event.get("action") == "remove-worker":
+                tasks = {*event.get("processing-tasks", ()), *event.get("lost-computed-tasks", ())} & cases.keys()
+                lost |= {event.get("worker")} if tasks else set()
+                repeated |= tasks
+    if remark and lost:
+        workers = "a worker was" if len(lost) == 1 else f"{len(lost)} workers were"
+        remark(f"{workers} lost; cases that were repeated on another: {sum(map(cases.__getitem__, repeated)):,}")
 
 
 @contextmanager
@@ -71,17 +95,19 @@ def connected(scheduler: str, what: str) -> Iterator[Any]:
         yield client
 
 
-def _results(client: Any, points: Sequence[Point], settings: Settings) -> Iterator[list[Result]]:
+def _results(client: Any, points: Sequence[Point], settings: Settings, remark: Remark | None) -> Iterator[list[Result]]:
     from distributed import as_completed
 
     threads = sum(worker["nthreads"] for worker in client.scheduler_info(n_workers=-1)["workers"].values())
     lots = in_chunks(points, _LOT)
     asked: dict[Any, list[Point]] = {}
+    cases: dict[str, int] = {}
     waiting = as_completed(loop=client.loop)
 
     def hand_out(lot: list[Point]) -> None:
         future = client.submit(answer_lot, settings, lot, pure=False)
         asked[future] = lot
+        cases[future.key] = len(lot)
         waiting.add(future)
 
     for lot in islice(lots, max(threads, 1) * _LOTS_IN_FLIGHT_PER_THREAD):
@@ -98,6 +124,7 @@ def _results(client: Any, points: Sequence[Point], settings: Settings) -> Iterat
             yield [_lost(lot[0], settings, future.exception())]
         for following in islice(lots, 1):
             hand_out(following)
+    _report_lost_workers(client, cases, remark)
 
 
 def _lost(point: Point, settings: Settings, error: BaseException | None) -> Result:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ttmem._errors import BadInputError
 from ttmem.results import Result
+from ttmem.sweep.distribute import Remark
 from ttmem.sweep.journal import Journal
 from ttmem.sweep.plan import Plan, Point, Settings
 
@@ -75,6 +76,7 @@ def run_sweep(
     workers: int | None = None,
     scheduler: str | None = None,
     watch: Watch | None = None,
+    remark: Remark | None = None,
     **facts: object,
 ) -> Finished:
     """Ask everything that the folder's journal has no result for. Interrupted or not, ``results.jsonl`` is written."""
@@ -90,7 +92,7 @@ def run_sweep(
             # Which library answered: limits move from release to release.
             journal.note(ttnn=find_interpreter(plan.settings.python).ttnn_version)
         try:
-            with _answers(missing, plan.settings, workers, scheduler) as answers:
+            with _answers(missing, plan.settings, workers, scheduler, remark) as answers:
                 _keep(journal, answers, progress, watch)
         finally:
             results = journal.write_results()
@@ -119,12 +121,16 @@ def _keep(journal: Journal, answers: Iterator[list[Result]], progress: Progress,
 
 @contextmanager
 def _answers(
-    points: Sequence[Point], settings: Settings, workers: int | None, scheduler: str | None
+    points: Sequence[Point],
+    settings: Settings,
+    workers: int | None,
+    scheduler: str | None,
+    remark: Remark | None,
 ) -> Iterator[Iterator[list[Result]]]:
     if scheduler is not None:
         from ttmem.sweep.distribute import distributed
 
-        with distributed(points, settings, scheduler) as answers:
+        with distributed(points, settings, scheduler, remark) as answers:
             yield answers
     elif settings.engine == "twin":
         from ttmem.sweep.batch import ask_in_batches

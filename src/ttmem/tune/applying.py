@@ -28,8 +28,10 @@ from ttmem.tune.specs import spec_of
 UNKNOWN_BECAUSE = "not bounded: "
 """How a doubt begins that leaves nothing to promise."""
 FIRST, LAST = "first", "last"
-_OWN_MEMORY = frozenset({"matmul", "linear", "embedding", "conv2d", "max_pool2d", "scaled_dot_product_attention"})
+_OWN_MEMORY = frozenset({"matmul", "linear", "conv2d", "max_pool2d", "scaled_dot_product_attention"})
 """Operations whose result does not follow the memory of their first input."""
+_BY_MEMORY = frozenset({"conv1d", "conv2d", "conv_transpose2d", "max_pool2d", "avg_pool2d"})
+"""Operations that slice a tensor in DRAM and shard one in L1: their temporaries and results differ."""
 _CREATORS = ("from_torch", "as_tensor", "zeros", "ones", "full", "empty", "allocate_tensor_on_device")
 _LIKE = ("zeros_like", "ones_like", "full_like", "empty_like", "typecast", "clone", "to_layout", "embedding")
 TAKES_DTYPE = frozenset({*_CREATORS, *_LIKE, "matmul", "linear", "add", "subtract", "multiply", "divide"})
@@ -289,7 +291,8 @@ def _doubt(history: History, life: Life, option: str, *, sharded: bool) -> str:
         name = operation.name.rpartition(".")[2]
         if name in _COPIES_IF_NEEDED[option]:
             return f"{UNKNOWN_BECAUSE}{operation.name} copies only tensors that are not in that form yet"
-        if name not in RECORDS and name not in _PLAIN:
+        is_by_memory = option == "memory_config" and name in _BY_MEMORY
+        if is_by_memory or (name not in RECORDS and name not in _PLAIN):
             return f"{UNKNOWN_BECAUSE}{operation.name} may need different temporary memory"
     return f"{UNKNOWN_BECAUSE}its shards may be cut in other ways" if sharded else ""
 

@@ -145,7 +145,8 @@ def _is_result_of(history: History, group: Group, edit: Edit) -> bool:
 
 
 def _is_named(group: Group, target: str) -> bool:
-    return group.name == target or any(fnmatchcase(name, target) for name in {life.name for life in group.lives})
+    names = {group.name, *(life.name for life in group.lives)}
+    return target in names or any(fnmatchcase(name, target) for name in names)
 
 
 def _is_at(history: History, group: Group, line: str) -> bool:

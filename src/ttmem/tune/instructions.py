@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ttmem.analysis.amounts import megabytes
 from ttmem.analysis.findings import LATE_FREE, LEAK, UNUSED_REGION, WIDE_DTYPE, Finding
+from ttmem.engines.track import shorten_path
 from ttmem.profile import MEMORIES
 from ttmem.tune import edits
 from ttmem.tune.applied import Applied
@@ -17,6 +18,8 @@ from ttmem.tune.groups import Group
 from ttmem.tune.history import History
 from ttmem.tune.patching import Hunk
 from ttmem.tune.proposals import first_argument
+
+_MOST_PLACES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +65,21 @@ def _free(history: History, group: Group, hunk: Hunk, made: str) -> Instruction:
             else f"{free} before the return"
         )
         return Instruction(str(point.place), None, words, "none")
-    last = max((one for _, one in point.after if one < len(history.operations)), default=-1)
-    place = history.operations[last].location if last >= 0 else made
-    words = f"free `{group.name}`, made at {made}, after its last use at {place}"
-    return Instruction(place, None, words, "none, if nothing reads it after that")
+    last = sorted({one for _, one in point.after if 0 <= one < len(history.operations)})
+    places = list(dict.fromkeys(history.operations[one].location for one in last)) or [made]
+    shown = ", ".join(places[:_MOST_PLACES]) + (
+        f" and {len(places) - _MOST_PLACES} more lines" * (len(places) > _MOST_PLACES)
+    )
+    words = f"free `{group.name}`, made at {made}, where nothing reads it any more (last read in this run: {shown})"
+    return Instruction(places[-1], None, words, "none, if nothing reads it after that")
 
 
 def _option(history: History, applied: Applied, group: Group, made: str) -> tuple[str, str]:
     """What to change of the call that makes the tensors, and the cost."""
     edit = applied.edit
     call = f"the call at {made}" if made else "the call that makes it"
+    if made and group.site.file and shorten_path(str(group.site)) != made:
+        call += f" for what {shorten_path(str(group.site))} makes with it"
     if edit.kind == edits.INPLACE:
         other = reusable_input(history, group.lives[0])
         name = first_argument(history, group) or (other.name if other is not None else "its input")

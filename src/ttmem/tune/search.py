@@ -7,14 +7,15 @@ the set that a step has chosen, because only addresses tell whether the pieces t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ttmem._errors import TtmemError
 from ttmem.analysis.findings import captures_traces, negligible
 from ttmem.profile import MEMORIES
 from ttmem.tune import edits
-from ttmem.tune.applied import UNKNOWN, Applied
+from ttmem.tune.applied import BOUNDED, EXACT, UNKNOWN, Applied
 from ttmem.tune.applying import apply, effect
 from ttmem.tune.draft import L1_NUMBER, Draft, as_captured, launch_columns
 from ttmem.tune.edits import Edit
@@ -33,6 +34,8 @@ _TIERS = (
     (edits.FREE, edits.INPLACE, edits.REGION, edits.MEMORY, edits.ORDER, edits.DTYPE, edits.SHARD, edits.CHUNK),
 )
 _ALL = _TIERS[-1]
+_PROMISES = ((EXACT,), (EXACT, BOUNDED), (EXACT, BOUNDED, UNKNOWN))
+"""Within each of them: what can be promised best is tried first, however little it saves."""
 MOST_EDITS = 24
 _LEAST_GAIN = 0.005
 """Of a peak; what lowers it by less is not worth a line."""
@@ -110,10 +113,19 @@ def is_reached(goal: Goal, *, fits: bool, peaks: Mapping[str, int]) -> bool:
     return all(peaks[memory] <= limit for memory, limit in (goal.limits or {}).items())
 
 
+class _Allowed(NamedTuple):
+    """Which candidates are looked at."""
+
+    kinds: tuple[str, ...]
+    confidences: tuple[str, ...]
+
+
 class _Search:
     def __init__(self, history: History, goal: Goal, most: int) -> None:
         self.history, self.goal, self.most = history, goal, most
         self.tried = 0
+        self.passed_over: set[str] = set()
+        """The confidences that were not allowed for some candidate since this was cleared."""
         self.is_proven = False
 
     def run(self, start: Draft) -> Found:
@@ -134,24 +146,31 @@ class _Search:
         """Cheap kinds alone while they get there; then, of all that was chosen, what is not needed is left out."""
         best: list[Proposal] = []
         for kinds in _TIERS:
-            chosen, now = list[Proposal](), draft
-            while len(chosen) < self.most:
-                full = self._too_full(now)
-                if full is None:
-                    return self._smallest(draft, self._pruned(draft, chosen), kinds)
-                proposal = self._best(now, full, kinds)
-                if proposal is None:
-                    break
-                now = _extended(now, proposal)[0]
-                chosen.append(proposal)
-            if self._too_full(now) is None:
-                return self._smallest(draft, self._pruned(draft, chosen), kinds)
-            best = chosen or best
+            self.passed_over.clear()
+            for confidences in _PROMISES:
+                if confidences != _PROMISES[0] and confidences[-1] not in self.passed_over:
+                    continue  # the same candidates again
+                allowed = _Allowed(kinds, confidences)
+                chosen, is_reached = self._greedily(draft, allowed)
+                if is_reached:
+                    return self._smallest(draft, self._pruned(draft, chosen), allowed)
+                best = chosen or best
         return best
 
-    def _smallest(self, draft: Draft, chosen: list[Proposal], kinds: tuple[str, ...]) -> list[Proposal]:
+    def _greedily(self, draft: Draft, allowed: _Allowed) -> tuple[list[Proposal], bool]:
+        """Edit by edit, the best for the first moment that is too full, and whether the target is reached."""
+        chosen = list[Proposal]()
+        while (full := self._too_full(draft)) is not None:
+            proposal = self._best(draft, full, allowed) if len(chosen) < self.most else None
+            if proposal is None:
+                return chosen, False
+            draft = _extended(draft, proposal)[0]
+            chosen.append(proposal)
+        return chosen, True
+
+    def _smallest(self, draft: Draft, chosen: list[Proposal], allowed: _Allowed) -> list[Proposal]:
         """A smaller set that reaches the target too, where there is one; all of them are tried while time allows."""
-        exhaustive = Exhaustive(self._too_full, lambda now, full: self._candidates(now, full, kinds), _extended)
+        exhaustive = Exhaustive(self._too_full, lambda now, full: self._candidates(now, full, allowed), _extended)
         for count in range(len(chosen)):
             found = exhaustive.within(draft, count)
             if found is not None:
@@ -161,9 +180,18 @@ class _Search:
         self.is_proven = exhaustive.is_complete
         return chosen
 
-    def _candidates(self, draft: Draft, full: TooFull, kinds: tuple[str, ...]) -> list[tuple[int, Proposal]]:
+    def _proposals(self, draft: Draft, full: TooFull, allowed: _Allowed) -> Iterator[Proposal]:
+        """What makes room at a moment."""
+        yield from _regions(draft, full.memory, allowed.kinds)
+        for proposal in proposals(draft, full.memory, full.position, allowed.kinds):
+            if proposal.applied.confidence in allowed.confidences:
+                yield proposal
+            else:
+                self.passed_over.add(proposal.applied.confidence)
+
+    def _candidates(self, draft: Draft, full: TooFull, allowed: _Allowed) -> list[tuple[int, Proposal]]:
         """What makes room at a moment, and how much of it, the most first."""
-        found = [*proposals(draft, full.memory, full.position, kinds), *_regions(draft, full.memory, kinds)]
+        found = list(self._proposals(draft, full, allowed))
         saved = [saved_at(draft, one.applied, full.memory, full.position) or _region_gain(draft, one) for one in found]
         return sorted(zip(saved, found, strict=True), key=lambda one: (-one[0], edits.KINDS.index(one[1].edit.kind)))
 
@@ -186,13 +214,13 @@ class _Search:
         missing = short.needed_bytes_per_bank - short.free_bytes_per_bank
         return TooFull(MEMORIES.index(short.memory), short.at, max(missing, 1), is_scattered=missing <= 0)
 
-    def _best(self, draft: Draft, full: TooFull, kinds: tuple[str, ...]) -> Proposal | None:
+    def _best(self, draft: Draft, full: TooFull, allowed: _Allowed) -> Proposal | None:
         """What leaves most room at that moment without filling another memory; the cheaper kind on a tie."""
         capacity = [pool[2] for pool in draft.pools]
         limits = {MEMORIES.index(memory): limit for memory, limit in (self.goal.limits or {}).items()}
         curves = draft.curves()
         found: list[tuple[int, int, Proposal]] = []
-        for proposal in [*proposals(draft, full.memory, full.position, kinds), *_regions(draft, full.memory, kinds)]:
+        for proposal in self._proposals(draft, full, allowed):
             self.tried += 1
             peaks = draft.peak_after(proposal.applied.change, curves)
             if any(

@@ -252,6 +252,15 @@ export interface Alignment {
   pairs: [number, number][];
 }
 
+/** The peaks of a memory; one that a profile does not know is null there, and so is the difference. */
+export interface MemoryChange {
+  before: number | null;
+  after: number | null;
+  delta_bytes_per_bank: number | null;
+  /** Null also for growth from nothing. */
+  delta_percent: number | null;
+}
+
 export interface DiffHeader {
   part: "compare";
   title: string;
@@ -259,10 +268,7 @@ export interface DiffHeader {
   document: {
     before: string;
     after: string;
-    memories: Record<
-      string,
-      { before: number | null; after: number | null; delta_bytes_per_bank: number; delta_percent: number | null }
-    >;
+    memories: Record<string, MemoryChange>;
     grew: TensorChange[];
     shrank: TensorChange[];
     operation_counts: { name: string; before: number; after: number }[];

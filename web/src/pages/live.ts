@@ -22,7 +22,7 @@ export interface LiveHeader {
 interface Sample {
   /** Seconds, or operations. */
   at: number;
-  lines: { chart: string; name: string; bytes: number; of: number | null }[];
+  lines: { chart: string; name: string; bytes: number; of: number | null; mock?: boolean }[];
   told: string;
 }
 
@@ -32,6 +32,7 @@ interface Chart {
   names: string[];
   x: number[];
   columns: Map<string, (number | null)[]>;
+  heading: HTMLElement;
   text: HTMLElement;
 }
 
@@ -99,13 +100,17 @@ export function livePage(root: HTMLElement, header: LiveHeader): void {
     for (const [title, lines] of byChart) {
       let chart = charts.get(title);
       if (!chart) {
+        if (grows === "time" && lines.every((line) => !line.bytes)) continue; // the server counts them
         const host = h("div", { class: "plot" });
         const text = h("p", { class: "readout" });
-        chart = { plot: null, host, names: [], x: [], columns: new Map(), text };
+        const heading = h("h3", { class: "sub" }, title);
+        chart = { plot: null, host, names: [], x: [], columns: new Map(), heading, text };
         charts.set(title, chart);
-        place.append(h("h3", { class: "sub" }, title), host, text);
+        place.append(heading, host, text);
       }
       const mine = chart;
+      // A process that ended is no mock any more: its device was one all the same.
+      if (lines.some((line) => line.mock)) mine.heading.textContent = `${title} (mock)`;
       const added = lines.filter((line) => !mine.names.includes(line.name));
       for (const line of added) {
         mine.names.push(line.name);

@@ -28,7 +28,12 @@ export function fixed(value: number, decimals: number): string {
 }
 
 export const mib = (bytes: number, decimals = 3): string => fixed(bytes / MIB, decimals);
-export const signedMib = (bytes: number): string => (bytes > 0 ? "+" : bytes < 0 ? "-" : "") + mib(Math.abs(bytes));
+export const UNKNOWN = "unknown";
+export const signedMib = (bytes: number | null): string =>
+  bytes === null ? UNKNOWN : (bytes > 0 ? "+" : bytes < 0 ? "-" : "") + mib(Math.abs(bytes));
+/** From one figure to another; null where one of them is not known. */
+export const difference = (before: number | null, after: number | null): number | null =>
+  before === null || after === null ? null : after - before;
 export const thousands = (count: number): string => fixed(count, 0);
 export const percent = (share: number | null, decimals = 1): string =>
   share === null ? "-" : `${fixed(share, decimals)}%`;

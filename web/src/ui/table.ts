@@ -17,6 +17,8 @@ export interface TableColumn<Row> {
   link?: (row: Row) => string | null;
   /** How it stands out: "alarm", "ok", or not at all. */
   level?: (row: Row) => string;
+  /** Over up to three lines where it is long; all rows of such a table have this height. */
+  wrap?: boolean;
   /** Part of the longest bar, from 0 to 1. */
   bar?: (row: Row) => number;
 }
@@ -37,6 +39,7 @@ export interface TableOptions<Row> {
 }
 
 const ROW = 29;
+const WRAPPED_ROW = 60;
 const TALLEST = 8_000_000; // browsers end elements somewhere above; beyond, the bar moves in larger steps
 const SMALL = 60; // rows that are simply all there
 const MOST_COPIED = 2000;
@@ -55,6 +58,7 @@ export class Table<Row> {
   /** How far it is scrolled, remembered: to ask the browser would make it lay the page out. */
   private top = 0;
   private readonly height: number;
+  private readonly rowHeight: number;
   /** What stands there when there is no row at all, and what stands there else. */
   private readonly nothing: HTMLElement;
   private readonly full: HTMLElement[];
@@ -62,6 +66,8 @@ export class Table<Row> {
   constructor(private options: TableOptions<Row>) {
     this.shown = options.rows;
     this.height = options.height ?? 460;
+    const wraps = options.columns.some((column) => column.wrap);
+    this.rowHeight = wraps ? WRAPPED_ROW : ROW;
     const head = h("tr");
     options.columns.forEach((column, at) => {
       const cell = h("th", { class: column.kind, scope: "col" });
@@ -72,6 +78,7 @@ export class Table<Row> {
     });
     this.table = h("table", { "data-role": "table", "data-table": options.key });
     this.table.append(h("thead", {}, head), this.body);
+    this.table.classList.toggle("wrapped", wraps);
     const later = perFrame(() => this.draw());
     this.scroller = h(
       "div",
@@ -190,8 +197,9 @@ export class Table<Row> {
     for (let row = 0; at < 0 && row < this.shown.length; row++) if (wanted(this.shown[row]!)) at = row;
     if (at < 0) return;
     const part = at / Math.max(1, this.shown.length);
-    const top = part * Math.min(this.shown.length * ROW, TALLEST);
-    if (top < this.top || top > this.top + this.height - 3 * ROW) this.scrollTo(Math.max(0, top - this.height / 3));
+    const top = part * Math.min(this.shown.length * this.rowHeight, TALLEST);
+    if (top < this.top || top > this.top + this.height - 3 * this.rowHeight)
+      this.scrollTo(Math.max(0, top - this.height / 3));
     this.draw();
   }
 
@@ -201,13 +209,13 @@ export class Table<Row> {
 
   private draw(): void {
     const count = this.shown.length;
-    const whole = Math.min(count * ROW, TALLEST);
+    const whole = Math.min(count * this.rowHeight, TALLEST);
     let first = 0;
     let last = count;
     if (count > SMALL) {
       const part = whole > 0 ? this.top / whole : 0;
       first = Math.max(0, Math.min(Math.floor(part * count) - 8, count - 1));
-      last = Math.min(count, first + Math.ceil(this.height / ROW) + 24);
+      last = Math.min(count, first + Math.ceil(this.height / this.rowHeight) + 24);
     }
     const drawn: Row[] = [];
     const elements: HTMLTableRowElement[] = [];
@@ -223,7 +231,7 @@ export class Table<Row> {
       drawn.push(row);
       elements.push(this.rowElement(row, at));
     }
-    const below = whole - above - (last - first) * ROW;
+    const below = whole - above - (last - first) * this.rowHeight;
     fill(this.body, above > 0 && spacer(above), elements, count > SMALL && below > 0 && spacer(below));
     this.table.setAttribute("aria-rowcount", String(count + 1));
     const isEmpty = this.options.rows.length === 0;
@@ -244,7 +252,9 @@ export class Table<Row> {
         title: text !== whole || text.length > 40 ? whole : null,
       });
       const link = column.link?.(row);
-      append(cell, link ? h("a", { href: link }, text) : text);
+      const content = link ? h("a", { href: link }, text) : text;
+      append(cell, column.wrap ? h("div", {}, content) : content);
+      if (column.wrap) cell.classList.add("wrap");
       const bar = column.bar?.(row);
       if (bar !== undefined && bar > 0) {
         cell.classList.add("bar");

@@ -2,12 +2,12 @@
 // Two profiles: curves over one another, what appeared, grew, went.
 
 import uPlot from "uplot";
-import type { Alignment, DiffHeader } from "../data/document";
+import type { Alignment, DiffHeader, MemoryChange } from "../data/document";
 import { lowerBound } from "../data/lookup";
 import { type Memory, MEMORIES, type Profile } from "../data/profile";
 import { color, fill, h, perFrame } from "../ui/dom";
 import { canvasIn, exportTools } from "../ui/figure";
-import { amount, mib, percent, placeText, short, signedMib, thousands } from "../ui/format";
+import { amount, mib, percent, placeText, short, signedMib, thousands, UNKNOWN } from "../ui/format";
 import { SvgPen } from "../ui/pen";
 import { cards } from "./overview";
 import { axes } from "./bands";
@@ -283,10 +283,10 @@ export function compare(
         return {
           title: `Peak ${one}`,
           figure: signedMib(grown),
-          unit: "MiB / bank",
-          detail: `${change.before === null ? "-" : mib(change.before)} → ${change.after === null ? "-" : mib(change.after)} MiB (${change.delta_percent === null ? "new" : percent(change.delta_percent)})${shares(one)}`,
+          unit: grown === null ? "" : "MiB / bank",
+          detail: peaksText(change) + shares(one),
           bar_percent: null,
-          level: grown > 0 ? ("warn" as const) : ("ok" as const),
+          level: grown === null || grown > 0 ? ("warn" as const) : ("ok" as const),
         };
       }),
     ),
@@ -336,9 +336,16 @@ export function compare(
   };
 }
 
+/** `1.000 → 2.000 MiB (100.0%)`; without a share where one of the peaks is not known. */
+export function peaksText(change: MemoryChange): string {
+  const [before, after] = [change.before, change.after].map((peak) => (peak === null ? UNKNOWN : mib(peak)));
+  if (change.delta_bytes_per_bank === null) return `${before} → ${after} MiB`;
+  return `${before} → ${after} MiB (${change.delta_percent === null ? "new" : percent(change.delta_percent)})`;
+}
+
 /** What the page opens with: the first memory whose peak changed, else the first that holds anything. */
 function mostChanged({ document: known }: DiffHeader, shown: Memory[]): Memory {
-  const changed = shown.filter((memory) => known.memories[memory]!.delta_bytes_per_bank !== 0);
+  const changed = shown.filter((memory) => (known.memories[memory]!.delta_bytes_per_bank ?? 0) !== 0);
   const held = shown.filter((memory) => (known.memories[memory]!.before || known.memories[memory]!.after || 0) > 0);
   return changed[0] ?? held[0] ?? shown[0] ?? "DRAM";
 }

@@ -3,7 +3,7 @@
 
 import type { DiffHeader, TensorChange } from "../data/document";
 import type { Memory, Profile } from "../data/profile";
-import { mib, placeText, shapeText, signedMib, thousands } from "../ui/format";
+import { difference, mib, placeText, shapeText, signedMib, thousands } from "../ui/format";
 import { Table, type TableColumn } from "../ui/table";
 import { testName } from "./tests";
 
@@ -93,7 +93,7 @@ export function stepsTable(header: DiffHeader, before: Profile, after: Profile, 
     const state = timeline(side).stateBefore(operationAt(side, at));
     return (side ? after : before).figures(place(side), memory(), state)?.[2] ?? null;
   };
-  const delta = (at: number) => (level(1, at) ?? 0) - (level(0, at) ?? 0);
+  const delta = (at: number) => difference(level(0, at), level(1, at));
   const columns = ([0, 1] as const).flatMap((side) => {
     const name = side ? "After" : "Before";
     const location = (at: number) => timeline(side).location(operationAt(side, at)) || "-";
@@ -119,7 +119,10 @@ export function stepsTable(header: DiffHeader, before: Profile, after: Profile, 
     file: header.title,
     rows: stepsOf(header, memory()),
     height: 360,
-    columns: [...columns, { head: "Difference", kind: "number", text: (at) => signedMib(delta(at)), value: delta }],
+    columns: [
+      ...columns,
+      { head: "Difference", kind: "number", text: (at) => signedMib(delta(at)), value: (at) => delta(at) ?? 0 },
+    ],
   });
 }
 
@@ -131,7 +134,7 @@ export function testsTable({ tests, title }: DiffHeader): Table<number> {
     text: (at) => (tests[at]![side] === null ? "-" : mib(tests[at]![side]!)),
     value: (at) => tests[at]![side] ?? -1,
   });
-  const growth = (at: number) => (tests[at]![3] ?? 0) - (tests[at]![2] ?? 0);
+  const growth = (at: number) => difference(tests[at]![2], tests[at]![3]);
   return new Table<number>({
     key: "compared-tests",
     label: "Tests that need more or less",
@@ -142,7 +145,7 @@ export function testsTable({ tests, title }: DiffHeader): Table<number> {
       { head: "Memory", kind: "text", text: (at) => tests[at]![1] },
       bytes(2, "Before MiB"),
       bytes(3, "After MiB"),
-      { head: "Change MiB", kind: "number", text: (at) => signedMib(growth(at)), value: growth },
+      { head: "Change MiB", kind: "number", text: (at) => signedMib(growth(at)), value: (at) => growth(at) ?? 0 },
     ],
   });
 }

@@ -4,6 +4,7 @@
 import type { DiffHeader, TensorChange } from "../data/document";
 import { MEMORIES, type Profile } from "../data/profile";
 import { fill, h } from "../ui/dom";
+import { difference as byteDifference } from "../ui/format";
 import { compare } from "./compare";
 import { section, type View } from "./view";
 
@@ -57,13 +58,14 @@ export function difference(before: Profile, after: Profile): DiffHeader {
     );
     const [old, now] = [peaks[0] ?? null, peaks[1] ?? null];
     if (old === null && now === null) continue;
-    const delta = (now ?? 0) - (old ?? 0);
+    const delta = byteDifference(old, now);
     memories[memory] = {
       before: old,
       after: now,
       delta_bytes_per_bank: delta,
-      delta_percent: delta === 0 ? 0 : old ? (100 * delta) / old : null,
+      delta_percent: delta === 0 ? 0 : old && delta !== null ? (100 * delta) / old : null,
     };
+    if (delta === null) continue; // tensors of a memory that the other one does not know are no difference
     const left = new Map<string, number[]>();
     const key = (profile: Profile, row: number) =>
       `${profile.nameOf(row)} ${profile.typeOf(row)[0].join("x")} ${profile.typeOf(row)[1]}`;

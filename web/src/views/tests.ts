@@ -42,6 +42,7 @@ export function tests(session: Session): View {
         text: (test) => test.id,
         shown: (test) => testName(test.id),
         link: (test) => stretch(suite.places, test),
+        wrap: true,
       },
       {
         head: "Outcome",
@@ -57,13 +58,14 @@ export function tests(session: Session): View {
         kind: "name",
         text: (test) => told(fullest(test)),
         shown: (test) => placeText(told(fullest(test))),
+        wrap: true,
       },
-      { head: "Largest tensors", kind: "name", text: largest },
+      { head: "Largest tensors", kind: "name", text: largest, wrap: true },
       count("Operations", (test) => test.operations),
       { head: "Seconds", kind: "number", text: (test) => test.seconds.toFixed(2), value: (test) => test.seconds },
       count("Skipped comparisons", (test) => test.skipped_comparisons),
       count("Not measured", (test) => test.unmeasured_programs),
-      { head: "Failure", kind: "name", text: (test) => test.failure?.message ?? test.not_judged ?? "" },
+      { head: "Failure", kind: "name", text: (test) => test.failure?.message ?? test.not_judged ?? "", wrap: true },
     ],
   });
   session.on(["search"], () => table.filter(session.words));

@@ -59,8 +59,11 @@ def command(
     from ttmem.reports.sweep.terminal import render
     from ttmem.sweep import expectations
 
+    remarks: list[str] = []
     with live_table(quiet=quiet) as watch:
-        found = ttmem.sweep(cases, folder, watch=watch, **settings)
+        found = ttmem.sweep(cases, folder, watch=watch, remark=remarks.append, **settings)
+    for text in remarks:
+        note(text, quiet=quiet)
     if save_expectations:
         expectations.write(save_expectations, found.results)
         note(f"wrote {save_expectations}", quiet=quiet)

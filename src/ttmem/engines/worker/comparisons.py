@@ -3,11 +3,13 @@
 
 One rule for scripts and tests: once values were read from the device, a comparison that is known here succeeds and is
 counted, and an assertion of the user's own that fails is not judged. A comparing function gets its first array twice,
-so that it answers in its own way that they agree; shapes that differ are compared as they are.
+so that it answers in its own way that they agree. A function of a library that compares values of different kinds or
+shapes (an array with a number, a list, a row) gets zeros in their place: it decides itself which shapes it accepts.
 """
 
 import functools
 import importlib
+import numbers
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -19,6 +21,7 @@ from .library import Patches
 from .verdicts import is_own_assertion, is_users_file
 
 _LIBRARIES = {
+    "math": ("isclose",),
     "torch": ("allclose", "equal", "isclose"),
     "torch.testing": ("assert_close", "assert_allclose"),
     "ttnn": ("pearson_correlation_coefficient",),
@@ -35,6 +38,8 @@ _OWN_HOMES = re.compile(
 )
 """The last part of the names of modules in which they define them."""
 _ALWAYS_DIFFER = "assert_array_less"
+_COMPARED_NAMES = frozenset(("actual", "desired", "expected", "input", "other", "x", "y", "a", "b", "a1", "a2"))
+"""What libraries call the two values that they compare."""
 
 
 class Comparisons:
@@ -121,41 +126,42 @@ class Comparisons:
         def compare(*arguments: Any, **named: Any) -> Any:
             __tracebackhide__ = True
             asks = self.reads.has_read and not self._depth and is_users_file(sys._getframe(1).f_code.co_filename)
-            pair = self._pair(arguments, named, also_numbers=is_library) if asks else None
-            if pair is None:
+            is_less = getattr(original, "__name__", "") == _ALWAYS_DIFFER
+            agreeing = self._agreeing(arguments, named, is_library=is_library, is_less=is_less) if asks else None
+            if agreeing is None:
                 return original(*arguments, **named)
-            first, place = pair
-            self._skip()
-            if getattr(original, "__name__", "") == _ALWAYS_DIFFER:
-                return None
             self._depth += 1
             try:
-                if isinstance(place, str):
-                    return original(*arguments, **{**named, place: first})
-                return original(*arguments[:place], first, *arguments[place + 1 :], **named)
+                result = original(
+                    *(agreeing.get(place, value) for place, value in enumerate(arguments)),
+                    **{name: agreeing.get(name, value) for name, value in named.items()},
+                )
             finally:
                 self._depth -= 1
+            if result is not False:  # of other shapes, which a mock does know
+                self._skip()
+            return result
 
         return compare
 
-    def _pair(
-        self, arguments: tuple[Any, ...], named: Mapping[str, Any], *, also_numbers: bool
-    ) -> tuple[Any, int | str] | None:
-        """The first of two values that are compared, and the place of the second; None where this is no comparison."""
+    def _agreeing(
+        self, arguments: tuple[Any, ...], named: Mapping[str, Any], *, is_library: bool, is_less: bool
+    ) -> dict[int | str, Any] | None:
+        """Values to compare instead, by their places; None where this is no comparison."""
         if any(map(self.reads.is_of_device, (*arguments, *named.values()))):
             return None  # a function of the program's that compares what it reads itself
-        given: list[tuple[Any, int | str]] = [(value, place) for place, value in enumerate(arguments)]
-        given += [(value, name) for name, value in named.items()]
-        arrays = [one for one in given if _is_array(one[0])]
-        if len(arrays) >= 2:
-            (first, _), (second, place) = arrays[:2]
-            return (first, place) if tuple(first.shape) == tuple(second.shape) else None
-        if also_numbers and len(arguments) >= 2:
-            first, second = arguments[:2]
-            if isinstance(first, (bool, int, float, complex)) and isinstance(second, (bool, int, float, complex)):
-                return first, 1
-            if isinstance(first, (list, tuple)) and type(first) is type(second) and len(first) == len(second):
-                return first, 1
+        given: list[tuple[int | str, Any]] = [*enumerate(arguments), *named.items()]
+        named_so = [one for one in given if one[0] in _COMPARED_NAMES or one[0] in (0, 1)]
+        compared = [one for one in named_so if _is_comparable(one[1])] if is_library else []
+        if len(compared) != 2:
+            compared = [one for one in given if _is_array(one[1])][:2]
+        if len(compared) != 2:
+            return None
+        (place, first), (other_place, second) = compared
+        if not is_less and _are_alike(first, second):
+            return {other_place: first}
+        if is_library:
+            return {place: _filled(first, 0), other_place: _filled(second, int(is_less))}
         return None
 
     def cannot_judge(self, error: BaseException) -> bool:
@@ -171,4 +177,30 @@ class Comparisons:
 
 
 def _is_array(value: Any) -> bool:
-    return type(value).__name__ in ("Tensor", "ndarray", "Parameter") and hasattr(value, "shape")
+    kinds = {kind.__name__ for kind in type(value).__mro__}
+    return not kinds.isdisjoint(("Tensor", "ndarray", "generic")) and hasattr(value, "shape")
+
+
+def _is_comparable(value: Any) -> bool:
+    return isinstance(value, (numbers.Number, list, tuple, dict)) or _is_array(value)
+
+
+def _are_alike(first: Any, second: Any) -> bool:
+    if _is_array(first) and _is_array(second):
+        return tuple(first.shape) == tuple(second.shape)
+    if isinstance(first, (list, tuple)):
+        return type(first) is type(second) and len(first) == len(second)
+    return isinstance(first, numbers.Number) and isinstance(second, numbers.Number)
+
+
+def _filled(value: Any, number: int) -> Any:
+    """The same structure, kinds and shapes, with one number everywhere; what is no number stays."""
+    if isinstance(value, (list, tuple)):
+        filled = [_filled(one, number) for one in value]
+        return tuple(filled) if isinstance(value, tuple) else filled
+    if isinstance(value, dict):
+        return {key: _filled(one, number) for key, one in value.items()}
+    if _is_array(value):
+        library = sys.modules.get("torch" if hasattr(value, "requires_grad") else "numpy")
+        return library.full_like(value, number) if library and hasattr(value, "ndim") else value
+    return number if isinstance(value, numbers.Number) else value

@@ -152,7 +152,8 @@ class _Reports:
         """Warnings of the time before the copy was made are known already."""
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """As text, because it crosses a pipe."""
+        """As text, because it crosses a pipe; pytest fails a test for its subtests when it asks for the status."""
+        self._config.hook.pytest_report_teststatus(report=report, config=self._config)
         data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
         self._send({"report": packed(data)})
 

@@ -140,6 +140,10 @@ class MemoryPlugin:
         self._running = ""
         """The test that was begun last and has not ended."""
         self._fixtures_that_read: set[str] = set()
+        self._is_in_call = False
+        """Between a test's fixtures: a report that is made now is that of a subtest."""
+        self._failed_subtests: dict[str, str] = {}
+        """How the first one of a test failed, until the test itself is reported."""
 
     def pytest_configure(self, config: Any) -> None:
         """Put the recorder between the tests and the library."""
@@ -218,14 +222,21 @@ class MemoryPlugin:
         reads.has_read |= before
 
     @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_call(self) -> Iterator[None]:
+        """Subtests report from within the call of their test."""
+        self._is_in_call = True
+        yield
+        self._is_in_call = False
+
+    @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item: Any, call: Any) -> Iterator[None]:
         """Peaks go with the report (through xdist too); a limit that does not hold fails the test."""
         outcome: Any = yield
         report = outcome.get_result()
         if report.failed and not self._values:
             self._spare(report, call.excinfo)
-        if report.when != "call":
-            if report.failed and call.excinfo:  # a fixture
+        if report.when != "call" or self._is_in_call:
+            if report.failed and call.excinfo:  # a fixture or a subtest
                 report.user_properties.append((FAILURE, self._failure(call.excinfo.value)))
             return
         measured = self._measured().items()
@@ -314,20 +325,35 @@ class MemoryPlugin:
                 row |= {"outcome": "error", "failure": json.dumps(failure)}
             self._events.write({"row": {"test": self._running, **row}, "ended": True})
 
+    def pytest_collectreport(self, report: Any) -> None:
+        """A file whose tests could not be collected has a row of its own."""
+        if report.failed and self._tells_rows:
+            lines = report.longreprtext.splitlines()
+            error = "\n".join(line[1:].strip() for line in lines if line.startswith("E "))
+            failure = json.dumps({"text": error, "operation": None}) if error else _without_operation(report)
+            row = {"outcome": "error", "seconds": 0.0, "failure": failure}
+            self._events.write({"row": {"test": report.nodeid or "collection", **row}})
+
     def pytest_runtest_logreport(self, report: Any) -> None:
         """In the controlling process, where the table is printed."""
         row = self._rows.setdefault(report.nodeid, {"outcome": "passed", "seconds": 0.0})
+        properties = dict(report.user_properties)
+        failure = properties.pop(FAILURE, None) or _without_operation(report)
+        row |= {name[len(_PREFIX) :]: value for name, value in properties.items() if name.startswith(_PREFIX)}
+        context = getattr(report, "context", None)
+        if hasattr(context, "kwargs"):  # a subtest
+            if report.failed:
+                self._failed_subtests.setdefault(report.nodeid, _with_subtest(failure, context))
+            return
         row["seconds"] += getattr(report, "duration", 0.0)
-        properties = report.user_properties
-        row |= {name[len(_PREFIX) :]: value for name, value in properties if name.startswith(_PREFIX)}
         if report.when == "call":
-            row.setdefault("failure", json.dumps({"text": report.longreprtext, "operation": None}))
-            if OUTCOME not in dict(properties):
-                row["outcome"] = report.outcome
+            subtest = self._failed_subtests.pop(report.nodeid, "")
+            row["failure"] = failure
+            if OUTCOME not in properties:
+                row |= {"outcome": "failed", "failure": subtest} if subtest else {"outcome": report.outcome}
         elif report.failed:
             row["outcome"] = CRASHED if report.when == _CRASHED_WORKER else "error"
-            told = dict(report.user_properties).get(FAILURE)
-            row["failure"] = told or json.dumps({"text": report.longreprtext, "operation": None})
+            row["failure"] = failure
         elif report.skipped:
             row["outcome"] = "skipped"
         if hasattr(report, "wasxfail"):
@@ -335,3 +361,15 @@ class MemoryPlugin:
         if self._tells_rows and os.getpid() == self._process:
             ended = report.when in ("teardown", _CRASHED_WORKER)
             self._events.write({"row": {"test": report.nodeid, **row}, "ended": ended})
+
+
+def _without_operation(report: Any) -> str:
+    return json.dumps({"text": report.longreprtext, "operation": None})
+
+
+def _with_subtest(failure: str, context: Any) -> str:
+    """The failure, and which subtest it is; values are as pytest writes them, in quotes where they crossed a pipe."""
+    told = json.loads(failure)
+    values = ", ".join(f"{name}={str(value).strip(chr(39))}" for name, value in context.kwargs.items())
+    name = " ".join(filter(None, (context.msg, values and f"({values})"))) or "without a name"
+    return json.dumps({**told, "text": f"{told['text']}\nin subtest {name}"})

@@ -194,10 +194,11 @@ def _arithmetic(situation: Situation) -> Iterator[Figure]:
 
 def _remedies(situation: Situation) -> list[Remedy]:
     family = situation.names.get("family")
+    is_other_call = family is not None or ("call" in situation.names and "has_no_result" not in situation.names)
     found = [
         ((not rule.is_first, remedy.is_general, _RANKS[remedy.solves], family not in rule.families), remedy)
         for rule in applying(RemedyRule, situation.failure.failure_class)
-        if (not rule.families or family is None or family in rule.families)
+        if (not rule.families or family in rule.families or not is_other_call)
         if holds(rule.when, situation.names) and (remedy := _remedy(rule, situation))
     ]
     # Stable, so that what the threads found best stays first among equals.

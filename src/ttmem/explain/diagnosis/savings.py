@@ -89,7 +89,13 @@ def _retyped(situation: Situation, dtype_name: str) -> Saving | None:
         return None
     if not _is_lighter(dtype, DATA_TYPES.find(tensor.dtype)):
         return None
-    return _smaller_request(situation, [(tensor.pages, dtype.tile_bytes())])
+    saving = _smaller_request(situation, [(tensor.pages, dtype.tile_bytes())])
+    return saving if saving is None or tensor.has_dtype else _unsure(saving)
+
+
+def _unsure(saving: Saving) -> Saving:
+    """The same, without the promise that it is enough: what it rests on is a guess."""
+    return replace(saving, solves=None if saving.solves else saving.solves)
 
 
 def _is_lighter(dtype: DataType, now: DataType) -> bool:
@@ -123,14 +129,15 @@ def _last_rows(situation: Situation, _: str) -> Saving | None:
         return None
     pages = 1 if tensor.layout == "row_major" else round_up(tensor.shape[-1], _TILE_ROWS) // _TILE_ROWS
     saving = _smaller_request(situation, [(pages, tensor.page_bytes)])
-    is_certain = tensor.confidence == CERTAIN
-    return saving if saving is None or is_certain else replace(saving, solves=None if saving.solves else saving.solves)
+    return saving if saving is None or tensor.confidence == CERTAIN else _unsure(saving)
 
 
 def _elsewhere(situation: Situation, _: str) -> Saving | None:
-    """The buffer goes to another memory: all of it is saved here."""
+    """The buffer goes to another memory: all of it is saved here, if it is the operation's result and no buffer of its
+    own."""
     need = situation.number("bytes_per_bank")
-    return None if need is None else Saving(need, True, {"after_bytes_per_bank": 0})
+    solves = True if "places_result" in situation.names else None
+    return None if need is None else Saving(need, solves, {"after_bytes_per_bank": 0})
 
 
 def _all_cores(situation: Situation, _: str) -> Saving | None:

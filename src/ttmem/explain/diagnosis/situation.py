@@ -17,7 +17,7 @@ from ttmem.explain.diagnosis.tensor_guess import TensorGuess, guess_tensor, shap
 from ttmem.explain.failure import Failure
 from ttmem.explain.knowledge.loading import Quantity, applying
 from ttmem.explain.text.context import Context, KnownTensor
-from ttmem.explain.text.operations import family_of
+from ttmem.explain.text.operations import family_of, is_without_result, places_result
 from ttmem.hardware import ARCHITECTURES, Architecture
 
 _LARGEST_QUANTUM_BYTES = 64
@@ -158,6 +158,10 @@ def _of_context(context: Context) -> dict[str, Value | None]:
     names["operation"] = context.operation.rpartition(".")[2] or None
     names["call"] = context.operation or None
     names["family"] = family_of(context.operation) or context.family or None
+    if places_result(context.operation):
+        names["places_result"] = 1
+    if context.operation and is_without_result(context.operation):
+        names["has_no_result"] = 1
     if context.hints.get("phase") == "training":
         names["repeats"] = "in a training step"
     return {**names, **{name: context.hints.get(name) for name in ("sweep_status", "place", "phase", "compiler")}}

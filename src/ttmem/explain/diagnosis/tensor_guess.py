@@ -53,6 +53,8 @@ class TensorGuess:
     """Every page size that the figures allow, the largest first; the true one is among them."""
     padding_ratio: float | None = None
     """Padded over logical bytes, where the shape is certain."""
+    has_dtype: bool = False
+    """Whether the text or the profile names the data type; else it is only one that fits."""
     is_logits: bool = False
     """One row per token, as wide as a vocabulary: most of it is thrown away after the last token is picked."""
 
@@ -128,6 +130,7 @@ def _named_nearby(
                 pages=paging.pages,
                 page_candidates=(aligned,),
                 padding_ratio=ratio,
+                has_dtype=tensor.has_dtype,
             )
     return None
 

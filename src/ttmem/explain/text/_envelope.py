@@ -34,6 +34,11 @@ def is_within_error(text: CleanText, start: int) -> bool:
     return _pattern("evidence_of_error").search(text.flat, max(0, start - 240), start) is not None
 
 
+def is_thrown(text: CleanText, start: int) -> bool:
+    """Whether the message at this offset is that of an exception, not of a logger's line after one."""
+    return _pattern("thrown").search(text.flat[max(0, start - 240) : start]) is not None
+
+
 def strip_source_suffix(message: str) -> str:
     """Without the ``(assert.hpp:104)`` that tt-metal's logger appends."""
     return _pattern("source_suffix").sub("", message).rstrip()

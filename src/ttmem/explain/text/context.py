@@ -29,6 +29,8 @@ class KnownTensor:
     layout: str = ""
     """Empty: not said; both are tried."""
     name: str = ""
+    has_dtype: bool = True
+    """Whether the data type is known; else it is one of several that are tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +96,16 @@ def _only(words: set[str]) -> str:
 
 def _tensors(text: str) -> Iterator[KnownTensor]:
     named = [
-        (tuple(re.findall(r"\d+", shape)), dtype.lower(), layout.lower())
+        (_sizes(shape), dtype.lower(), layout.lower())
         for shape, dtype, layout in _pattern("python_tensor").findall(text)
     ]
     for dimensions, element, tile in _pattern("mlir_tensor").findall(text):
         named.append((tuple(dimensions.strip("x").split("x")), tile or element, "tile" if tile else ""))
+    for element, dimensions in _pattern("xla_tensor").findall(text):
+        named.append((_sizes(dimensions), re.sub(r"^s(?=\d)", "si", element), ""))
     seen = {sizes for sizes, _, _ in named}
     for match in _pattern("plain_shape").findall(text):
-        # 77 + 19: with its padding, in older prints
-        sizes = tuple(re.findall(r"\d+", re.sub(r"\s*\+\s*\d+", "", "".join(match))))
+        sizes = _sizes("".join(match))
         if sizes not in seen and prod(map(int, sizes)) >= _FEWEST_ELEMENTS:
             named.append((sizes, "", ""))
             seen.add(sizes)
@@ -111,4 +114,9 @@ def _tensors(text: str) -> Iterator[KnownTensor]:
         known = DATA_TYPES.get(dtype) if dtype else None
         if all(0 < size < _LARGEST_DIMENSION for size in shape) and (known is not None or not dtype):
             names = [known.name] if known is not None else ["bfloat16", "float32", "bfloat8_b"]
-            yield from (KnownTensor(shape, name, layout) for name in names)
+            yield from (KnownTensor(shape, name, layout, has_dtype=known is not None) for name in names)
+
+
+def _sizes(shape: str) -> tuple[str, ...]:
+    """The dimensions without their padding."""
+    return tuple(re.findall(r"\d+", re.sub(r"\s*\+\s*\d+|(?<=\d)\[\d+\]", "", shape)))

@@ -12,8 +12,8 @@ _CANDIDATES = 16
 """How many earlier failures one print is compared with; keeps a log of ten thousand failures linear."""
 _CORE_WIDTH = 24
 _ASSERTS = ("X1", "R1")
-_MAILBOX = "BD5"
-"""Printed on the way to a firmware that does not start."""
+_THROWN = "Z19"
+"""``terminate called after throwing ...``: the exception's message follows."""
 
 
 def deduplicate(failures: Iterable[Failure]) -> list[Failure]:
@@ -41,9 +41,24 @@ def _is_bare(failure: Failure) -> bool:
     return failure.message.endswith(failure.texts.get("condition", "\0")) and " @ " in failure.message
 
 
+def _is_error(failure: Failure) -> bool:
+    return rank_of(failure) == "error" and failure.failure_class != "crash"
+
+
+def _is_of_firmware_start(failure: Failure) -> bool:
+    """Whether it is printed on the way to a firmware that does not start, and explained by that failure."""
+    return failure.is_warning or template_of(failure.template).family == "device-timeout"
+
+
 def is_echo(failure: Failure) -> bool:
     """Whether it counts only where no error is: a wrapper of one, or what a planner says about a choice it dropped."""
     return template_of(failure.template).rank in ("wrapper", "chatter")
+
+
+def rank_of(failure: Failure) -> str:
+    """The rank of its template; what an exception carries is an error also where the wording is a warning's."""
+    rank = template_of(failure.template).rank
+    return "error" if rank == "warning" and not failure.is_warning else rank
 
 
 def _without_echoes(failures: list[Failure]) -> list[Failure]:
@@ -52,18 +67,23 @@ def _without_echoes(failures: list[Failure]) -> list[Failure]:
     ``Error code: 13`` says that something failed; an abort after an error is how an uncaught exception ends a
     process; a kill is explained by the host's own report of it; an assert without its message by one that has it.
     """
-    ranks = [template_of(failure.template).rank for failure in failures]
+    ranks = [rank_of(failure) for failure in failures]
     sites = {failure.texts.get("file") for failure in failures if failure.failure_class != "none"} - {None}
     has_error = "error" in ranks
     host_killed = any("killer" in failure.texts for failure in failures)
-    device_failed = any(failure.failure_class == "device" and not failure.is_warning for failure in failures)
+    device_failed = any(
+        failure.failure_class == "device" and not _is_of_firmware_start(failure) for failure in failures
+    )
     kept: list[Failure] = []
     failed = chattered = False
+    errors_left = sum(map(_is_error, failures))
     for failure, rank in zip(failures, ranks, strict=True):
+        errors_left -= _is_error(failure)
         signal = failure.texts.get("signal") if failure.failure_class == "crash" else None
-        if (signal == "SIGABRT" and failed) or (signal == "SIGKILL" and host_killed):
+        is_explained = failed or (failure.template == _THROWN and errors_left)
+        if (signal == "SIGABRT" and is_explained) or (signal == "SIGKILL" and host_killed):
             continue
-        if device_failed and (template_of(failure.template).family == "device-timeout" or failure.template == _MAILBOX):
+        if device_failed and _is_of_firmware_start(failure):
             continue  # the cores that did not finish are those whose firmware did not start
         if rank in ("wrapper", "chatter") and (has_error or chattered):
             continue

@@ -2,16 +2,23 @@
 """``find_failures``: from any text to the failures it tells of."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ttmem.explain.classes import oom_class_of, statistics_note
 from ttmem.explain.facts import facts
 from ttmem.explain.failure import Failure
 from ttmem.explain.knowledge.loading import Template, entries, template_of
 from ttmem.explain.text._cleaning import CleanText
-from ttmem.explain.text._envelope import Hit, envelopes, exception_sites, is_within_error, strip_source_suffix
+from ttmem.explain.text._envelope import (
+    Hit,
+    envelopes,
+    exception_sites,
+    is_thrown,
+    is_within_error,
+    strip_source_suffix,
+)
 from ttmem.explain.text._template import Match, anchor_of, matches
-from ttmem.explain.text.deduplicate import deduplicate
+from ttmem.explain.text.deduplicate import deduplicate, rank_of
 
 _FREED_INPUT, _FREED_INPUT_WIDTH = "U9", 40_000
 """The template of our recorder's sentence, and how long the exception before it may be, backtrace and all."""
@@ -26,18 +33,30 @@ def find_failures(text: str, *, first_line: int = 1, include_other: bool = False
     number of its first line. Time is linear in the text. Class ``none`` (asserts of unknown wording, and wrappers
     such as ``Error code: 13`` when nothing else is there) is reported only on request.
     """
-    return failures_and_unread(text, first_line=first_line, include_other=include_other)[0]
+    return read_prints(text, first_line=first_line, include_other=include_other).failures
 
 
-def failures_and_unread(text: str, *, first_line: int, include_other: bool) -> tuple[list[Failure], int]:
-    """The same, and how many errors of unknown wording were too many to be looked at."""
+@dataclass(frozen=True, slots=True)
+class Prints:
+    """The failures of a text, each once, and what their prints leave to say."""
+
+    failures: list[Failure]
+    error_lines: list[int]
+    """Lines on which an error is printed, repetitions included; warnings and wrappers are none."""
+    unread_errors: int
+    """Errors of unknown wording that were too many to be looked at."""
+
+
+def read_prints(text: str, *, first_line: int, include_other: bool) -> Prints:
+    """``find_failures`` with the lines of all prints."""
     clean = CleanText(text, first_line)
     hits = _without_overlaps(_known(clean))
     if include_other:
         hits = sorted([*hits, *_unknown(clean, hits)], key=lambda hit: hit.start)
     else:
         hits = [hit for hit in hits if hit.failure.failure_class != "none"]
-    return deduplicate(_with_sites(clean, _with_freed_inputs(hits))), clean.unread_errors
+    lines = [hit.failure.line for hit in hits if hit.failure.line is not None and rank_of(hit.failure) == "error"]
+    return Prints(deduplicate(_with_sites(clean, _with_freed_inputs(hits))), lines, clean.unread_errors)
 
 
 def _known(clean: CleanText) -> Iterator[Hit]:
@@ -96,7 +115,7 @@ def _failure(clean: CleanText, template: Template, match: Match) -> Failure:
         numbers=numbers,
         texts=texts,
         line=clean.line_at(match.start),
-        is_warning=template.rank in ("warning", "chatter"),
+        is_warning=template.rank == "chatter" or (template.rank == "warning" and not is_thrown(clean, match.start)),
     )
 
 

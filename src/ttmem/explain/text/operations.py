@@ -9,6 +9,7 @@ Template arguments name configurations and types, so they are removed first; a n
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
+from typing import NamedTuple
 
 from ttmem.explain.facts import facts, pattern
 
@@ -25,19 +26,33 @@ def operation_in(text: str, at: int = 0) -> str:
     """
     before, after = text[:at], text[at:]
     if found := _pattern("executing").findall(text):
-        return str(found[-1])
+        return _call_of_compiler(str(found[-1]))
     if found := _pattern("python").findall(text):
         return str(found[-1])
-    for calls in (*reversed(_tracebacks(before)), *_tracebacks(after)):
-        if call := _of_code(calls):
-            return call
+    is_unclear = False
+    for lines in (*reversed(_tracebacks(before)), *_tracebacks(after)):
+        if (call := _of_code(lines)) is not None:
+            if call:
+                return call
+            is_unclear = True
+            break
     for kind in (_api_of, _device_operation_of):
         for frames in (*_backtraces(after), *reversed(_backtraces(before))):
             if named := list(filter(None, map(kind, frames))):
                 return named[-1] if kind is _api_of else named[0]
     if named := [call for call in map(call_of_device_operation, _pattern("device").findall(text)) if call]:
         return named[0]
-    return _mentioned(text)
+    return _of_compiler(text) or ("" if is_unclear else _mentioned(text))
+
+
+def is_frame(line: str) -> bool:
+    """Whether it is a line of a C++ backtrace."""
+    return " --- " in f" {line}" or bool(_function(line))
+
+
+def is_traceback_head(line: str) -> bool:
+    """Whether a Python traceback begins, or pytest's view of a failed test."""
+    return "Traceback (most recent call last)" in line or bool(_pattern("traceback_ends").search(line))
 
 
 def family_of(operation: str, text: str = "") -> str:
@@ -51,6 +66,18 @@ def family_of(operation: str, text: str = "") -> str:
             if expression.search(last):
                 return family
     return ""
+
+
+def places_result(operation: str) -> bool:
+    """Whether the call writes its result into the memory that the caller chooses, and needs no other large buffer."""
+    kinds = facts("operations")["placement"]
+    is_upload = re.fullmatch(f"ttnn\\.(?:{kinds['uploads']})", operation) is not None
+    return is_upload or family_of(operation) in kinds["families"]
+
+
+def is_without_result(operation: str) -> bool:
+    """Whether the call makes no tensor: it opens, waits or frees."""
+    return re.fullmatch(f"ttnn\\.(?:{facts('operations')['placement']['no_result']})", operation) is not None
 
 
 def call_of_device_operation(name: str) -> str:
@@ -85,7 +112,16 @@ def _families() -> list[tuple[str, re.Pattern[str]]]:
 
 @cache
 def _bookkeeping() -> re.Pattern[str]:
-    return re.compile(f"ttnn\\.(?:{facts('operations')['bookkeeping']['words']})".replace("\n", ""))
+    return _words_of_calls("words")
+
+
+@cache
+def _describing() -> re.Pattern[str]:
+    return _words_of_calls("describing")
+
+
+def _words_of_calls(name: str) -> re.Pattern[str]:
+    return re.compile(f"ttnn\\.(?:{facts('operations')['bookkeeping'][name]})".replace("\n", ""))
 
 
 def _key(name: str) -> str:
@@ -96,29 +132,86 @@ def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
-def _tracebacks(text: str) -> list[list[str]]:
+class _Line(NamedTuple):
+    """A line of code that was running; ``marks`` is what Python drew below it."""
+
+    code: str
+    marks: str = ""
+
+
+def _tracebacks(text: str) -> list[list[_Line]]:
     """The lines of code that Python's or pytest's tracebacks show as running, one list for each traceback."""
-    found: list[list[str]] = []
-    begins, is_running = True, False
+    found: list[list[_Line]] = []
+    begins, is_running, was_running = True, False, False
     for line in text.split("\n"):
-        if "Traceback (most recent call last)" in line or _pattern("traceback_ends").search(line):
-            begins, is_running = True, False
+        if is_traceback_head(line):
+            begins, is_running, was_running = True, False, False
             continue
-        if is_running or _pattern("pytest_running").search(line):
+        if was_running and _pattern("marks").fullmatch(line):
+            found[-1][-1] = found[-1][-1]._replace(marks=line)
+        was_running = is_running or bool(_pattern("pytest_running").search(line))
+        if was_running:
             if begins:
                 found.append([])
                 begins = False
-            found[-1].append(line)
+            found[-1].append(_Line(line))
         is_running = bool(_pattern("traceback_site").search(line))
     return found
 
 
-def _of_code(lines: Sequence[str]) -> str:
-    """The call of ttnn in the innermost line that has one, a computation rather than a call that moves its data."""
+def _of_code(lines: Sequence[_Line]) -> str | None:
+    """The call of ttnn in the innermost line that has one; empty where that line does not show which of several."""
     for line in reversed(lines):
-        if calls := [f"ttnn.{call}" for call in _pattern("call").findall(line)]:
-            return next((call for call in calls if not _bookkeeping().fullmatch(call)), calls[0])
-    return ""
+        calls = [call for call in _calls_in(line.code) if not _describing().fullmatch(call.name)]
+        if line.marks and calls:
+            # Python marks the expression that failed: the call that begins there; those in its arguments are done.
+            start = len(line.marks) - len(line.marks.lstrip())
+            calls = [call for call in calls if call.start == start]
+            if not calls:
+                return ""
+        computing = [call.name for call in calls if not _bookkeeping().fullmatch(call.name)]
+        if len(computing) > 1:
+            return ""
+        moving = [call.name for call in calls if not call.is_argument]
+        if computing or moving:
+            return (computing or moving)[0]
+    return None
+
+
+class _Call(NamedTuple):
+    name: str
+    start: int
+    is_argument: bool
+
+
+def _calls_in(code: str) -> list[_Call]:
+    """The calls of ttnn in a line of code, without those that its comments and strings mention."""
+    code = _without_words(code)
+    found = []
+    for match in _pattern("call").finditer(code):
+        opened = code.count("(", 0, match.start()) - code.count(")", 0, match.start())
+        found.append(_Call(f"ttnn.{match[1]}", match.start(), opened > 0))
+    return found
+
+
+def _without_words(code: str) -> str:
+    """The line with blanks instead of its strings and its comment."""
+    return _pattern("words").sub(lambda match: " " * len(match[0]), code)
+
+
+def _of_compiler(text: str) -> str:
+    """The only operation of the compiler's dialect that a text shows."""
+    calls = {_call_of_compiler(name) for name in _pattern("dialect").findall(text)}
+    computed = {call for call in calls if not _bookkeeping().fullmatch(call)}
+    return computed.pop() if len(computed) == 1 else ""
+
+
+def _call_of_compiler(name: str) -> str:
+    """An operation of tt-mlir's dialect (``ttnn.slice_static``) as the call of ttnn; itself where there is none."""
+    space, _, last = name.rpartition(".")
+    if space != "ttnn" or name in _calls():
+        return name
+    return call_of_device_operation(last) or name
 
 
 def _backtraces(text: str) -> list[list[str]]:
@@ -141,6 +234,10 @@ def _backtraces(text: str) -> list[list[str]]:
 
 def _function(line: str) -> str:
     """``ttnn::transformer::x`` of a frame, demangled or not; empty where the line is no frame or its name was cut."""
+    if registered := _pattern("registered").search(line):
+        return registered[1]
+    if compiled := _pattern("compiled").search(line):
+        return call_of_device_operation(compiled[1]).replace(".", "::")
     if mangled := _pattern("mangled").search(line):
         return "::".join(_demangled(mangled[1]))
     launched = _pattern("launched").search(line)
@@ -192,6 +289,8 @@ def _device_operation_of(function: str) -> str:
 
 def _mentioned(text: str) -> str:
     """The only computation that a text calls or mentions."""
+    code = _pattern("code")
+    text = "\n".join(_without_words(line) if code.search(line) else line for line in text.split("\n"))
     for kind in ("call", "mention"):
         calls = {f"ttnn.{call}" for call in _pattern(kind).findall(text)}
         if kind == "mention":

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From any source, however long, to the failures that it tells of and what stands around each."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain
@@ -8,8 +9,9 @@ from itertools import accumulate, chain
 from ttmem._limits import FAILURES_EXPLAINED, first_and_last
 from ttmem.explain.failure import Failure
 from ttmem.explain.text.context import Context, read_context
-from ttmem.explain.text.deduplicate import deduplicate, is_echo
-from ttmem.explain.text.find import failures_and_unread
+from ttmem.explain.text.deduplicate import deduplicate, is_echo, rank_of
+from ttmem.explain.text.find import Prints, read_prints
+from ttmem.explain.text.operations import is_frame, is_traceback_head
 from ttmem.explain.text.paraphrase import paraphrased
 from ttmem.explain.text.scan import LogScanner, Piece, is_runtime_log
 
@@ -61,13 +63,13 @@ def _found(pieces: Iterable[Piece], head: bytearray) -> Found:
     around: dict[int, tuple[str, int]] = {}
     unread = 0
     for piece in pieces:
-        failures, beyond = failures_and_unread(piece.text, first_line=piece.first_line, include_other=True)
-        unread += beyond
-        prints += failures
-        rows = piece.text.split("\n") if failures else []
-        for failure in failures[:FAILURES_EXPLAINED] + failures[-FAILURES_EXPLAINED:]:
-            if failure.line is not None and failure.line not in around:
-                around[failure.line] = _text_around(rows, failure.line - piece.first_line, piece.operation)
+        read = read_prints(piece.text, first_line=piece.first_line, include_other=True)
+        unread += read.unread_errors
+        prints += read.failures
+        neighbourhood = _Neighbourhood(piece, read) if read.failures else None
+        for failure in read.failures[:FAILURES_EXPLAINED] + read.failures[-FAILURES_EXPLAINED:]:
+            if neighbourhood is not None and failure.line is not None and failure.line not in around:
+                around[failure.line] = neighbourhood.text_around(failure.line)
     unique = deduplicate(prints)
     concerning = [failure for failure in unique if failure.failure_class != "none"]
     has_own = not all(is_echo(failure) for failure in unique)
@@ -98,12 +100,47 @@ def _beginning(head: bytearray) -> str:
     return _NO_TEXT if odd > len(text) * _MOST_ODD else " ".join(text.split())[:_MOST_MESSAGE]
 
 
-def _text_around(rows: list[str], at: int, operation: str) -> tuple[str, int]:
-    """The lines near a failure, in the order of the text, as far as there is room for them; where it begins in them."""
-    before = _that_fit(reversed([operation[:_CONTEXT_LINE], *rows[max(0, at - _CONTEXT_LINES) : max(0, at)]]))
-    after = _that_fit(rows[at : at + _CONTEXT_LINES])
-    head = "".join(f"{row}\n" for row in reversed(before))
-    return head + "\n".join(after), len(head)
+class _Neighbourhood:
+    """The lines around the failures of a piece: of two failures each has its own."""
+
+    def __init__(self, piece: Piece, read: Prints) -> None:
+        self._rows = piece.text.split("\n")
+        self._first_line = piece.first_line
+        self._operation = piece.operation
+        self._prints = sorted(line - piece.first_line for line in read.error_lines)
+        """Indices of the rows on which an error is printed."""
+        self._starts = sorted(
+            failure.line - piece.first_line
+            for failure in read.failures
+            if failure.line is not None and rank_of(failure) == "error"
+        )
+        """Those that begin another failure than the one before."""
+
+    def text_around(self, line: int) -> tuple[str, int]:
+        """The lines near a failure, in the order of the text, as far as there is room; where it begins in them."""
+        at = line - self._first_line
+        start = max(0, at - _CONTEXT_LINES)
+        earlier = self._prints[: bisect_left(self._prints, at)]
+        if earlier:
+            # What follows a message is its backtrace, what precedes the next one may be a traceback of that.
+            start = max(start, earlier[-1] + 1)
+            rows = [row for row in self._rows[start:at] if not is_frame(row)]
+        else:
+            rows = [self._operation[:_CONTEXT_LINE], *self._rows[start:at]]
+        before = _that_fit(reversed(rows))
+        after = _that_fit(self._rows[at : min(at + _CONTEXT_LINES, self._end(at))])
+        head = "".join(f"{row}\n" for row in reversed(before))
+        return head + "\n".join(after), len(head)
+
+    def _end(self, at: int) -> int:
+        """Where the next failure begins, or the Python traceback that leads to it."""
+        following = bisect_right(self._starts, at)
+        if following == len(self._starts):
+            return len(self._rows)
+        end = self._starts[following]
+        last_print = self._prints[bisect_left(self._prints, end) - 1]
+        heads = (row for row in range(last_print + 1, end) if is_traceback_head(self._rows[row]))
+        return next(heads, end)
 
 
 def _that_fit(rows: Iterable[str]) -> list[str]:

@@ -106,8 +106,8 @@ class _GrowingLog:
                     "a packed file cannot be followed", where=str(self.path), hint="follow the plain log"
                 )
             if not self._offset:
-                if chunk.lstrip().startswith(b"{") and b"\n" not in chunk and len(chunk) < SNIFFED_BYTES:
-                    return  # its first entry is not written yet, and decides how the others are read
+                if b"\n" not in chunk and len(chunk) < SNIFFED_BYTES:
+                    return  # how it is wrapped shows in its first line, which is not whole yet
                 self._unwrapper = unwrapper_for(chunk)
             self._offset += len(chunk)
             self._tail = (self._tail + chunk)[-_TAIL_BYTES:]

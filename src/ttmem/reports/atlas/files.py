@@ -35,13 +35,13 @@ def write(document: AtlasDocument, folder: Path) -> list[Path]:
 
 
 def verdict(row: AtlasRow) -> str:
-    """In words, with how full DRAM gets."""
-    share = "" if row.dram_peak_percent is None else f", DRAM {percent(row.dram_peak_percent)}"
-    return f"{_VERDICTS[row.fits]}{share}"
+    """In words, with how full the memory that failed gets, or DRAM."""
+    memory, share = _fullest(row)
+    return f"{_VERDICTS[row.fits]}{share and f', {memory} {share}'}"
 
 
 def overview(document: AtlasDocument) -> Table:
-    """A row per model, a column per board: whether it fits, and how full DRAM gets."""
+    """A row per model, a column per board: whether it fits, and how full DRAM (or the memory that failed) gets."""
     cells = {(row.model, row.board): row for row in document.rows}
     models = list(dict.fromkeys(row.model for row in document.rows))
     rows = [[model, *(_cell(cells.get((model, board))) for board in document.boards)] for model in models]
@@ -83,15 +83,23 @@ def _why(row: AtlasRow) -> str:
 def _cell(row: AtlasRow | None) -> str:
     if row is None:
         return "-"
-    share = "" if row.dram_peak_percent is None else f" {percent(row.dram_peak_percent)}"
-    return f"{_WORDS[row.fits]}{share}"
+    memory, share = _fullest(row)
+    return " ".join(filter(None, (_WORDS[row.fits], memory if memory != "DRAM" else "", share)))
+
+
+def _fullest(row: AtlasRow) -> tuple[str, str]:
+    """The memory that failed (DRAM where none did) and how full it gets; no figure for L1_SMALL and TRACE."""
+    memory = row.failed_memory or "DRAM"
+    share = {"DRAM": row.dram_peak_percent, "L1": row.l1_peak_percent}.get(memory)
+    return memory, "" if share is None else percent(share)
 
 
 def _summary(document: AtlasDocument) -> str:
     unknown = f", {document.not_known} failed to load" if document.not_known else ""
     return (
         f"{document.models} models on {len(document.boards)} boards: {document.fits} fit, "
-        f"{document.does_not_fit} do not fit{unknown}. Figures: how full DRAM gets."
+        f"{document.does_not_fit} do not fit{unknown}. Figures: how full DRAM gets, or the memory "
+        "that failed."
     )
 
 

@@ -76,7 +76,9 @@ def boards_table(answer: FitBoards) -> str:
             "yes" if one.fits else "NO",
             one.peak["DRAM"].peak_percent if "DRAM" in one.peak else None,
             one.peak["DRAM"].peak_bytes_per_bank if "DRAM" in one.peak else None,
-            one.first_failure.failure_class if one.first_failure else None,
+            " in ".join(filter(None, (one.first_failure.failure_class, one.first_failure.memory)))
+            if one.first_failure
+            else None,
         )
         for one in answer.boards
     ]

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ``ttmem live --json`` says, once per sample."""
 
+from collections.abc import Sequence
+from dataclasses import astuple
+
 import msgspec
 
 from ttmem.live import ChipCounters, Counters, UnreadableRegion
 from ttmem.reports.kit.documents import Document
+from ttmem.reports.kit.units import counted
 
 SCOPE = "bytes as requested, all banks and cores of one chip; without bank padding and dataflow buffers"
 
@@ -42,6 +46,22 @@ class Device(Document, frozen=True):
     """What processes hold that do not run any more."""
     chips: tuple[ChipCounters, ...]
     processes: tuple[Process, ...]
+
+    @property
+    def is_mock(self) -> bool:
+        """Whether all processes on it run on a mock cluster."""
+        return bool(self.processes) and all(process.mock for process in self.processes)
+
+    @property
+    def holds_anything(self) -> bool:
+        """Now, or at any moment since watching began."""
+        return any((*astuple(self.total), *astuple(self.peak), *(any(astuple(one.held)) for one in self.processes)))
+
+
+def empty_text(devices: Sequence[Device]) -> str:
+    """``12 devices hold nothing``; empty where each holds something."""
+    empty = sum(not device.holds_anything for device in devices)
+    return f"{counted(empty, 'device')} {'holds' if empty == 1 else 'hold'} nothing" if empty else ""
 
 
 class LiveSample(Document, frozen=True, tag_field="schema", tag="ttmem.live/1"):

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from ttmem.live import Counters
 from ttmem.reports.kit.console import TextReport
-from ttmem.reports.kit.units import counted, mib
-from ttmem.reports.live.document import Device, LiveSample
+from ttmem.reports.kit.units import mib
+from ttmem.reports.live.document import Device, LiveSample, empty_text
 
 _HEADS = ("DRAM", "L1", "L1_SMALL", "TRACE", "circular")
 
@@ -33,18 +33,17 @@ def table(seen: LiveSample) -> RenderableType:
     """MiB of a whole chip; the peaks are those since watching began."""
     if not seen.devices:
         return Text(nothing_in(seen))
-    shown = [device for device in seen.devices if _holds_anything(device)]
-    hidden = len(seen.devices) - len(shown)
-    empty = f"{counted(hidden, 'device')} {'holds' if hidden == 1 else 'hold'} nothing: --json lists all"
+    shown = [device for device in seen.devices if device.holds_anything]
+    empty = Text(f"{empty_text(seen.devices)}: --json lists all", style="dim")
     if not shown:
-        return Text(empty, style="dim")
+        return empty
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     grid.add_column("MiB")
     for head in _HEADS:
         grid.add_column(head, justify="right")
     for device in shown:
         chip = f" ({int(device.chip_unique_id):#x})" if device.chip_unique_id != "0" else ""
-        mock = " mock" if device.processes and all(process.mock for process in device.processes) else ""
+        mock = " mock" if device.is_mock else ""
         grid.add_row(Text(f"device {device.device}{chip}{mock}", style="bold"), *_cells(device.total))
         grid.add_row(Text("  peak", style="dim"), *_cells(device.peak), style="dim")
         for process in device.processes:
@@ -52,12 +51,7 @@ def table(seen: LiveSample) -> RenderableType:
             grid.add_row(label, *_cells(process.held), style="" if process.running else "yellow")
             grid.add_row(Text("    peak", style="dim"), *_cells(process.peak), style="dim")
     remarks = [Text(remark, style="yellow") for device in shown for remark in _remarks(device)]
-    return Group(grid, *remarks, *([Text(empty, style="dim")] if hidden else []))
-
-
-def _holds_anything(device: Device) -> bool:
-    """Now, or at any moment since watching began."""
-    return any((*astuple(device.total), *astuple(device.peak), *(any(astuple(p.held)) for p in device.processes)))
+    return Group(grid, *remarks, *([empty] if len(shown) < len(seen.devices) else []))
 
 
 def _cells(held: Counters) -> list[Text]:

@@ -138,11 +138,14 @@ def fit_text(known: Analyses) -> str:
 
 
 def status_text(known: Analyses) -> str | None:
-    """``fits``, ``oom/capacity in L1``, ``AssertionError (not memory)``; None where no memory state was seen."""
+    """``fits``, ``oom/capacity in L1``, ``AssertionError (not memory)``, ``2 of 9 tests failed``; None where no memory
+    state was seen."""
     if not known.fits:
         return _class_text(known.memory_failures[0])
+    if known.is_suite and (failed := {run.number for run in known.runs if not run.finished}):
+        return f"{len(failed)} of {counted(known.counted_runs, 'test')} failed"
     if known.end is not None and not known.end.is_for_memory:
-        return f"{one_line(known.end.error) or 'error'} (not memory)"
+        return f"{one_line(known.end.error) or 'error'}{known.end.remark}"
     return "fits" if known.peaks else None
 
 

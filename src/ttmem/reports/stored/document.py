@@ -22,7 +22,8 @@ class StoredReport(Document, frozen=True):
     peak_l1_bytes_per_bank: int | None
     peak_l1_percent: float | None
     status: str | None
-    """``fits``, the class and memory of the failure, or the error that ended the run for another reason."""
+    """``fits``, the class and memory of the failure, the error that ended the run for another reason, or how many tests
+    of a suite failed, crashed or timed out."""
     origin: str | None
     """The file or command that was read."""
     bytes_on_disk: int

@@ -55,7 +55,8 @@ class SuiteTest(Document, frozen=True, kw_only=True):
 
     test: str
     outcome: str
-    """``passed``, ``failed``, ``skipped``, ``error`` (a fixture failed), ``crashed`` or ``timeout``."""
+    """``passed``, ``failed``, ``skipped``, ``error`` (a fixture failed, or the file could not be
+    collected), ``crashed`` or ``timeout``."""
     expected_failure: str | UnsetType = UNSET
     """The reason of its xfail mark, when that applied."""
     seconds: float

@@ -27,7 +27,7 @@ def render(answer: TuneDocument, *, width: int = 100, color: bool = False) -> st
         if not edit.in_patch:
             report.print(f"   not in the patch ({one_line(edit.why_not_in_patch)}); edit by hand")
     if not answer.edits:
-        report.print("no edit is needed" if answer.reached else "no edit helps")
+        report.print("no edit to make" if answer.reached else "no edit helps")
     report.print("", Table(PEAKS, list(peak_rows(answer.before, answer.after))), "")
     if answer.patched is not None:
         report.print(f"all edits: {_peaks(answer.after)}; the patch alone: {_peaks(answer.patched)}")
