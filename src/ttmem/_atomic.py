@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole files or none: what is written appears under its name complete, or not at all."""
 
+import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -12,6 +13,7 @@ from ttmem._errors import BadInputError
 from ttmem._gate import Styled, visible
 
 _PIECE = 1 << 20
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def check_target(path: Path) -> None:
@@ -21,6 +23,17 @@ def check_target(path: Path) -> None:
     folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir():
         raise BadInputError(f"no such folder '{folder}'", where=str(path), hint=f"make it first: mkdir -p '{folder}'")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Name the file or folder that did not fit on a full disk: the system says so only where a file is opened."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL or error.filename:
+            raise
+        raise BadInputError(f"cannot be written: {os.strerror(error.errno)}", where=str(path)) from error
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -80,7 +93,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     # os.open and not mkstemp: the umask decides who may read a new file, as for any other program's output.
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
-        with os.fdopen(descriptor, "wb") as stream:
+        with writing(path), os.fdopen(descriptor, "wb") as stream:
             if mode is not None:
                 os.fchmod(stream.fileno(), stat.S_IMODE(mode))
             yield stream

@@ -32,6 +32,8 @@ UNPACKED_WHOLE_BYTES, REPEATED_BYTES = 64 << 20, 16 << 10
 but for two times of it: a small file may hold a GB of that. Runs of programs count, however alike they are."""
 REPEATED_COST = 4
 """To unpack what is left out costs so many times less than to read it."""
+TEXT_BYTES, LIST_BYTES = 64 << 20, 1 << 20
+"""A file that people write or that is edited by hand (operators, cases), and a short one (recipes, lists of models)."""
 DOCUMENT_BYTES = 1 << 28
 """A source that is one document (JSON, a module dump, a folder's table) and has to be read as a whole."""
 DOCUMENT_VALUES = 4_000_000

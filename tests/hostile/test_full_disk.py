@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.command_line import FIVE_RUNS, Result, environment
+from ttmem.engines.interpreters import Interpreter
 
 MAIN = "import sys; from ttmem.commands import main; sys.exit(main())"
 
@@ -41,6 +42,32 @@ def test_an_export_for_the_visualizer(kilobytes: int, tmp_path: Path) -> None:
     shown = limited(kilobytes, "export", str(FIVE_RUNS), "--to", "visualizer", "-o", "report", cwd=tmp_path)
     assert is_clear(shown), shown.err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("target", ["csv", "perfetto", "parquet"])
+def test_other_exports_name_the_place(target: str, tmp_path: Path) -> None:
+    shown = limited(0, "export", str(FIVE_RUNS), "--to", target, "-o", "report", cwd=tmp_path)
+    assert is_clear(shown), shown.err
+    assert "report: cannot be written: File too large" in shown.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_list_of_models_names_its_journal(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("nothing.mlir\n")
+    shown = limited(0, "fit", "--list", "list.txt", "--boards", "n150", "-o", "atlas", cwd=tmp_path)
+    assert is_clear(shown), shown.err
+    assert "journal.jsonl: cannot be written: File too large" in shown.err
+
+
+@pytest.mark.parametrize("verb", ["run", "test"])
+def test_a_run_names_the_file_that_did_not_fit(verb: str, with_ttnn: Interpreter, tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text("def test_it(): pass\n")
+    (tmp_path / "home").mkdir()
+    shell = ["bash", "-c", 'ulimit -f 1; exec "$@"', "-", sys.executable, "-c", MAIN, verb, "test_it.py"]
+    variables = environment(TTMEM_HOME=str(tmp_path / "home"), TTMEM_TTNN_PYTHON=str(with_ttnn.path))
+    done = subprocess.run(shell, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 125
+    assert "riscv-tt-elf-g++: cannot be written: File too large" in done.stderr
 
 
 @pytest.mark.parametrize("kilobytes", [0, 1, 16, 60])

@@ -56,6 +56,8 @@ ENDINGS = {
     "a text": "sys.exit('\\ud800')",
     "no text": "class Odd:\n    def __str__(self): raise ValueError\nsys.exit(Odd())",
     "an error without text": "class Odd(Exception):\n    def __str__(self): raise ValueError\nraise Odd",
+    "a type without a name": "class Meta(type):\n    __name__ = property(lambda _: 1 / 0)\n"
+    "class Odd(Exception, metaclass=Meta): pass\nraise Odd('x')",
     "half a letter": "raise ValueError('\\ud800')",
     "a hook of its own": "sys.excepthook = lambda *_: sys.exit(9)\nraise ValueError",
     "a hook that fails": "sys.excepthook = None\nraise ValueError",

@@ -233,3 +233,29 @@ def test_a_source_without_one_readable_memory_line_is_bad_input(tmp_path: Path) 
     ran = call("profile", path, "--no-store")
     assert (ran.code, ran.out) == (2, "")
     assert f"{path}:4" in ran.err
+
+
+@pytest.mark.parametrize("is_coloured", [False, True])
+def test_a_log_that_is_cut_within_its_last_state_passes_no_gate(is_coloured: bool, tmp_path: Path) -> None:
+    # GIVEN a log whose last operation has a state, cut anywhere in that
+    log = Log(colours=is_coloured)
+    log.start()
+    for dram in (2.0, 3.0, 900.0):
+        log.op(RELU, dram, l1=0.25)
+    text = log.bytes()
+    last = text.rindex(b"Executing operation")
+    begin = text.index(b"\n", last) + 1
+    record = begin + text[begin:].index(b"Always") + 3
+    end = text.rindex(b"Device DRAM memory state") + 100
+    for cut in {*range(record, record + 150), *range(record + 150, end, 37)}:
+        try:
+            profile = profile_of_bytes(text[:cut])
+        except BadInputError:
+            continue
+        assert profile.facts.get(UNREAD), text[begin:cut]
+    # THEN the gate names the line
+    path = tmp_path / "cut.log"
+    path.write_bytes(text[: text.rindex(b"Device memory state before") + 27])
+    ran = call("check", path, "--max-growth", "0%", "--baseline", path)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{path}:{text[:begin].count(10) + 1}" in ran.err

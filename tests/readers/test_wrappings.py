@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from readers.same_profile import meaning
 from readers.test_states import small_run
 from support.command_line import BLACKHOLE_OOM, REAL_OOM, call, command_line, environment
 from ttmem.analysis.failure import failures
+from ttmem.readers.wrappings import unwrapper_for
 
 PLAIN = small_run(Log()).bytes()
 COLOURED = small_run(Log(colours=True)).bytes()
@@ -48,14 +50,61 @@ def journald(content: bytes) -> bytes:
     return "".join(lines).encode()
 
 
+def entries(text_key: str, before: dict[str, object], after: dict[str, object]) -> Callable[[bytes], bytes]:
+    """JSON lines whose text is under a key, between others; with ``.`` it is nested."""
+
+    def wrap(content: bytes) -> bytes:
+        outer, _, inner = text_key.partition(".")
+        texts = content.decode().splitlines()
+        rows = [{**before, outer: {inner: text} if inner else text, **after} for text in texts]
+        return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+    return wrap
+
+
+def message_first(content: bytes) -> bytes:
+    """journald's entries in another order of keys, as ``jq`` and shippers write them."""
+    rows = [json.loads(line) for line in journald(content).splitlines()]
+    return "".join(json.dumps({"MESSAGE": row.pop("MESSAGE"), **row}) + "\n" for row in rows).encode()
+
+
+def kubernetes(content: bytes, most: int = 16 << 10, between: str = "") -> bytes:
+    """What a container runtime writes for Kubernetes (CRI): parts of a line have P, its last part F."""
+    found = []
+    for line in content.decode().splitlines():
+        pieces = [line[at : at + most] for at in range(0, len(line), most)] or [""]
+        for number, piece in enumerate(pieces, 1):
+            found.append(f"2026-11-19T17:43:00.123456789Z stdout {'F' if number == len(pieces) else 'P'} {piece}\n")
+            found += [between] if number < len(pieces) else []
+    return "".join(found).encode()
+
+
 WRAPPED: dict[str, Callable[[bytes], bytes]] = {
     "docker": docker,
     "journald": journald,
+    "journald, the message first": message_first,
+    "Elasticsearch": entries(
+        "message", {"@timestamp": "2026-11-19T17:43:00Z"}, {"level": "info", "host": {"message": 1}}
+    ),
+    "Elasticsearch, the message first": entries("message", {}, {"level": "info"}),
+    "a message alone": entries("message", {}, {}),
+    "Google Cloud": entries("textPayload", {"insertId": "x"}, {"severity": "INFO"}),
+    "Google Cloud, structured": entries("jsonPayload.message", {"insertId": "x"}, {"severity": "INFO"}),
+    "Loki": entries("line", {"labels": {"line": "x"}}, {"timestamp": "1"}),
+    "a logger": entries("msg", {"ts": 1.5, "level": "info"}, {}),
+    "Fluent Bit": entries("log", {"date": 1.5, "stream": "stdout"}, {"kubernetes": {"log": "x"}}),
+    "Fluent Bit with line ends": lambda content: entries("log", {"date": 1.5}, {})(content).replace(b'"}', b'\\n"}'),
+    "Kubernetes": kubernetes,
+    "UTF-32": lambda content: content.decode().encode("utf-32"),
+    "UTF-32 without a mark": lambda content: content.decode().encode("utf-32-be"),
+    "UTF-16 without a mark, big end first": lambda content: content.decode().encode("utf-16-be"),
     "UTF-16 of PowerShell": lambda content: content.decode().replace("\n", "\r\n").encode("utf-16"),
     "UTF-16, big end first": lambda content: b"\xfe\xff" + content.decode().encode("utf-16-be"),
     "UTF-16 without a mark": lambda content: content.decode().encode("utf-16-le"),
     "bz2": bz2.compress,
     "xz": lzma.compress,
+    "lzma": lambda content: lzma.compress(content, format=lzma.FORMAT_ALONE),
+    "zlib": zlib.compress,
     "two bz2 streams": lambda content: bz2.compress(content[:900]) + bz2.compress(content[900:]),
     "docker in xz": lambda content: lzma.compress(docker(content)),
 }
@@ -78,6 +127,29 @@ def test_a_line_that_docker_cut_is_one_line() -> None:
     assert states(profile) == states(profile_of_bytes(PLAIN))
     # AND line numbers are those of the file
     assert profile.source.lines == docker(PLAIN, most=150).count(b"\n")
+
+
+@pytest.mark.parametrize(
+    "between", ["", "2026-11-19T17:43:00Z stderr F a warning\n", "2026-11-19T17:43:00Z stderr P a\n"]
+)
+@pytest.mark.parametrize("most", [1, 70, 150])
+def test_a_line_that_kubernetes_cut_is_one_line(most: int, between: str) -> None:
+    content = kubernetes(PLAIN, most, between)
+    profile = profile_of_bytes(content)
+    assert names(profile) == names(profile_of_bytes(PLAIN))
+    assert states(profile) == states(profile_of_bytes(PLAIN))
+    assert profile.source.unrecognised_lines == 0
+    if not between:
+        assert profile.source.lines == content.count(b"\n")
+
+
+def test_json_that_is_no_log_stays_what_it_is() -> None:
+    for text in (
+        b'{"id": "1", "op": "add", "message": "x"}\n',
+        b'{"nodes": [{"log": "x", "time": 1}]}',
+        b'{"line": 3}',
+    ):
+        assert unwrapper_for(text) is None
 
 
 @pytest.mark.parametrize("size", [7, 100, 5000])
@@ -133,7 +205,13 @@ def test_failures_are_explained_in_any_wrapping(wrapping: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("magic", "what"), [(b"PK\x03\x04", "ZIP"), (b"\x04\x22\x4d\x18", "LZ4"), (b"7z\xbc\xaf\x27\x1c", "7z")]
+    ("magic", "what"),
+    [
+        (b"PK\x03\x04", "ZIP"),
+        (b"\x04\x22\x4d\x18", "LZ4"),
+        (b"7z\xbc\xaf\x27\x1c", "7z"),
+        (b"\x1f\x9d\x90", "compress (.Z)"),
+    ],
 )
 def test_other_packings_are_named(magic: bytes, what: str, tmp_path: Path) -> None:
     path = tmp_path / "log.packed"
@@ -143,6 +221,19 @@ def test_other_packings_are_named(magic: bytes, what: str, tmp_path: Path) -> No
         assert (ran.code, ran.out) == (2, "")
         assert what in ran.err
         assert "unpack it first" in ran.err
+
+
+@pytest.mark.parametrize("outer", [gzip.compress, lzma.compress])
+@pytest.mark.parametrize("inner", [gzip.compress, bz2.compress, lambda content: b"PK\x03\x04" + content])
+def test_a_log_that_was_packed_twice_is_named(
+    outer: Callable[[bytes], bytes], inner: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    path = tmp_path / "log.gz"
+    path.write_bytes(outer(inner(PLAIN)))
+    for verb in ("profile", "check", "explain"):
+        ran = call(verb, path)
+        assert (ran.code, ran.out) == (2, "")
+        assert "is packed twice" in ran.err
 
 
 @pytest.mark.parametrize("packed", [bz2.compress, lzma.compress], ids=["bz2", "xz"])

@@ -11,6 +11,8 @@ import click
 
 from ttmem._errors import BadInputError
 from ttmem._gate import one_line
+from ttmem._limits import LIST_BYTES
+from ttmem._text_files import read_text
 from ttmem.commands._output import color_wanted, emit, json_text, note, say
 from ttmem.commands._progress import progress_bar
 
@@ -98,12 +100,11 @@ def _shown(bar: Callable[..., None] | None, *, quiet: bool) -> "Progress":
 
 def _lines(path: Path, command: click.Command, common: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
     """Place, text and parameters of each line; the options of the call itself hold where a line says nothing."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInputError(f"cannot be read: {error}", where=str(path)) from None
+    text = read_text(path, most=LIST_BYTES, what="a list of models")
     found = []
     for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
         where = f"{path}:{number}"
         try:
             words = shlex.split(line, comments=True)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ttmem._atomic import writing
 from ttmem._children import foreign_environment, without_other_versions
 from ttmem._errors import BadInputError, MissingPartError
 from ttmem._home import home_folder
@@ -153,7 +154,8 @@ def cards() -> list[str]:
 
 def _mock_variables(interpreter: Interpreter, board: Board, folder: Path, number: int) -> dict[str, str]:
     described = folder / f"{board.name}.yaml"
-    described.write_text(descriptor(board, number))
+    with writing(described):
+        described.write_text(descriptor(board, number))
     cache = cache_folder(interpreter)
     root = runtime_root(interpreter, cache)
     return {
@@ -202,6 +204,7 @@ def _write_executable(path: Path, text: str) -> None:
     if path.is_file() and path.read_text() == text and os.access(path, os.X_OK):
         return
     fresh = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
-    fresh.write_text(text)
+    with writing(path):
+        fresh.write_text(text)
     fresh.chmod(0o755)
     fresh.replace(path)

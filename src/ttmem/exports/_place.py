@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ttmem._atomic import hidden_beside
+from ttmem._atomic import hidden_beside, writing
 from ttmem._errors import BadInputError
 
 MARK = ".ttmem-export"
@@ -37,8 +37,9 @@ def new_folder(path: Path) -> Iterator[Path]:
     hidden = hidden_beside(target)
     hidden.mkdir()
     try:
-        yield hidden
-        (hidden / MARK).write_text("Written by ttmem export; the next export to this folder replaces it.\n")
+        with writing(path):
+            yield hidden
+            (hidden / MARK).write_text("Written by ttmem export; the next export to this folder replaces it.\n")
         _replace(hidden, target)
     finally:
         shutil.rmtree(hidden, ignore_errors=True)

@@ -22,7 +22,10 @@ from typing import IO, Any
 
 import msgspec
 
+from ttmem._atomic import writing
 from ttmem._errors import BadInputError, TtmemError
+from ttmem._limits import DOCUMENT_BYTES
+from ttmem._text_files import read_bytes
 from ttmem._version import __version__
 from ttmem.analysis.failure import failure
 from ttmem.analysis.peaks import Peak, peaks
@@ -239,7 +242,7 @@ def _journal(folder: Path) -> Iterator[tuple[dict[str, AtlasRow], IO[str]]]:
     """What is known, and the file that what follows is written to; a line that a kill cut in half goes."""
     path = folder / JOURNAL
     known: dict[str, AtlasRow] = {}
-    told_bytes = path.read_bytes() if path.exists() else b""
+    told_bytes = read_bytes(path, most=DOCUMENT_BYTES, what="a journal") if path.exists() else b""
     whole = told_bytes[: told_bytes.rfind(b"\n") + 1]
     for number, line in enumerate(whole.splitlines(), 1):
         try:
@@ -248,6 +251,6 @@ def _journal(folder: Path) -> Iterator[tuple[dict[str, AtlasRow], IO[str]]]:
         except (ValueError, KeyError, TypeError):
             where = f"{path}:{number}"
             raise BadInputError("is no journal of an atlas", where=where, hint="name a new folder") from None
-    with path.open("a", encoding="utf-8") as file:
+    with writing(path), path.open("a", encoding="utf-8") as file:
         file.truncate(len(whole))
         yield known, file

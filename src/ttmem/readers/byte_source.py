@@ -103,6 +103,7 @@ class OpenedSource:
         if self._packed is None and not _is_file(raw):
             self._packed = bounded_stream(cast(BinaryIO, buffered), counted)
         self._stream = cast(BinaryIO, Unwrapped(cast(BinaryIO, self._packed or buffered)))
+        self._may_be_packed_twice = unpacker is not None
         self._seen: list[bytes] = []
         self._damage: TruncatedSourceError | None = None
         self.left_out: tuple[str, ...] = ()
@@ -190,7 +191,11 @@ class OpenedSource:
     def _pieces(self, limit: int = sys.maxsize) -> Iterator[bytes]:
         if self._damage is not None:
             raise self._damage
-        yield from chunks(self._stream, self.name, limit=limit)
+        for piece in chunks(self._stream, self.name, limit=limit):
+            if self._may_be_packed_twice and (unpacker_for(piece[:4]) or unknown_packing(piece[:4])):
+                raise BadInputError("is packed twice, which is not read", where=self.name, hint="unpack it once first")
+            self._may_be_packed_twice = False
+            yield piece
 
 
 class TextLines:

@@ -78,19 +78,29 @@ def _xz() -> _Unpacker:
     return _Stepped(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES))
 
 
+def _lzma() -> _Unpacker:
+    import lzma
+
+    return _Stepped(lzma.LZMADecompressor(lzma.FORMAT_ALONE, memlimit=_XZ_MEMORY_BYTES))
+
+
 _UNPACKERS: dict[bytes, Callable[[], _Unpacker]] = {
     b"\x1f\x8b": lambda: zlib.decompressobj(wbits=31),
     b"\x28\xb5\x2f\xfd": _zstd,
     b"BZh": _bz2,
     b"\xfd7zX": _xz,
+    b"\x5d\x00\x00": _lzma,
+    b"\x78\x9c": zlib.decompressobj,
+    b"\x78\xda": zlib.decompressobj,
 }
 PACKED_MAGIC = tuple(_UNPACKERS)
-PACKED_ENDINGS = (".gz", ".zst", ".bz2", ".xz")
+PACKED_ENDINGS = (".gz", ".zst", ".bz2", ".xz", ".lzma")
 _OTHER_PACKINGS = {
     b"PK\x03\x04": "a ZIP archive",
     b"\x04\x22\x4d\x18": "packed with LZ4",
     b"7z\xbc\xaf": "a 7z archive",
     b"Rar!": "a RAR archive",
+    b"\x1f\x9d": "packed with compress (.Z)",
 }
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text that something wrapped on its way to a file: UTF-16 (PowerShell), JSON lines of Docker and of journald.
+"""Text that something wrapped on its way to a file: UTF-16 and UTF-32, JSON lines, the lines of Kubernetes (CRI).
+
+JSON lines come from Docker, journald, Fluent Bit, Elasticsearch, Loki, Google Cloud and loggers of programs.
 
 Every reader gets plain lines. Line numbers stay those of the file wherever an entry holds one line of text.
 """
@@ -7,14 +9,28 @@ Every reader gets plain lines. Line numbers stay those of the file wherever an e
 import codecs
 import json
 import re
-from collections.abc import Callable
-from typing import Any, BinaryIO, Protocol
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from ttmem._limits import LINE_BYTES
 
-_UTF_16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-_DOCKER = re.compile(rb'\s*\{\s*"log"\s*:\s*"')
-_JOURNALD = re.compile(rb'\s*\{\s*"(?=[^\n]{0,20000}"MESSAGE"\s*:)(?=[^\n]{0,20000}"__?[A-Z])')
+_UTF = (
+    (codecs.BOM_UTF32_LE, "utf-32-le", re.compile(rb"(?:[\t\r\n\x1b -~]\x00\x00\x00){8}")),
+    (codecs.BOM_UTF32_BE, "utf-32-be", re.compile(rb"(?:\x00\x00\x00[\t\r\n\x1b -~]){8}")),
+    (codecs.BOM_UTF16_LE, "utf-16-le", re.compile(rb"(?:[\t\r\n\x1b -~]\x00){8}")),
+    (codecs.BOM_UTF16_BE, "utf-16-be", re.compile(rb"(?:\x00[\t\r\n\x1b -~]){8}")),
+)
+"""Mark, encoding, and text without the mark."""
+_TEXT_KEYS = ("log", "MESSAGE", "message", "textPayload", "jsonPayload", "line", "msg")
+"""The keys of an entry's text, in the order in which they are looked for."""
+_SIGNS = {"@timestamp", "timestamp", "time", "ts", "asctime", "date", "level", "levelname", "severity", "logger"}
+_SIGNS |= {"stream", "labels", "kubernetes"}
+"""Keys that entries of a log have and other JSON documents with a text have not."""
+_RECORD = re.compile(rb"(?:Always|Runtime)[^|\n]{0,80}\|[^|\n]{0,80}(?:TRACE|DEBUG|INFO|WARNING|ERROR|FATAL)")
+_JSON_TOKEN = re.compile(rb'"((?:[^"\\\n]|\\.){0,20000})"(\s{0,9}:)?|[\[\]{}]')
+_KUBERNETES = re.compile(
+    rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,12})?(?:Z|[+-]\d\d:\d\d) (stdout|stderr) ([PF])(?::\w{1,9})* ?"
+)
 SNIFFED_BYTES = 1 << 16
 
 
@@ -53,19 +69,42 @@ class Unwrapped:
 
 def unwrapper_for(head: bytes) -> Unwrapper | None:
     """What makes plain text of a source that begins like this; None where nothing has to be done."""
-    if head[:2] in _UTF_16 and b"\0" in head[2:64] and head[:4] not in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE):
-        return _Utf16(_UTF_16[head[:2]])
-    if re.match(rb"(?:[\t\r\n\x1b -~]\x00){8}", head):
-        return _Utf16("utf-16-le")
-    if _DOCKER.match(head):
-        return _JsonLines(_docker_text)
-    if _JOURNALD.match(head[:SNIFFED_BYTES]):
-        return _JsonLines(_journald_text)
+    for mark, encoding, text in _UTF:
+        if text.match(head) or (head.startswith(mark) and b"\0" in head[2:64]):
+            return _Decoded(encoding)
+    first = head[:SNIFFED_BYTES].lstrip().partition(b"\n")[0]
+    if _KUBERNETES.match(first):
+        return _KubernetesLines()
+    keys = set(_keys_of(first)) if first.startswith(b"{") else set()
+    for key in _TEXT_KEYS:
+        if key in keys:
+            is_log = keys & _SIGNS or any(map(_is_journald, keys)) or key == "log" or _RECORD.search(head)
+            return _JsonLines(key, has_line_ends=_has_line_ends(head, first)) if is_log else None
     return None
 
 
-class _Utf16:
-    """UTF-16 as UTF-8."""
+def _keys_of(line: bytes) -> Iterator[str]:
+    """The keys of a JSON object, as far as its text goes; not those of the values in it."""
+    depth = 0
+    for token in _JSON_TOKEN.finditer(line):
+        if token[1] is not None:
+            if depth == 1 and token[2]:
+                yield token[1].decode("utf-8", "replace")
+        else:
+            depth += 1 if token[0] in (b"{", b"[") else -1
+
+
+def _is_journald(key: str) -> bool:
+    return key.startswith("_") and key.strip("_")[:1].isupper()
+
+
+def _has_line_ends(head: bytes, first: bytes) -> bool:
+    """Whether texts under ``log`` end their lines themselves, as Docker's do: one without an end goes on below."""
+    return bool(re.match(rb'\{\s*"log"', first) or re.search(rb'"log"\s*:\s*"(?:[^"\\\n]|\\.){0,20000}\\n"', head))
+
+
+class _Decoded:
+    """UTF-16 or UTF-32 as UTF-8."""
 
     def __init__(self, encoding: str) -> None:
         self._decoder = codecs.getincrementaldecoder(encoding)("replace")
@@ -77,15 +116,24 @@ class _Utf16:
         return self._decoder.decode(b"", True).encode("utf-8", "replace")
 
 
-class _JsonLines:
-    """One JSON object per line, of which one value is the text; lines that are none stay as they are."""
+class _Entry(NamedTuple):
+    """The text of one line of the file."""
 
-    def __init__(self, text_of: Callable[[dict[str, Any]], str | None]) -> None:
-        self._text_of = text_of
+    text: bytes
+    is_whole: bool = True
+    """Its text does not go on in a later entry."""
+    stream: bytes = b""
+
+
+class _Lines:
+    """One entry per line; lines that are none stay as they are."""
+
+    def __init__(self) -> None:
         self._left: list[bytes] = []
         self._left_bytes = 0
-        self._open_entries = 0
-        """Entries whose text goes on in the next one: Docker cuts lines at 16 KiB."""
+        self._begun: dict[bytes, list[bytes]] = {}
+        """By stream the texts that go on in a later entry."""
+        self._begun_bytes = self._begun_entries = 0
 
     def take(self, piece: bytes) -> bytes:
         *whole, left = piece.split(b"\n")
@@ -98,40 +146,65 @@ class _JsonLines:
         return b"".join(map(self._plain, whole))
 
     def rest(self) -> bytes:
-        return self._plain(b"".join(self._left)) if self._left else b""
+        last = self._plain(b"".join(self._left)) if self._left else b""
+        return last + b"".join(b"".join(texts) + b"\n" for texts in self._begun.values())
+
+    def _entry(self, line: bytes) -> _Entry | None:
+        raise NotImplementedError
 
     def _plain(self, line: bytes) -> bytes:
-        text = self._text_in(line) if line.lstrip()[:1] == b"{" else None
-        if text is None:
-            text = line.decode("utf-8", "replace") + "\n"
-        if not text.endswith("\n"):
-            self._open_entries += 1
-            return text.encode("utf-8", "replace")
+        entry = (self._entry(line) if len(line) <= LINE_BYTES else None) or _Entry(line)
+        if not entry.is_whole:
+            self._begun_entries += 1
+            if self._begun_bytes <= LINE_BYTES:
+                self._begun.setdefault(entry.stream, []).append(entry.text)
+                self._begun_bytes += len(entry.text)
+            return b""
+        text = b"".join((*self._begun.pop(entry.stream, ()), entry.text, b"\n"))
+        if self._begun:
+            return text
         # The entries that a line was cut into are lines of the file: they are counted below it.
-        skipped, self._open_entries = self._open_entries, 0
-        return (text + "\n" * skipped).encode("utf-8", "replace")
+        skipped, self._begun_entries, self._begun_bytes = self._begun_entries, 0, 0
+        return text + b"\n" * skipped
 
-    def _text_in(self, line: bytes) -> str | None:
-        if len(line) > LINE_BYTES:
+
+class _KubernetesLines(_Lines):
+    """``TIME stdout F text``; ``P`` stands for a part of a line, the last one has ``F``."""
+
+    def _entry(self, line: bytes) -> _Entry | None:
+        found = _KUBERNETES.match(line)
+        return _Entry(line[found.end() :], found[2] == b"F", found[1]) if found else None
+
+
+class _JsonLines(_Lines):
+    """One JSON object per line, of which one value is the text."""
+
+    def __init__(self, key: str, *, has_line_ends: bool) -> None:
+        super().__init__()
+        self._key = key
+        self._has_line_ends = key == "log" and has_line_ends
+
+    def _entry(self, line: bytes) -> _Entry | None:
+        if line.lstrip()[:1] != b"{":
             return None
         try:
             entry = json.loads(line)
         except (ValueError, RecursionError):
             return None
-        return self._text_of(entry) if isinstance(entry, dict) else None
+        text = _text_in(entry.get(self._key)) if isinstance(entry, dict) else None
+        if text is None:
+            return None
+        is_whole = text.endswith("\n") or not self._has_line_ends
+        return _Entry(text.removesuffix("\n").encode("utf-8", "replace"), is_whole)
 
 
-def _docker_text(entry: dict[str, Any]) -> str | None:
-    text = entry.get("log")
-    return text if isinstance(text, str) else None
-
-
-def _journald_text(entry: dict[str, Any]) -> str | None:
-    """A message with control characters, such as colours, is a list of bytes."""
-    message = entry.get("MESSAGE")
-    if isinstance(message, list):
+def _text_in(value: Any) -> str | None:
+    """A text; journald writes one with control characters, such as colours, as a list of bytes."""
+    if isinstance(value, dict):
+        value = next((value[key] for key in ("message", "msg", "log") if key in value), None)
+    if isinstance(value, list):
         try:
-            message = bytes(message).decode("utf-8", "replace")
+            return bytes(value).decode("utf-8", "replace")
         except (TypeError, ValueError):
             return None
-    return f"{message}\n" if isinstance(message, str) else None
+    return value if isinstance(value, str) else None

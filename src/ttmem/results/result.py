@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ttmem._errors import BadInputError
+from ttmem._limits import DOCUMENT_BYTES, LINE_BYTES
+from ttmem._text_files import read_text
 from ttmem.hardware import BFLOAT16, DATA_TYPES, DataType
 from ttmem.results.outcome import REAL, STATUSES, Outcome
 
@@ -19,6 +21,7 @@ _TEXTS = ("id", "op", "board", "engine", "memory", "layout", "status")
 _PEAK, _AT_MOST = "peak_bytes_per_bank", "peak_at_most_bytes_per_bank"
 _NUMBERS = ("needed_bytes", "bytes_per_bank", _PEAK, _AT_MOST, "logical_bytes", "padded_bytes")
 _MOST_BYTES = 1 << 63
+_WRITTEN_LINE = re.compile(r"\S[^\n]*")
 _BANKS = re.compile(r"\bacross (\d{1,9}) banks\b")
 
 
@@ -236,17 +239,18 @@ def check_status(status: str, where: str) -> None:
 
 def json_lines(path: Path, noun: str) -> Iterator[tuple[str, Any]]:
     """Place and value of each line of a file that has one per line."""
-    try:
-        text = path.read_text("utf-8")
-    except UnicodeDecodeError:
-        raise BadInputError("is not a text file", where=str(path)) from None
-    except IsADirectoryError:
-        raise BadInputError(f"is a folder, not a file with one {noun} per line", where=str(path)) from None
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip():
-            where = f"{path}:{number}"
-            try:
-                yield where, json.loads(line)
-            except (ValueError, RecursionError) as error:
-                problem = getattr(error, "msg", None) or "nested too deeply"
-                raise BadInputError(f"not JSON: {problem}", where=where, hint=f"one {noun} per line") from None
+    if path.is_dir():
+        raise BadInputError(f"is a folder, not a file with one {noun} per line", where=str(path))
+    text = read_text(path, most=DOCUMENT_BYTES, what=f"a file with one {noun} per line")
+    number, counted = 1, 0
+    for line in _WRITTEN_LINE.finditer(text):
+        number, counted = number + text.count("\n", counted, line.start()), line.start()
+        where = f"{path}:{number}"
+        try:
+            if len(line[0]) > LINE_BYTES:
+                raise ValueError
+            yield where, json.loads(line[0])
+        except (ValueError, RecursionError) as error:
+            too_much = "nested too deeply" if isinstance(error, RecursionError) else "the line is too long"
+            problem = getattr(error, "msg", None) or too_much
+            raise BadInputError(f"not JSON: {problem}", where=where, hint=f"one {noun} per line") from None

@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from ttmem._atomic import writing
+
 _UNFINISHED = ".unfinished-"
 _UNFINISHED_LIFE_SECONDS = 24 * 3600
 
@@ -22,7 +24,8 @@ def write_folder(target: Path, files: Iterable[tuple[str, bytes]], *, replace: b
     mark = _marked(hidden)
     try:
         for name, content in files:
-            (hidden / name).write_bytes(content)
+            with writing(target / name):
+                (hidden / name).write_bytes(content)
         _place(hidden, target, replace=replace)
     finally:
         _discard(hidden)

@@ -98,3 +98,28 @@ def test_calls_that_multiply_are_refused_before_they_are_followed(levels: int, t
 def test_calls_that_multiply_a_little_are_followed() -> None:
     assert sum(one.name == "ttnn.relu" for one in _stream(_chain(8, 2)).calls) == 2**8
     assert sum(one.name == "ttnn.relu" for one in _stream(_chain(24, 2, "load_cached")).calls) <= 48
+
+
+@pytest.mark.parametrize(
+    ("calls", "told"),
+    [
+        ({"main": "main"}, "only call each other"),
+        ({"main": "a", "a": "b", "b": "a"}, "only call each other"),
+        ({"main": "nowhere"}, "calls the function 'nowhere', which is not in the text"),
+        ({"main": "a", "a": "nowhere"}, "calls the function 'nowhere', which is not in the text"),
+    ],
+)
+def test_functions_that_do_nothing_but_call(calls: dict[str, str], told: str) -> None:
+    functions = [
+        function(
+            name,
+            f"%arg0: {_TYPE} loc(unknown)",
+            _TYPE,
+            [f"%1 = {_call('call', callee, '%arg0')}", f"return %1 : {_TYPE} loc(#loc)"],
+            private=name != "main",
+        )
+        for name, callee in calls.items()
+    ]
+    with pytest.raises(BadInputError, match=told) as refused:
+        _stream(module({"a": tiles(32, 32)}, functions))
+    assert refused.value.where.startswith("chain.mlir:")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fit.language.configurations import LLAMA_8B, MIXTRAL
+from support.command_line import call
 from ttmem._errors import BadInputError
 from ttmem.engines.twin import TwinEngine
 from ttmem.fit.language.dimensions import dimensions_of
@@ -266,6 +267,31 @@ def test_a_model_that_the_reserve_leaves_no_room_for_does_not_fit(tmp_path: Path
         file.write_text(f"extends = 'generic'\nreserve_percent = {percent}\n")
         found[percent] = play(stream_of(request), request).fits
     assert found == {0: True, 20: True, 50: False, 90: False, 100: False}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "reserve_percent = 1.0\n", "extends = ''\n[types]\nnorm = 'bf16'\n", "about = 'x'"]
+)
+def test_a_recipe_of_a_few_keys_extends_generic(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    found = {one.name for one in language_stream(_request(recipe=str(file)), LLAMA_8B).residents}
+    assert found - {"kept free"} == {
+        one.name for one in language_stream(_request(recipe="generic"), LLAMA_8B).residents
+    }
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    ["bytes_per_bank = 64\nrole = 'reserve'", "shape = [32]\ntype = 'bf16'\nwhen = 'dim == 0'", ""],
+)
+def test_a_recipe_without_weights_is_refused(tmp_path: Path, tensor: str) -> None:
+    config, file = tmp_path / "config.json", tmp_path / "mine.toml"
+    config.write_text(json.dumps(LLAMA_8B))
+    file.write_text(f"[[tensor]]\nname = 'a'\n{tensor}\n" if tensor else "[[stage]]\nname = 's'\n")
+    ran = call("fit", config, "--recipe", file, "--engine", "twin", "--no-store")
+    assert (ran.code, ran.out) == (2, "")
+    assert "defines no weight for this model" in ran.err
 
 
 def test_layers_that_a_model_does_not_have_are_named(tmp_path: Path) -> None:

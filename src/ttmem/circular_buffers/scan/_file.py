@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
+from ttmem._errors import BadInputError
+from ttmem._text_files import read_bytes
 from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function, Helpers, index_of
 from ttmem.circular_buffers.scan.cpp.syntax import Source, line_of, parse
 from ttmem.circular_buffers.scan.host.calls import HostListener
@@ -28,14 +30,12 @@ _Followed = tuple[Function, list[Declaration], list[KernelUse]]
 def scan_file(path: Path, shown: str, helpers: Helpers) -> FileScan:
     """Everything the file says; whatever goes wrong is the file's, never the scan's."""
     try:
-        if path.stat().st_size > LARGEST_BYTES:
-            reason = f"larger than {LARGEST_BYTES >> 20} MiB"
-        elif b"\0" in (text := path.read_bytes())[:4096]:
-            reason = "not a text file"
-        else:
+        text = read_bytes(path, most=LARGEST_BYTES, what="a source file")
+        if b"\0" not in text[:4096]:
             return scan_text(text, shown, helpers)
-    except OSError as error:
-        reason = error.strerror or "cannot be read"
+        reason = "not a text file"
+    except BadInputError as error:
+        reason = error.message.removeprefix("cannot be read: ")
     except RecursionError:
         reason = "nested too deeply to follow"
     return FileScan(shown, skipped=Skipped(shown, reason))

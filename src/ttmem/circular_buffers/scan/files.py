@@ -17,6 +17,7 @@ from queue import SimpleQueue
 
 from ttmem._children import own_command
 from ttmem._errors import BadInputError
+from ttmem._text_files import read_bytes
 from ttmem.circular_buffers.scan._file import helpers_in, scan_file
 from ttmem.circular_buffers.scan.cpp.functions import Helpers
 from ttmem.circular_buffers.scan.model import FileScan, Skipped
@@ -73,8 +74,8 @@ def read_helpers(headers: Sequence[str]) -> Helpers:
     """Functions of headers that declare buffers, by name."""
     helpers: Helpers = {}
     for header in headers:
-        with suppress(OSError, RecursionError):
-            for name, functions in helpers_in(Path(header).read_bytes(), header).items():
+        with suppress(BadInputError, RecursionError):
+            for name, functions in helpers_in(read_bytes(Path(header)), header).items():
                 helpers.setdefault(name, []).extend(functions)
     return helpers
 

@@ -17,6 +17,8 @@ from typing import Any
 from ttmem import _toml
 from ttmem._errors import BadInputError
 from ttmem._expression import ExpressionError, Language
+from ttmem._limits import LIST_BYTES
+from ttmem._text_files import read_bytes
 from ttmem.circular_buffers.workload import Workload
 
 FIXED, ADAPTIVE_GUIDE, ADAPTIVE_PROGRAM = "fixed", "adaptive-guide", "adaptive-program"
@@ -33,7 +35,6 @@ LANGUAGE = Language(
 """Of the expressions in a strategy file."""
 
 _BUFFER_NAME = re.compile(r"cb(\d{1,3})\Z")
-_MOST_FILE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +93,7 @@ def choose(word: str) -> tuple[Strategy, ...]:
 
 def load(path: Path) -> Strategy:
     """A strategy from the user's file."""
-    try:
-        with path.open("rb") as stream:
-            content = stream.read(_MOST_FILE_BYTES + 1)
-    except OSError as error:
-        raise BadInputError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
-    if len(content) > _MOST_FILE_BYTES:
-        raise BadInputError("is larger than a strategy file can be (1 MiB)", where=str(path))
+    content = read_bytes(path, most=LIST_BYTES, what="a strategy file")
     return parse(content, where=str(path), default_name=path.stem)
 
 

@@ -91,6 +91,11 @@ def whole_text(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def type_name(error: BaseException) -> str:
+    """The name of an exception's type, which a metaclass may hide."""
+    return str(type.__dict__["__name__"].__get__(type(error)))
+
+
 def error_text(error: BaseException) -> str:
     """What an exception says, without the library's backtrace: that names machine code, not the user's."""
     try:
@@ -98,10 +103,10 @@ def error_text(error: BaseException) -> str:
     except Exception:  # its own __str__ raises; Python prints it so too
         text = "<exception str() failed>"
     text = text.split("\nbacktrace:", 1)[0].rstrip()
-    return text[:MOST_BYTES_OF_TEXT] or type(error).__name__
+    return text[:MOST_BYTES_OF_TEXT] or type_name(error)
 
 
 def error_message(error: BaseException) -> str:
     """The library's errors speak for themselves; of others the type matters too."""
     text = error_text(error)
-    return text if isinstance(error, RuntimeError) else f"{type(error).__name__}: {text}"
+    return text if isinstance(error, RuntimeError) else f"{type_name(error)}: {text}"

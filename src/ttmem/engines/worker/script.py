@@ -113,7 +113,7 @@ def _run(
     except BaseException as error:
         status = _print_error(file)
         end = {**_end_of(error, file), "not_judged": comparisons.cannot_judge(error)}
-        return status, f"{type(error).__name__}: {protocol.error_text(error)}", _chain(error), end
+        return status, f"{protocol.type_name(error)}: {protocol.error_text(error)}", _chain(error), end
     finally:
         with contextlib.suppress(Exception):
             sys.stdout.flush()
@@ -150,7 +150,7 @@ def _end_of(error: BaseException, file: str) -> dict[str, str]:
     if isinstance(error, SyntaxError) and error.filename == file and error.lineno:
         lines = [error.lineno]
     location = f"{file}:{lines[-1]}" if lines else ""
-    return {"error": type(error).__name__, "message": protocol.error_text(error), "location": location}
+    return {"error": protocol.type_name(error), "message": protocol.error_text(error), "location": location}
 
 
 def _chain(error: BaseException | None) -> list[str]:

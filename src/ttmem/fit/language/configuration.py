@@ -9,6 +9,7 @@ from typing import Any
 
 from ttmem._errors import BadInputError
 from ttmem._gate import whole_pairs
+from ttmem._text_files import read_bytes
 from ttmem.fit.language.dimensions import is_language_config
 from ttmem.fit.request import Request
 from ttmem.operators.tracing import describe_config
@@ -59,13 +60,7 @@ def _described(target: str, settings: str, torch_python: str | None) -> Mapping[
 
 def _read(path: Path, settings: Mapping[str, Any]) -> Mapping[str, Any]:
     file = path / "config.json" if path.is_dir() else path
-    try:
-        with file.open("rb") as stream:
-            content = stream.read(_MOST_FILE_BYTES + 1)
-    except OSError as error:
-        raise BadInputError(f"cannot be read: {error.strerror or error}", where=str(file)) from error
-    if len(content) > _MOST_FILE_BYTES:
-        raise BadInputError("is larger than a configuration can be (4 MiB)", where=str(file))
+    content = read_bytes(file, most=_MOST_FILE_BYTES, what="a configuration")
     try:
         config = json.loads(whole_pairs(json.dumps(json.loads(content))))
     except (ValueError, RecursionError) as error:

@@ -12,7 +12,7 @@ from ttmem.fit.language.dimensions import PER_LAYER, Dimensions
 from ttmem.fit.language.recipe import GROUPS, MATRICES, REQUESTED, Choice, HeldTensor, Recipe, StageRecord, TensorRecord
 from ttmem.fit.language.scope import Scope, names_of
 from ttmem.fit.request import DECODE, PREFILL, Request
-from ttmem.fit.stream import RESERVE, ModelCall, Resident, Step
+from ttmem.fit.stream import RESERVE, WEIGHT, ModelCall, Resident, Step
 from ttmem.hardware import BOARDS, DATA_TYPES, OpenSettings, open_board
 from ttmem.tensors import round_up
 
@@ -125,6 +125,10 @@ class Layout:
             found += record
             if len(found) > _MOST_TENSORS:
                 raise BadInputError(f"{len(found)} tensors are more than can be played", where=self.recipe.name)
+        elsewhere = any(record.role == WEIGHT and record.place == "host" for record in self.recipe.tensor)
+        if not elsewhere and not any(resident.role == WEIGHT for resident in found):
+            hint = "extends = 'generic' keeps the tensors of that recipe"
+            raise BadInputError("defines no weight for this model", where=self.recipe.name, hint=hint)
         return tuple(found)
 
     def _ordered(self) -> Iterator[list[Resident]]:

@@ -16,19 +16,20 @@ from msgspec import Meta
 from ttmem import _toml
 from ttmem._errors import BadInputError
 from ttmem._expression import ExpressionError, NoValueError, names_in
+from ttmem._limits import LIST_BYTES
+from ttmem._text_files import read_text
 from ttmem.fit.language.dimensions import MOST_LAYERS
 from ttmem.fit.language.scope import KNOWN_NAMES, LANGUAGE
 from ttmem.hardware import DATA_TYPES
 
 FOLDER = Path(__file__).parents[1] / "recipes"
-CALLS = "calls"
+GENERIC, CALLS = "generic", "calls"
 REQUESTED = "requested"
 """As a data type: that of the request (``--dtype``)."""
 GROUPS = {"attn": ("qkv", "o"), "mlp": ("gate", "up", "down")}
 """Kinds of weights that go by one name."""
 MATRICES = (*GROUPS["attn"], *GROUPS["mlp"], "head", "router")
 """What ``--weights bfloat8_b`` means: norms and tables that are looked up keep their type."""
-_MOST_FILE_BYTES = 1 << 20
 _LARGEST = 1 << 48
 """Of any number in a recipe: more bytes, rows or tokens than a machine holds."""
 _Number = Annotated[int, Meta(ge=-_LARGEST, le=_LARGEST)]
@@ -167,17 +168,7 @@ def open_recipe(word: str) -> Recipe:
 
 def load(path: Path) -> Recipe:
     """A recipe from a file."""
-    try:
-        with path.open("rb") as stream:
-            content = stream.read(_MOST_FILE_BYTES + 1)
-    except OSError as error:
-        raise BadInputError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
-    if len(content) > _MOST_FILE_BYTES:
-        raise BadInputError("is larger than a recipe can be (1 MiB)", where=str(path))
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError:
-        raise BadInputError("is not a text in UTF-8", where=str(path)) from None
+    text = read_text(path, most=LIST_BYTES, what="a recipe")
     return parse(text, where=str(path), default_name=path.stem)
 
 
@@ -188,6 +179,8 @@ def parse(text: str, *, where: str, default_name: str, seen: tuple[str, ...] = (
     except (ValueError, RecursionError) as error:
         line = re.search(r"line (\d+)", str(error))
         raise BadInputError(f"is not TOML: {error}", where=f"{where}:{line[1]}" if line else where) from error
+    if not any(document.get(key) for key in ("extends", "tensor", "stage")):
+        document["extends"] = GENERIC  # a few keys change a layout; they are none
     source = _Source(text, where)
     source.check_values(document, let=_Any, types=str)
     try:

@@ -6,6 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 from ttmem._errors import BadInputError, blaming
+from ttmem._limits import DOCUMENT_VALUES, LINE_BYTES
+from ttmem._text_files import read_text
 from ttmem.operators.case import merge_cases
 from ttmem.operators.case_files import CaseList, read_cases
 from ttmem.operators.sources import master_json, operators_csv, sweep_json, variations
@@ -45,14 +47,19 @@ def _read(place: Path) -> CaseList:
 
 def _is_case_file(text: str) -> bool:
     """Files of our own are merged like any other list."""
+    line = text.lstrip().partition("\n")[0]
     try:
-        first = json.loads(text.lstrip().split("\n", 1)[0])
+        first = json.loads(line) if len(line) <= LINE_BYTES else None
     except (ValueError, RecursionError):
         return False
     return isinstance(first, dict) and "op" in first and "tensors" in first
 
 
 def _from_json(text: str, place: Path) -> CaseList:
+    if sum(map(text.count, ",[{")) > DOCUMENT_VALUES:
+        raise BadInputError(
+            f"holds more than {DOCUMENT_VALUES:,} values", where=str(place), hint="list fewer operators"
+        )
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -67,10 +74,7 @@ def _from_json(text: str, place: Path) -> CaseList:
 
 
 def _text(place: Path) -> str:
-    try:
-        return place.read_text("utf-8-sig")
-    except UnicodeDecodeError:
-        raise BadInputError("is not a text file", where=str(place)) from None
+    return read_text(place, what="a list of operators")
 
 
 def _together(lists: list[CaseList]) -> CaseList:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ttmem._errors import BadInputError
+from ttmem._limits import DOCUMENT_BYTES
+from ttmem._text_files import read_bytes
 from ttmem.capture_nodes.parameters import whole_number
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, BufferTable, Profile, Source, Timeline
 from ttmem.profile.tables import BufferEntry, ProfileTables, States, View, buffer_table, captured_timeline
@@ -104,10 +106,7 @@ def _groups(summary: Path, warnings: list[str]) -> list[_Group]:
 
 
 def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8", "replace")
-    except OSError as error:
-        raise BadInputError(f"cannot be read: {error.strerror or error}", where=str(path)) from error
+    return read_bytes(path, most=DOCUMENT_BYTES, what="a memory report").decode("utf-8", "replace")
 
 
 def _details(path: Path, groups: int) -> list[dict[str, _Detail]]:

@@ -145,14 +145,30 @@ def _callees(operation: ModuleOperation) -> Iterator[str]:
 def read_modules(text: bytes, where: str = "module") -> list[ModuleText]:
     """The TTNN modules of a text; of a log, those of its ``ttnn`` stages. BadInputError when there is none."""
     pieces = list(_pieces(text))
-    modules = [module for line, piece in pieces for module in [_read(piece, line, where)] if module.is_ttnn]
+    read = [_read(piece, line, where) for line, piece in pieces]
+    modules = [module for module in read if module.is_ttnn]
     if not modules:
+        for module in read:
+            _refuse_calls_alone(module, where)
         raise BadInputError(
             "no TTNN module here: no function with operations of the ttnn dialect",
             where=where,
             hint="compile with export_path, or with TTXLA_LOGGER_LEVEL=DEBUG, and give the ttnn stage",
         )
     return modules
+
+
+def _refuse_calls_alone(module: ModuleText, where: str) -> None:
+    """Say why nothing runs where functions do nothing but call functions."""
+    operations = [operation for function in module.functions.values() for operation in function.operations]
+    if not operations or not all(operation.callee for operation in operations):
+        return
+    for operation in operations:
+        if operation.callee not in module.functions:
+            told = f"calls the function '{operation.callee}', which is not in the text"
+            raise BadInputError(told, where=f"{where}:{operation.line}", hint="dump the whole module")
+    told = "the functions of the module only call each other, without an operation of their own"
+    raise BadInputError(told, where=f"{where}:{operations[0].line}", hint="dump the whole module")
 
 
 def _pieces(text: bytes) -> Iterator[tuple[int, bytes]]:

@@ -32,7 +32,7 @@ from ttmem.readers.runtime_log._lines import (
     rank_of,
     split_repeats,
 )
-from ttmem.readers.runtime_log._mending import PIECES, damage_of, looks_torn, mended, open_record
+from ttmem.readers.runtime_log._mending import PIECES, damage_of, ends_in_header, looks_torn, mended, open_record
 from ttmem.readers.runtime_log._signatures import Signatures
 from ttmem.readers.runtime_log._tokens import VIEW_KIND_OF_MEMORY, Event, Kind, LexedLog, Tables, What
 
@@ -122,6 +122,10 @@ class Lexer:
         """All of it, with the last line."""
         self._tokenize([*self._held, *self.splitter.rest()])
         self._held = []
+        written = [index for index, line in enumerate(self._lines_now) if line.strip()]
+        if written and ends_in_header(self._lines_now[written[-1]]):
+            line = self.line_count - len(self._lines_now) + written[-1] + 1
+            self._unread[""] = sorted({*self._unread.get("", ()), line})
         return self.snapshot()
 
     def feed(self, lines: list[bytes]) -> None:

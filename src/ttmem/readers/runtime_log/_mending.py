@@ -38,6 +38,8 @@ _VIEW = re.compile(
 _PROGRAM = re.compile(rb"(?:Starting|Finished) execution of program: \S+$")
 _HEADER = re.compile(rb"Devicememorystate(?:beforeoperation(\w)|(before|after)submit)")
 _CUT = "memory line is cut or mixed with other text"
+_HEADERS = (b"Devicememorystatebeforeoperation", b"Devicememorystatebeforesubmit", b"Devicememorystateaftersubmit")
+_CUT_ESCAPE = re.compile(rb"\x1b(?:\[[0-9;?]{0,40})?\Z")
 _DECIMALS, _MOST_DIGITS = 3, 12
 _GROUPED = re.compile(rb"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*")
 
@@ -72,6 +74,19 @@ def looks_torn(line: bytes) -> bool:
     if b"MemoryView{" in message:
         return b"}" not in message.rpartition(b"MemoryView{")[2]
     return any(beginning.startswith(message) for beginning in _BEGINNINGS)
+
+
+def ends_in_header(last_line: bytes) -> bool:
+    """Whether a log was cut within the header of a memory state: the figures below it are lost."""
+    if len(last_line) > PIECES_BYTES:
+        return False
+    text = MPI_TAG.sub(b"", TIME_PREFIX.sub(b"", _plain(_CUT_ESCAPE.sub(b"", last_line)), count=1), count=1)
+    text = b"".join(text.split())
+    return any(
+        (len(text) > 2 and (b"Always|INFO|" + header).startswith(text))
+        or (text.startswith(b"Devi") and header.startswith(text))
+        for header in _HEADERS
+    )
 
 
 def damage_of(line: bytes) -> tuple[str, str | None]:

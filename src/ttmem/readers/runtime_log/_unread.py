@@ -64,7 +64,7 @@ def _contradictions(log: LexedLog) -> dict[str, list[int]]:
 
 
 def _gaps(timelines: Iterable[Timeline], known: dict[str, list[int]]) -> dict[str, list[int]]:
-    """The states that should hold a view of a memory and do not; the last one of a process may be cut."""
+    """The states that should hold a view of a memory and do not; the last one may be cut, but not empty."""
     found: dict[str, list[int]] = {}
     for timeline in timelines:
         has = timeline.state_view >= 0
@@ -75,4 +75,6 @@ def _gaps(timelines: Iterable[Timeline], known: dict[str, list[int]]) -> dict[st
             spare = int(has.sum(axis=0).max()) - int(has[:, number].sum()) - int(not has[-1, number])
             if without.size and spare > 0:
                 found.setdefault(memory, []).extend(timeline.state_line[without].tolist())
+            elif not has[-1].any() and has[:-1, number].all():
+                found.setdefault(memory, []).append(int(timeline.state_line[-1]))
     return found

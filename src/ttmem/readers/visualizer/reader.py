@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ttmem._errors import BadInputError
+from ttmem._text_files import read_bytes
 from ttmem.capture_nodes.parameters import memory_named, whole_number
 from ttmem.profile import HOST, Profile, Source, Timeline
 from ttmem.profile.tables import ProfileTables
@@ -67,8 +68,8 @@ def read(source: str | Path, options: ReadOptions) -> Profile:
 def _cluster_descriptor(folder: Path) -> str:
     for file in sorted(folder.glob("cluster_descriptor*.yaml")):
         try:
-            return file.read_text("utf-8", "replace")
-        except OSError:
+            return read_bytes(file).decode("utf-8", "replace")
+        except BadInputError:
             continue
     return ""
 
