@@ -19,7 +19,7 @@ from ttmem.profile import Profile, storage
 from ttmem.tune.draft import as_captured
 from ttmem.tune.figures import figures
 from ttmem.tune.history import history
-from tune.conftest import HEAD, captured
+from tune.conftest import HEAD, Capture, captured
 
 pytestmark = pytest.mark.oracle
 
@@ -232,3 +232,22 @@ def test_sources_without_events_are_refused() -> None:
     done = call("tune", "docs/examples/transformer-five-runs.log.gz")
     assert done.code == 2
     assert "Traceback" not in done.err
+
+
+def test_an_edit_that_lowers_no_peak_is_not_listed_where_the_limit_is_out_of_reach(capture: Capture) -> None:
+    # GIVEN a run that takes far more than the limit whatever is edited
+    body = """
+    a, b, c = (make(1, 1, 1024, 2048) for _ in range(3))
+    d = ttnn.relu(ttnn.add(ttnn.add(a, b), c))
+    e = ttnn.relu(ttnn.add(d, a))
+    """
+    profile = capture(body)
+    tuned = ttmem.tune(profile, max_dram="1KiB")
+    assert not tuned.reached
+    # THEN without any one of its edits a peak is higher
+    edits = [str(step.applied.edit) for step in tuned.steps]
+    assert edits
+    for one in edits:
+        rest = [other for other in edits if other != one]
+        without = ttmem.whatif(profile, rest).after if rest else tuned.before
+        assert (without.peak("DRAM"), without.peak("L1")) > (tuned.after.peak("DRAM"), tuned.after.peak("L1"))

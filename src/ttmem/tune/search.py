@@ -155,7 +155,19 @@ class _Search:
                 if is_reached:
                     return self._smallest(draft, self._pruned(draft, chosen), allowed)
                 best = chosen or best
-        return best
+        return self._effective(draft, best)
+
+    def _effective(self, draft: Draft, chosen: list[Proposal]) -> list[Proposal]:
+        """Without the edits that lower no peak, where the limits are out of reach; what fails may need each of them."""
+        kept, reached = list(chosen), figures(_with(draft, chosen))
+        if not reached.fits:
+            return kept
+        for needless in list(reversed(chosen))[:_PRUNED_BY_PLAYING]:
+            fewer = [one for one in kept if one is not needless]
+            found = figures(_with(draft, fewer))
+            if found.fits and all(found.peak(memory) <= reached.peak(memory) for memory in (DRAM, L1)):
+                kept = fewer
+        return kept
 
     def _greedily(self, draft: Draft, allowed: _Allowed) -> tuple[list[Proposal], bool]:
         """Edit by edit, the best for the first moment that is too full, and whether the target is reached."""
