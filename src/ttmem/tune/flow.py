@@ -133,11 +133,9 @@ class Flow:
         names, seen = [other for one in before for other in self._also_named(one, expression)], {expression}
         if _UNKNOWN_NAME in names:
             return Objection(KEPT)
-        for node in known.bindings(
-            self._source, expression, function, scope=function
-        ):  # what it is afterwards gets no second name for the old one
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.alias)):
-                return Objection(f"`{expression}` is also another thing")
+        definitions = self._source.syntax.definitions(expression)
+        if any(known.is_of_outside(self._source, one, function, scope=function) for one in definitions):
+            return Objection(f"`{expression}` is also another thing")
         todo = [expression]
         while todo:
             found, why = self._aliases(statement, todo.pop())

@@ -7,7 +7,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from ttmem.tune.source import Source
-from ttmem.tune.syntax import FUNCTIONS, targets_of, variables, word_of
+from ttmem.tune.syntax import FUNCTIONS, targets_of, variables
 
 _CHANGES = (
     "append",
@@ -52,20 +52,20 @@ def bindings(
     wanted = ast.parse(expression, mode="eval").body
     roots = {one.id for one in ast.walk(wanted) if isinstance(one, ast.Name)}
     last = first if last is None else last
-    word = word_of(wanted)
-    found: list[ast.AST] = []
-    for one in source.syntax.bindings(first, last, roots if word is None else roots | {word}):
-        is_other = isinstance(one, ast.Name) and one.id not in roots
-        is_other |= isinstance(one, (ast.Attribute, ast.Subscript)) and not same(one, wanted)
-        is_declared = isinstance(one, (ast.Global, ast.Nonlocal)) and bool(roots & set(one.names))
-        if not is_other and (is_declared or _is_of_outside(source, one, first, last, scope)):
-            found.append(one)
-    return found
+    return [
+        one
+        for one in source.syntax.bindings(first, last, {*roots, ast.unparse(wanted)})
+        if isinstance(one, (ast.Global, ast.Nonlocal)) or is_of_outside(source, one, first, last, scope=scope)
+    ]
 
 
-def _is_of_outside(source: Source, node: ast.AST, first: ast.AST, last: ast.AST, scope: ast.AST | None) -> bool:
-    """Whether no function or comprehension in between has it for itself."""
-    below = node
+def is_of_outside(
+    source: Source, node: ast.AST, first: ast.AST, last: ast.AST | None = None, *, scope: ast.AST | None = None
+) -> bool:
+    """Whether a node stands between two others, and no function or comprehension in between has it for itself."""
+    last, below = first if last is None else last, node
+    if not source.syntax.is_inside(node, first, last):
+        return False
     for above in source.ancestors(node):
         if above is scope or not source.syntax.is_inside(above, first, last):
             return True
@@ -78,9 +78,9 @@ def _is_of_outside(source: Source, node: ast.AST, first: ast.AST, last: ast.AST,
 def changes_items(source: Source, region: Sequence[ast.AST], container: str) -> bool:
     """Whether something may put other items into a container, or in other places."""
     wanted = ast.parse(container, mode="eval").body
-    for node in source.syntax.mentions(wanted, source.tree) if region else ():
+    for node in source.syntax.mentions(wanted, region[0], region[-1]) if region else ():
         item = source.parent(node)
-        if ast.unparse(node) != container or not source.syntax.is_inside(node, region[0], region[-1]):
+        if ast.unparse(node) != container:
             continue
         if isinstance(item, ast.Attribute) and item.attr in _CHANGES:
             return True

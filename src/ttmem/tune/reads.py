@@ -120,6 +120,12 @@ class Reads:
         )
         if isinstance(wanted, ast.Name) and is_local:
             return 0
+        asked = (ast.unparse(wanted), name if name.isidentifier() else "", function, self._overwrites)
+        if asked not in self._source.read_elsewhere:
+            self._source.read_elsewhere[asked] = self._found_elsewhere(name, wanted, root, function)
+        return self._source.read_elsewhere[asked]
+
+    def _found_elsewhere(self, name: str, wanted: ast.expr, root: ast.expr, function: ast.AST) -> int:
         for node in self._source.syntax.mentions(
             wanted if isinstance(wanted, ast.Attribute) else root, self._source.tree
         ):

@@ -62,6 +62,8 @@ class Source:
         self.lines = io.StringIO(text, newline="").readlines()  # str.splitlines knows more ends than Python does
         self.tree = ast.parse(text)
         self._expressions, self._parents = expressions(self.tree)
+        self.read_elsewhere: dict[tuple[str, str, ast.AST, bool], int] = {}
+        """What ``Reads.elsewhere`` found: it is the same for every item of a container."""
         self._statements = [node for node in ast.walk(self.tree) if isinstance(node, ast.stmt)]
 
     @cached_property

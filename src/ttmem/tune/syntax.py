@@ -32,6 +32,13 @@ def word_of(node: ast.AST) -> str | None:
     return node.attr if isinstance(node, ast.Attribute) else None
 
 
+def _container_of(node: ast.AST) -> ast.expr | None:
+    """Of an item of which it is clear which one is meant, the container: ``k`` of ``k['a']``."""
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        return node.value if isinstance(node.value, (ast.Name, ast.Attribute)) else None
+    return None
+
+
 class Block:
     """Statements that run one after the other."""
 
@@ -110,6 +117,11 @@ class Syntax:
         self._spots: dict[ast.stmt, Spot] = {}
         """Where each statement stands."""
         self._mentions: dict[str | None, list[ast.expr]] = {}
+        self._items: dict[str, list[ast.expr]] = {}
+        """Items of containers by what is written there, where it is clear which one is meant: ``k['a']``."""
+        self._others: dict[str | None, list[ast.expr]] = {}
+        """Mentions of each name that are no such items, and no containers of one."""
+        self._has_clear_item: set[ast.AST] = set()
         self._bound: dict[str, list[ast.AST]] = {}
         self.functions: dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]] = {}
         """By name, methods too."""
@@ -143,8 +155,9 @@ class Syntax:
         if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
             word = word_of(node)
             self._mentions.setdefault(word, []).append(node)
-            if not isinstance(node.ctx, ast.Load) and word is not None:
-                self._bound.setdefault(word, []).append(node)
+            self._add_mention(node, word)
+            if not isinstance(node.ctx, ast.Load):
+                self._bound.setdefault(ast.unparse(node), []).append(node)
         elif isinstance(node, ast.expr):
             self._mentions.setdefault(None, []).append(node)
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
@@ -157,6 +170,14 @@ class Syntax:
             self.functions.setdefault(node.name, []).append(node)
         if isinstance(node, ast.Import):
             self.libraries |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+
+    def _add_mention(self, node: ast.Name | ast.Attribute | ast.Subscript, word: str | None) -> None:
+        """Nodes come after what they stand in."""
+        if (container := _container_of(node)) is not None:
+            self._items.setdefault(ast.unparse(node), []).append(node)
+            self._has_clear_item.add(container)
+        elif node not in self._has_clear_item:
+            self._others.setdefault(word, []).append(node)
 
     def spot(self, statement: ast.AST) -> Spot | None:
         """Where a statement stands."""
@@ -171,16 +192,22 @@ class Syntax:
 
         In the order of the source.
         """
-        return self._between(
-            self._mentions.get(word_of(wanted), []), self._enter[first], first if last is None else last
-        )
+        return self._meant(wanted, self._enter[first], first if last is None else last)
 
     def mentions_after(self, wanted: ast.expr, node: ast.AST, scope: ast.AST) -> Sequence[ast.expr]:
         """The same, from behind a node to the end of its scope."""
-        return self._between(self._mentions.get(word_of(wanted), []), self._leave[node] + 1, scope)
+        return self._meant(wanted, self._leave[node] + 1, scope)
+
+    def _meant(self, wanted: ast.expr, start: int, last: ast.AST) -> Sequence[ast.expr]:
+        word = word_of(wanted)
+        if _container_of(wanted) is None:
+            return self._between(self._mentions.get(word, []), start, last)
+        found = self._between(self._items.get(ast.unparse(wanted), []), start, last)
+        found += self._between(self._others.get(word, []), start, last)
+        return sorted(found, key=self._enter.__getitem__)
 
     def bindings(self, first: ast.AST, last: ast.AST, words: set[str]) -> list[ast.AST]:
-        """What may give something with one of these names another value, from one node to another, in their order."""
+        """What gives one of these names or items another value, from one node to another, in their order."""
         start = self._enter[first]
         found = {node for word in words for node in self._between(self._bound.get(word, []), start, last)}
         return sorted(found, key=self._enter.__getitem__)
