@@ -83,12 +83,28 @@ def a_chain(n: int) -> str:
     return f"{_OPEN}x0 = x\n" + "".join(f"x{i + 1} = ttnn.relu(x{i})\n" for i in range(n))
 
 
+def a_dictionary(n: int) -> str:
+    made = "".join(f"kept['x{i}'] = ttnn.relu(x)\n" for i in range(n))
+    return f"{_OPEN}kept = {{}}\n{made}" + "".join(f"y = ttnn.relu(kept['x{i}'])\n" for i in range(n))
+
+
+def one_name(n: int) -> str:
+    return _OPEN + "x = ttnn.relu(x)\n" * n
+
+
 def a_loop(n: int) -> str:
     return f"{_OPEN}for _ in range({n}):\n    y = ttnn.add(x, x)\n    ttnn.deallocate(x)\n    x = y\n"
 
 
 MODULES = {"arguments": many_arguments, "results alive": many_results, "constants of one function": many_constants}
-SCRIPTS = {"alive in a list": a_list, "alive by name": names, "alive in a chain": a_chain, "one loop": a_loop}
+SCRIPTS = {
+    "alive in a list": a_list,
+    "alive by name": names,
+    "alive in a chain": a_chain,
+    "alive in a dictionary": a_dictionary,
+    "one name rebound": one_name,
+    "one loop": a_loop,
+}
 EDITS = {"whatif free:x*": ("whatif", "free:x*"), "whatif dtype:*": ("whatif", "dtype:*=bfloat8_b"), "tune": ("tune",)}
 
 

@@ -145,7 +145,7 @@ def test_many_tensors_of_a_module(child: Child, name: str, tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("ttnn_interpreter")
-@pytest.mark.parametrize("name", ["alive by name", "alive in a chain"])
+@pytest.mark.parametrize("name", ["alive by name", "alive in a chain", "alive in a dictionary", "one name rebound"])
 def test_many_tensors_of_a_script(child: Child, name: str, tmp_path: Path) -> None:
     # GIVEN runs of the real library in which as many tensors are alive as the script has lines
     home = child.folder / "home"
