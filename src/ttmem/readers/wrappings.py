@@ -9,6 +9,7 @@ Every reader gets plain lines. Line numbers stay those of the file wherever an e
 import codecs
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
@@ -125,7 +126,7 @@ class _Entry(NamedTuple):
     stream: bytes = b""
 
 
-class _Lines:
+class _Lines(ABC):
     """One entry per line; lines that are none stay as they are."""
 
     def __init__(self) -> None:
@@ -149,8 +150,9 @@ class _Lines:
         last = self._plain(b"".join(self._left)) if self._left else b""
         return last + b"".join(b"".join(texts) + b"\n" for texts in self._begun.values())
 
+    @abstractmethod
     def _entry(self, line: bytes) -> _Entry | None:
-        raise NotImplementedError
+        """What a line of the file holds; None for one that is no entry."""
 
     def _plain(self, line: bytes) -> bytes:
         entry = (self._entry(line) if len(line) <= LINE_BYTES else None) or _Entry(line)
