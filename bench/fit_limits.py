@@ -24,7 +24,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from ttmem import _atomic, _toml  # noqa: E402
+from ttmem.base import atomic_files, toml  # noqa: E402
 from ttmem.allocator.replay import spec_from_step  # noqa: E402
 from ttmem.fit.language.stream import language_stream  # noqa: E402
 from ttmem.fit.playing import opened, play  # noqa: E402
@@ -181,7 +181,7 @@ def main() -> int:
     parser.add_argument("--engine", choices=["twin", "mock"], default="twin")
     parser.add_argument("--write", action="store_true", help=f"renew the table in {PAGE.relative_to(ROOT)}")
     arguments = parser.parse_args()
-    data = _toml.loads((ROOT / "bench" / "fit_limits.toml").read_text(encoding="utf-8"))
+    data = toml.loads((ROOT / "bench" / "fit_limits.toml").read_text(encoding="utf-8"))
     found = list(assertions(data, arguments.engine))
     sources = "; ".join(f"{letter} `{path}`" for letter, path in data["sources"].items())
     text = f"{summary(found)}\n\n{held_out(found)}\n\n{table(found)}\n\nSources, in tt-metal: {sources}."
@@ -192,7 +192,7 @@ def main() -> int:
         _, ends, after = rest.partition(_ENDS)
         if not begins or not ends:
             raise SystemExit(f"{PAGE} has no place for the table")
-        _atomic.write_text(PAGE, f"{before}{begins}\n\n{text}\n\n{ends}{after}")
+        atomic_files.write_text(PAGE, f"{before}{begins}\n\n{text}\n\n{ends}{after}")
     return 1 if any(one.is_limit and not one.right and not one.why for one in found) else 0
 
 

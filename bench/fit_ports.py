@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 import ttmem  # noqa: E402
-from ttmem import _toml  # noqa: E402
+from ttmem.base import toml  # noqa: E402
 
 PAGE, DATA = ROOT / "docs" / "fit.md", ROOT / "src" / "ttmem" / "fit" / "measured.toml"
 MODELS = str(Path(__file__).with_name("port_models.py"))
@@ -56,7 +56,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true")
     asked = parser.parse_args()
     os.environ["PORTS_CHECKOUT"] = str(asked.checkout.resolve())
-    told = _toml.packaged("ttmem.fit", "measured.toml")
+    told = toml.packaged("ttmem.fit", "measured.toml")
     captured = _captures(asked.captures) if asked.captures else {}
     rows = [_row(port, captured.get(port["capture"], port["captured_mb"]), asked.torch_python) for port in told["port"]]
     found = _facts(rows)

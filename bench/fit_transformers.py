@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
 
 from fit_limits import KEPT_FREE, TRACE_REGION, needed_bytes_per_bank  # noqa: E402
-from ttmem import _toml  # noqa: E402
+from ttmem.base import toml  # noqa: E402
 from ttmem.fit.language.stream import language_stream  # noqa: E402
 from ttmem.fit.request import Request  # noqa: E402
 from ttmem.hardware import BOARDS  # noqa: E402
@@ -98,7 +98,7 @@ class Case:
 
     def config(self, checkout: Path) -> dict[str, Any]:
         if self.sizes:
-            known = _toml.loads((ROOT / "bench" / "fit_limits.toml").read_text(encoding="utf-8"))["models"][self.sizes]
+            known = toml.loads((ROOT / "bench" / "fit_limits.toml").read_text(encoding="utf-8"))["models"][self.sizes]
             config = {**_UNSAID, **{key: value for key, value in known.items() if key != "from_memory"}}
             config["architectures"] = [ARCHITECTURES[config["model_type"]]]
         else:

@@ -17,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-from ttmem._errors import MissingPartError, TtmemError
+from ttmem.base.errors import MissingPartError, TtmemError
 from ttmem.operators import Case, merge_cases, write_cases
 from ttmem.operators.mapping import map_cases
 from ttmem.operators.tracer.job import TraceJob

@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
 
 from mock_answers import Answers  # noqa: E402
-from ttmem._home import home_folder  # noqa: E402
+from ttmem.base.home import home_folder  # noqa: E402
 from ttmem.engines.install import installed  # noqa: E402
 from ttmem.hardware import RELEASES  # noqa: E402
 from ttmem.operators import DEVICE, Case, catalogue  # noqa: E402

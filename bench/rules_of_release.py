@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
 
-from ttmem import _toml  # noqa: E402
+from ttmem.base import toml  # noqa: E402
 from ttmem.allocator.operations import EXACT, RECORDS, OperationRecord, registry  # noqa: E402
 from ttmem.engines import EngineSettings  # noqa: E402
 from ttmem.engines.ttnn import TtnnEngine  # noqa: E402
@@ -90,7 +90,7 @@ def _comparable(mock: Outcome) -> Outcome:
 
 def note_down(release: str, found: dict[str, Compared]) -> None:
     """The release's paragraph of the file, in place of the one that was there."""
-    listed = [one for one in _toml.loads(CHECKED.read_text("utf-8"))["release"] if one["name"] != release]
+    listed = [one for one in toml.loads(CHECKED.read_text("utf-8"))["release"] if one["name"] != release]
     agreeing = [name for name, one in found.items() if one.calls >= LEAST_CALLS and not one.different]
     listed.append({"name": release, "calls": sum(one.calls for one in found.values()), "operations": sorted(agreeing)})
     head = [line for line in CHECKED.read_text("utf-8").splitlines() if line.startswith("#")]

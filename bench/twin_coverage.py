@@ -36,7 +36,7 @@ sys.path[:0] = [os.environ.get("TTMEM_COVERAGE_SOURCE") or str(ROOT / "src"), st
 
 import ops_extract  # noqa: E402
 from mock_answers import RESULT_KEYS, Answers, Question  # noqa: E402
-from ttmem._home import home_folder  # noqa: E402
+from ttmem.base.home import home_folder  # noqa: E402
 from ttmem.engines import EngineSettings  # noqa: E402
 from ttmem.engines.twin import TwinEngine  # noqa: E402
 from ttmem.operators import CannotRunError, Case, Recipe, read_cases, recipe_of  # noqa: E402

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 from support import mcp_talk  # noqa: E402
-from ttmem._home import home_folder  # noqa: E402
+from ttmem.base.home import home_folder  # noqa: E402
 
 PAGES = (ROOT / "docs" / "tutorial.md", ROOT / "docs" / "agents.md")
 _SHOWN = re.compile(

@@ -17,8 +17,8 @@ if sys.argv[:1] == ["-m"] and sys.orig_argv[1:3] == ["-m", "ttmem"] and not geta
 
 from typing import TYPE_CHECKING
 
-from ttmem._errors import TtmemError
-from ttmem._lazy import lazy_names
+from ttmem.base.errors import TtmemError
+from ttmem.base.lazy import lazy_names
 from ttmem._version import __version__
 
 if TYPE_CHECKING:

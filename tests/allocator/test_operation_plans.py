@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.allocator import BufferClashError, Device, OutOfMemoryError
 from ttmem.allocator.operations import RECORDS, Allocate, Call, Launch, ProgramCache, plan_call, run_call
 from ttmem.allocator.operations.run import RefusedError

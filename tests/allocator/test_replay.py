@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.allocator import Device
 from ttmem.allocator.replay import ScriptRunner, read_steps, spec_from_step
 from ttmem.hardware import open_board

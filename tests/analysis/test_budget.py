@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from support.build_profile import MIB, ProfileBuilder, tensor
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.analysis.budget import BYTES, PERCENT, Limit, Limits, Verdict, check, parse_limit
 from ttmem.analysis.states import OperationPlace
 from ttmem.profile import Profile

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from support.build_profile import ProfileBuilder, tensor
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.analysis.distribution import distribution
 from ttmem.analysis.peaks import peaks
 from ttmem.analysis.runs import Run, counted_runs, runs

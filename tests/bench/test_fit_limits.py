@@ -12,9 +12,9 @@ from support.command_line import ROOT
 sys.path.insert(0, str(ROOT / "bench"))
 
 import fit_limits
-from ttmem import _toml
+from ttmem.base import toml
 
-DATA = _toml.loads((ROOT / "bench" / "fit_limits.toml").read_text())
+DATA = toml.loads((ROOT / "bench" / "fit_limits.toml").read_text())
 
 
 def test_every_row_names_a_model_and_sources_that_are_there() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.circular_buffers.pipeline import (
     RESERVE,
     WAIT,

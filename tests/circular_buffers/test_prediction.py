@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.circular_buffers.assumptions import READ, WRITE, Assumptions, Scenario, assume, transfer_cycles
 from ttmem.circular_buffers.depths import BATCHES, STEPS, recommend, throughput_over_depth
 from ttmem.circular_buffers.kernels import COMPUTE, MOST_PAIRS, pairs, run_kernels, run_stream, simulated, unlimited

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttmem._errors import BadInputError
-from ttmem._expression import ExpressionError
+from ttmem.base.errors import BadInputError
+from ttmem.base.expression import ExpressionError
 from ttmem.circular_buffers.pressure import HIGH, LOW, MEDIUM, heuristic, miss_band, score_band, utilisation_band
 from ttmem.circular_buffers.strategies import BUILT_IN, LANGUAGE, choose, load, parse
 from ttmem.circular_buffers.workload import Workload, multi

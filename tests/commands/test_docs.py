@@ -13,7 +13,7 @@ import click
 import pytest
 
 from support.command_line import ROOT
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.commands import cli
 from ttmem.commands.tt_memory_profiler import command as profiler
 

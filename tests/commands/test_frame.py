@@ -20,7 +20,7 @@ from click.testing import CliRunner
 
 from support.command_line import FIVE_RUNS, REAL_OOM, Result, call, command_line, environment, start
 from ttmem import __version__
-from ttmem._errors import MissingPartError
+from ttmem.base.errors import MissingPartError
 from ttmem.commands import cli, profile
 from ttmem.commands._group import VerbGroup
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.command_line import ROOT, environment
-from ttmem._toml import loads
+from ttmem.base.toml import loads
 from ttmem.commands import cli
 
 HEAVY = {"numpy", "rich", "jinja2", "msgspec", "zstandard", "torch", "ttnn", "asyncio"}
@@ -63,8 +63,8 @@ def test_importing_ttmem_is_cheap_and_its_public_names_are_there() -> None:
     modules = loaded("import ttmem")
     assert {name for name in modules if name.startswith("ttmem")} == {
         "ttmem",
-        "ttmem._errors",
-        "ttmem._lazy",
+        "ttmem.base.errors",
+        "ttmem.base.lazy",
         "ttmem._version",
     }
     assert modules & HEAVY == set()

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from support.command_line import REAL_OOM, call
-from ttmem import _atomic, _gate
-from ttmem._errors import BadInputError
+from ttmem.base import atomic_files, text_safety
+from ttmem.base.errors import BadInputError
 from ttmem.commands import _output
 
 
 def test_a_new_file_obeys_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
-        _atomic.write_bytes(tmp_path / "new", b"x")
+        atomic_files.write_bytes(tmp_path / "new", b"x")
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o640
@@ -30,7 +30,7 @@ def test_a_replaced_file_keeps_its_mode(tmp_path: Path) -> None:
     target = tmp_path / "old"
     target.write_bytes(b"old")
     target.chmod(0o604)
-    _atomic.write_bytes(target, b"new")
+    atomic_files.write_bytes(target, b"new")
     assert target.read_bytes() == b"new"
     assert stat.S_IMODE(target.stat().st_mode) == 0o604
 
@@ -40,14 +40,14 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     link = tmp_path / "latest.json"
     link.symlink_to(tmp_path / "real" / "today.json")
     for content in (b"first", b"second"):
-        _atomic.write_bytes(link, content)
+        atomic_files.write_bytes(link, content)
         assert link.is_symlink()
         assert (tmp_path / "real" / "today.json").read_bytes() == content
 
 
 def test_a_device_is_written_to_not_replaced() -> None:
     before = Path(os.devnull).stat()
-    _atomic.write_bytes(Path(os.devnull), b"x")
+    atomic_files.write_bytes(Path(os.devnull), b"x")
     assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
     assert Path(os.devnull).stat().st_ino == before.st_ino
 
@@ -65,7 +65,7 @@ def test_a_pipe_is_written_to_not_replaced(tmp_path: Path) -> None:
     received: list[bytes] = []
     reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()))
     reader.start()
-    _atomic.write_bytes(pipe, b"through")
+    atomic_files.write_bytes(pipe, b"through")
     reader.join(timeout=60)
     assert received == [b"through"]
     assert stat.S_ISFIFO(pipe.stat().st_mode)
@@ -80,7 +80,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_rubbish(tmp_path: Path, m
 
     monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises(BadInputError, match="kept: cannot be written: No space left on device"):
-        _atomic.write_bytes(target, b"new")
+        atomic_files.write_bytes(target, b"new")
     assert target.read_bytes() == b"old"
     assert [entry.name for entry in tmp_path.iterdir() if entry.is_file()] == ["kept"]
 
@@ -88,12 +88,12 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_rubbish(tmp_path: Path, m
 def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
     target = tmp_path / "report"
     contents = [bytes([letter]) * 300_000 for letter in b"ab"]
-    _atomic.write_bytes(target, contents[0])
+    atomic_files.write_bytes(target, contents[0])
     done = threading.Event()
 
     def write() -> None:
         for step in range(100):
-            _atomic.write_bytes(target, contents[step % 2])
+            atomic_files.write_bytes(target, contents[step % 2])
         done.set()
 
     writer = threading.Thread(target=write)
@@ -105,18 +105,18 @@ def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["x" * 255, "é" * 127])
 def test_the_longest_names_work(tmp_path: Path, name: str) -> None:
-    _atomic.write_bytes(tmp_path / name, b"x")
+    atomic_files.write_bytes(tmp_path / name, b"x")
     assert (tmp_path / name).read_bytes() == b"x"
 
 
 def test_places_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="is a folder"):
-        _atomic.check_target(tmp_path)
+        atomic_files.check_target(tmp_path)
     with pytest.raises(BadInputError, match="no such folder"):
-        _atomic.check_target(tmp_path / "missing" / "x")
+        atomic_files.check_target(tmp_path / "missing" / "x")
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere" / "x")
     with pytest.raises(BadInputError, match="no such folder"):
-        _atomic.check_target(tmp_path / "dangling")
+        atomic_files.check_target(tmp_path / "dangling")
 
 
 class _Trickle:
@@ -169,7 +169,7 @@ def test_colour(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], term
 
 
 def test_a_text_is_the_same_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_atomic, "_PIECE", 3)
+    monkeypatch.setattr(atomic_files, "_PIECE", 3)
     for text in ("", "ab\r\ncd\r\n\r\r\nx\u202e\ud800\U0001f600\n", "\r\n" * 9, "a\r\n" * 9):
-        _atomic.write_text(tmp_path / "text", text)
-        assert (tmp_path / "text").read_bytes() == _gate.visible(text).encode()
+        atomic_files.write_text(tmp_path / "text", text)
+        assert (tmp_path / "text").read_bytes() == text_safety.visible(text).encode()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ttmem._home import home_folder
+from ttmem.base.home import home_folder
 from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.ttnn import EngineSettings, TtnnEngine
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ttmem._errors import BadInputError, MissingPartError
+from ttmem.base.errors import BadInputError, MissingPartError
 from ttmem.engines import install as installing
 from ttmem.engines import interpreters
 from ttmem.engines.install import install

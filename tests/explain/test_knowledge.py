@@ -11,7 +11,7 @@ import pytest
 
 from explain.examples import EXAMPLES, Example
 from support.failure_classes import CLASSES
-from ttmem._expression import names_in
+from ttmem.base.expression import names_in
 from ttmem.explain import Diagnosis, LiveTensor, diagnose, find_failures, read_context
 from ttmem.explain.diagnosis.language import expressions_in
 from ttmem.explain.diagnosis.savings import COMPUTATIONS

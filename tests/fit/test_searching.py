@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import ttmem
 from fit.language.configurations import LLAMA_8B
 from fit.test_playing import mlp
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.engines.interpreters import Interpreter
 from ttmem.fit import searching
 from ttmem.fit.language.stream import language_stream

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.hardware import BOARDS, OpenSettings, open_board
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.hardware import ARCHITECTURES, BOARDS, DATA_TYPES, MEMORIES, RELEASES, Tile
 from ttmem.hardware.data_types import LEGAL_TILES
 

@@ -198,7 +198,7 @@ def test_children_are_started_in_one_way() -> None:
                 found.append(f"{path.relative_to(SOURCE)}:{node.lineno}")
     assert sorted({place.partition(":")[0] for place in found}) == [
         "__init__.py",
-        "_children.py",
+        "base/child_process.py",
     ]
 
 

@@ -27,7 +27,7 @@ from fuzz.kind import Kind as MadeKind
 from fuzz.model_sources import model_kinds
 from live.regions import region
 from support.command_line import ROOT, environment
-from ttmem._gate import Styled, visible, visible_json
+from ttmem.base.text_safety import Styled, visible, visible_json
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.tables import Table
 
@@ -292,7 +292,7 @@ def test_errors_that_name_what_was_typed(words: list[str], monkeypatch: pytest.M
 # --- no verb can forget it --------------------------------------------------------------------------------------------
 
 _WRITERS = {
-    "_atomic.py": "write_text is the gate for files; write_bytes is for data",
+    "base/atomic_files.py": "write_text is the gate for files; write_bytes is for data",
     "commands/_output.py": "emit and say are the gate for a terminal",
     "commands/_runner.py": "our own help",
     "commands/__init__.py": "our own help",

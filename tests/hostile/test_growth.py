@@ -15,7 +15,7 @@ import pytest
 import growth
 from fuzz.children import Child, Limits
 from fuzz.patterns import KNOWN, RESULTS, Pattern, draw
-from ttmem._home import home_folder
+from ttmem.base.home import home_folder
 
 _BYTES = 150_000
 _NOISE_SECONDS = 0.15

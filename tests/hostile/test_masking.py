@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ttmem
-from ttmem import _toml
+from ttmem.base import toml
 from ttmem.reports.explain import issue
 from ttmem.reports.explain.privacy import Mask, _vocabulary
 
@@ -156,7 +156,7 @@ def _examples() -> list[str]:
     return [
         example["text"]
         for file in sorted(KNOWLEDGE.glob("*.toml"))
-        for example in _toml.loads(file.read_text()).get("example", ())
+        for example in toml.loads(file.read_text()).get("example", ())
     ]
 
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from support.command_line import call
-from ttmem._gate import json_bytes
+from ttmem.base.text_safety import json_bytes
 from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.worker import protocol
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ttmem._extras import install_command
+from ttmem.base.extras import install_command
 
 SOURCE = Path(__file__).parents[2]
 EXTRAS = metadata.metadata("ttmem").get_all("Provides-Extra") or []

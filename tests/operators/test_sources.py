@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from operators.conftest import DATA
 from ttmem import TtmemError
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.operators import Case, CaseTensor, ModelUse, write_cases
 from ttmem.operators.sources.detect import read_list
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from oracle.conftest import share_of_the_run
 from oracle.sides import Side, twin_side
 from oracle.strategies import kills_the_library, specs
-from ttmem._errors import TtmemError
+from ttmem.base.errors import TtmemError
 from ttmem.allocator.replay import spec_from_step
 from ttmem.engines.twin import TwinEngine
 from ttmem.hardware import MemoryMap

@@ -19,7 +19,7 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.profile import (
     Argument,
     CacheLookup,

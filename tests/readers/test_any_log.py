@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from readers.log_lines import profile_of_bytes
 from readers.some_logs import some_logs
-from ttmem._errors import TtmemError
+from ttmem.base.errors import TtmemError
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.distribution import distribution
 from ttmem.analysis.failure import failure, failures

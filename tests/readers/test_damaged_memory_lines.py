@@ -20,7 +20,7 @@ from readers.log_lines import Log, profile_of_bytes
 from readers.questions import names, states
 from readers.test_states import ADD, RELU, SMALL_RUN_STATES, small_run
 from support.command_line import call
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.analysis.peaks import peaks
 from ttmem.profile import UNREAD
 

@@ -12,7 +12,7 @@ import zstandard
 from readers.log_lines import Log
 from readers.test_module_dumps import THREE, module
 from readers.test_states import small_run
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.readers import default_name, read
 
 

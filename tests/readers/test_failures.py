@@ -7,7 +7,7 @@ import pytest
 
 from readers.log_lines import DEVICE, TWO_MB, Log
 from readers.test_programs import ADD, LOAD, OUT_OF_MEMORY, TO_DEVICE
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.analysis.failure import RunFailure, failure, failures
 
 NEEDS = (

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from readers.same_profile import meaning
 from readers.some_logs import some_logs
 from readers.test_same_profile import WHOLE, cut
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.profile import Profile
 from ttmem.readers import follow
 from ttmem.readers.runtime_log import _follow

@@ -9,7 +9,7 @@ import pytest
 
 from readers.log_lines import Log
 from readers.test_states import small_run
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.analysis.weights import weights
 from ttmem.profile import Argument, Profile
 from ttmem.readers import read

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from readers.questions import MIB, forms, names, only, states
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.analysis.failure import failures
 from ttmem.analysis.peaks import peaks
 from ttmem.analysis.weights import Weight, weights

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.command_line import environment
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.readers.byte_source import Head, OpenedSource, TruncatedSourceError
 from ttmem.readers.registry import FALLBACK, LOG_FACTS, PROFILE, PROFILER_FACTS, READERS, WATCHER_FACTS, detect
 

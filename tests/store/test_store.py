@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from support.build_profile import ProfileBuilder, tensor
 from support.command_line import environment
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.library.sources import keep
 from ttmem.profile import Profile, storage
 from ttmem.store import folders, store

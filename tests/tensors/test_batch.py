@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT16, DATA_TYPES, DRAM, L1, MEMORIES, OpenSettings, open_board
 from ttmem.tensors import LAYOUTS, TILE, InvalidSpecError, NdShard, Shard, TensorSpec, grid_of, place
 from ttmem.tensors.batch import place_table, table_of, table_of_specs

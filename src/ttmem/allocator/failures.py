@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass
 
-from ttmem._errors import TtmemError
+from ttmem.base.errors import TtmemError
 from ttmem.allocator import sentences
 from ttmem.hardware import L1_SMALL, Memory
 from ttmem.tensors import CoreRange

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.allocator.device import Buffer, Device
 from ttmem.allocator.failures import OutOfMemoryError
 from ttmem.hardware import DATA_TYPES, MEMORIES, TILE_32X32, Tile

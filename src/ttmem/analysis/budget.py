@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.analysis.amounts import megabytes, percent
 from ttmem.analysis.diff import MemoryChange, MemoryDiff, diff
 from ttmem.analysis.failure import memory_failure

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.analysis._frees import freeing_operations
 from ttmem.analysis._lasting import lasting_rows
 from ttmem.analysis.budget import BYTES, Limit, parse_limit

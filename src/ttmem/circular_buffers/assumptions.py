@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from ttmem import _toml
-from ttmem._errors import BadInputError
+from ttmem.base import toml
+from ttmem.base.errors import BadInputError
 from ttmem.circular_buffers.pipeline import DEFAULT_SYNC_CYCLES
 from ttmem.hardware import BOARDS, DATA_TYPES, Architecture, DataType, MemoryMap, open_board
 
 READ, WRITE = "read", "write"
-_TABLE = _toml.packaged("ttmem.circular_buffers", "noc_latencies.toml")
+_TABLE = toml.packaged("ttmem.circular_buffers", "noc_latencies.toml")
 TRANSFER_BYTES: Sequence[int] = _TABLE["transfer_bytes"]
 TRANSFERS: Sequence[int] = _TABLE["transfers"]
 """The points at which latencies were measured."""

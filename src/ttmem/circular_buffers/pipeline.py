@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 
 BUSY, WAIT, RESERVE, PUSH, POP = "busy", "wait_front", "reserve_back", "push_back", "pop_front"
 

@@ -4,7 +4,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.circular_buffers.assumptions import Assumptions, assume
 from ttmem.circular_buffers.depths import Recommendation, best, recommend
 from ttmem.circular_buffers.l1_use import L1Use, l1_use

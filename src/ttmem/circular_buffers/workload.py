@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 
 MULTI_TILE_COUNTS = (1, 2, 4, 8, 16, 17, 32)
 """Of the scaling table: powers of two, and 17, the first count that the adaptive rule calls streaming."""

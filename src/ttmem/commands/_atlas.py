@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ttmem._errors import BadInputError
-from ttmem._gate import one_line
-from ttmem._limits import LIST_BYTES
-from ttmem._text_files import read_text
+from ttmem.base.errors import BadInputError
+from ttmem.base.text_safety import one_line
+from ttmem.base.limits import LIST_BYTES
+from ttmem.base.text_files import read_text
 from ttmem.commands._output import color_wanted, emit, json_text, note, say
 from ttmem.commands._progress import progress_bar
 

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 import click
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.commands._output import write_fully
 from ttmem.commands._runner import CONTEXT, Settings, WithExamples
 

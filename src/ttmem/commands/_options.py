@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.commands._known import DATA_TYPE, SOURCE, Known
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -32,7 +32,7 @@ def writable_place(_: click.Context, __: click.Parameter, value: str | None) -> 
     """A callback for options that name a file to write: a place that cannot be is refused before the work is done."""
     if value is None or value == "-":
         return None
-    from ttmem._atomic import check_target
+    from ttmem.base.atomic_files import check_target
 
     check_target(Path(value))
     return Path(value)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-from ttmem._gate import one_line, visible
+from ttmem.base.text_safety import one_line, visible
 
 NARROWEST_COLUMNS = 60
 
@@ -20,7 +20,7 @@ def emit(answer: str, output: Path | None) -> None:
         sys.stdout.flush()
         write_fully(sys.stdout.buffer, text.encode(sys.stdout.encoding, "backslashreplace"))
         return
-    from ttmem._atomic import write_text
+    from ttmem.base.atomic_files import write_text
 
     write_text(output, text)
 

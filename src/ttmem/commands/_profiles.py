@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ttmem._errors import BadInputError, TtmemError
+from ttmem.base.errors import BadInputError, TtmemError
 from ttmem.commands._options import refuse_overwriting
 from ttmem.commands._output import color_wanted, columns, emit, json_text, note, say, warn
 from ttmem.commands._progress import progress_bar

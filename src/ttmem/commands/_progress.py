@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ttmem._gate import visible
+from ttmem.base.text_safety import visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress

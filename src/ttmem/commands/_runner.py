@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 
-from ttmem._errors import TtmemError
-from ttmem._gate import one_line
+from ttmem.base.errors import TtmemError
+from ttmem.base.text_safety import one_line
 from ttmem.commands._known import give_words
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.commands import _options as options
 from ttmem.commands._output import emit, json_text, looks, note
 from ttmem.commands._runner import verb

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.commands._options import json_option
 from ttmem.commands._output import emit, json_text, looks, note
 from ttmem.commands._runner import GroupWithExamples, debug_option

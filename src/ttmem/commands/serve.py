@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 import click
 
-from ttmem._errors import BadInputError, MissingPartError
-from ttmem._extras import install_command
+from ttmem.base.errors import BadInputError, MissingPartError
+from ttmem.base.extras import install_command
 from ttmem.commands._options import path_option, quiet_option
 from ttmem.commands._output import emit, note
 from ttmem.commands._runner import verb

@@ -118,7 +118,7 @@ def command(
 
 def _keep(suite: Any, arguments: tuple[str, ...], name: str | None) -> Any:
     """A home that cannot be written to costs the copy, not the answer."""
-    from ttmem._errors import TtmemError
+    from ttmem.base.errors import TtmemError
 
     try:
         return suite.keep(arguments, name=name)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ttmem._errors import BadInputError, TtmemError
+from ttmem.base.errors import BadInputError, TtmemError
 from ttmem.commands._child import OWN_FAILURE, run_and_capture
 from ttmem.commands._options import file_option, one_of, quiet_option
 from ttmem.commands._output import emit, note, warn

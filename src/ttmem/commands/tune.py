@@ -55,7 +55,7 @@ def command(
     Nothing is written but the patch, whose paths are relative to the current folder ('git apply', 'patch -p1').
     """
     import ttmem
-    from ttmem._atomic import write_bytes
+    from ttmem.base.atomic_files import write_bytes
     from ttmem.commands import _profiles
     from ttmem.library.tune import command_to_verify
     from ttmem.reports.kit.units import one_line

@@ -3,7 +3,7 @@
 
 import json
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.hardware import BOARDS, Board, Mock
 
 _PRODUCT_SHIFT = 36

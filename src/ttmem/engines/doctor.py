@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ttmem._errors import TtmemError
-from ttmem._home import home_folder
+from ttmem.base.errors import TtmemError
+from ttmem.base.home import home_folder
 from ttmem.engines.clusters import mocked_boards
 from ttmem.engines.engine import Step
 from ttmem.engines.interpreters import (

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ttmem._children import probe_command
-from ttmem._errors import BadInputError, MissingPartError
+from ttmem.base.child_process import probe_command
+from ttmem.base.errors import BadInputError, MissingPartError
 from ttmem.engines.interpreters import (
     PINNED_TTNN,
     WHEEL_PYTHONS,

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ttmem._children import foreign_environment, probe_command
-from ttmem._errors import BadInputError, MissingPartError
-from ttmem._home import home_folder
+from ttmem.base.child_process import foreign_environment, probe_command
+from ttmem.base.errors import BadInputError, MissingPartError
+from ttmem.base.home import home_folder
 from ttmem.hardware import DEFAULT_RELEASE
 
 PINNED_TTNN = DEFAULT_RELEASE.name

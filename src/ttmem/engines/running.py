@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ttmem._errors import BadInputError, TtmemError
-from ttmem._fence import refuse_outside
-from ttmem._text_files import check_is_no_device
+from ttmem.base.errors import BadInputError, TtmemError
+from ttmem.base.file_sandbox import refuse_outside
+from ttmem.base.text_files import check_is_no_device
 from ttmem.engines.capture import Capture
 from ttmem.engines.interpreters import Interpreter, find_interpreter
 from ttmem.engines.packages import missing_module, remedy

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from ttmem._errors import MissingPartError
+from ttmem.base.errors import MissingPartError
 from ttmem.engines.interpreters import Interpreter, find_interpreter, managed_python
 from ttmem.engines.running import RunSettings, Supervision, end, worker_settings
 from ttmem.engines.suite import RecordedSuite, read_suite

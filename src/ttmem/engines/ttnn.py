@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from ttmem._errors import MissingPartError, TtmemError
+from ttmem.base.errors import MissingPartError, TtmemError
 from ttmem.engines.engine import Case, Engine, EngineSettings, Entry, Message, Step
 from ttmem.engines.interpreters import Interpreter, find_interpreter
 from ttmem.engines.running import end

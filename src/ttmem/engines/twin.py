@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ttmem._errors import BadInputError, TtmemError
+from ttmem.base.errors import BadInputError, TtmemError
 from ttmem.allocator import (
     Buffer,
     BufferClashError,

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ttmem._errors import TtmemError
+from ttmem.base.errors import TtmemError
 from ttmem.allocator import Buffer, OutOfMemoryError, StaticBuffersError, WatchedDevice
 from ttmem.allocator.failures import DeviceFailureError
 from ttmem.allocator.operations import BOUNDED, UNKNOWN

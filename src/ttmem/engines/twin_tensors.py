@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.allocator import Buffer, Device
 from ttmem.tensors import TensorSpec
 

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ttmem._atomic import writing
-from ttmem._children import foreign_environment, without_other_versions
-from ttmem._errors import BadInputError, MissingPartError
-from ttmem._home import home_folder
+from ttmem.base.atomic_files import writing
+from ttmem.base.child_process import foreign_environment, without_other_versions
+from ttmem.base.errors import BadInputError, MissingPartError
+from ttmem.base.home import home_folder
 from ttmem.engines import stub_compiler
 from ttmem.engines.clusters import chip_ids, descriptor
 from ttmem.engines.family import Family

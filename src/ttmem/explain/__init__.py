@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ttmem._lazy import callable_room, lazy_names
+from ttmem.base.lazy import callable_room, lazy_names
 from ttmem.explain.classes import classify_oom as classify_oom
 from ttmem.explain.failure import Failure as Failure
 from ttmem.explain.text._cleaning import EXPECTED_BEGIN as EXPECTED_BEGIN

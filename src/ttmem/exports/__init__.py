@@ -10,8 +10,8 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ttmem._atomic import check_target
-from ttmem._errors import BadInputError
+from ttmem.base.atomic_files import check_target
+from ttmem.base.errors import BadInputError
 from ttmem.exports._place import check_folder
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ttmem._atomic import hidden_beside, writing
-from ttmem._errors import BadInputError
+from ttmem.base.atomic_files import hidden_beside, writing
+from ttmem.base.errors import BadInputError
 
 MARK = ".ttmem-export"
 """Lies in every folder that an export wrote: such a folder may be replaced by the next export."""

@@ -5,7 +5,7 @@ import csv
 from pathlib import Path
 from typing import Any, TextIO
 
-from ttmem._gate import visible
+from ttmem.base.text_safety import visible
 from ttmem.exports._place import new_folder
 from ttmem.exports.tables import TRUTH, Column, tables
 from ttmem.profile import Profile

@@ -8,8 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ttmem._errors import MissingPartError
-from ttmem._extras import install_command
+from ttmem.base.errors import MissingPartError
+from ttmem.base.extras import install_command
 from ttmem.exports._place import new_folder
 from ttmem.exports.tables import INTEGER, TRUTH, Table, printable, tables
 from ttmem.profile import Profile

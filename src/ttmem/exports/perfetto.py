@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ttmem._atomic import new_file
+from ttmem.base.atomic_files import new_file
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.failure import failures
 from ttmem.analysis.states import seen_memories, state_column

@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem._version import __version__
 from ttmem.analysis.architecture import architecture_of
 from ttmem.analysis.failure import failures

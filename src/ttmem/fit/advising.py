@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.analysis.failure import failure
 from ttmem.fit.demand import demands
 from ttmem.fit.language.configuration import wants_recipe

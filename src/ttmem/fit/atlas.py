@@ -22,10 +22,10 @@ from typing import IO, Any
 
 import msgspec
 
-from ttmem._atomic import writing
-from ttmem._errors import BadInputError, TtmemError
-from ttmem._limits import DOCUMENT_BYTES
-from ttmem._text_files import read_bytes
+from ttmem.base.atomic_files import writing
+from ttmem.base.errors import BadInputError, TtmemError
+from ttmem.base.limits import DOCUMENT_BYTES
+from ttmem.base.text_files import read_bytes
 from ttmem._version import __version__
 from ttmem.analysis.failure import failure
 from ttmem.analysis.peaks import Peak, peaks

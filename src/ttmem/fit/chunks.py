@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.fit.chunk_rules import Asked, ChunkError, Cut, rule_for
 from ttmem.fit.chunk_tensors import Tensors, TorchTensors
 from ttmem.fit.device_tensors import Move, TtnnTensors, UploadedTensors

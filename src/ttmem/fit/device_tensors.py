@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ttmem._errors import TtmemError
+from ttmem.base.errors import TtmemError
 from ttmem.allocator.failures import DeviceFailureError
 from ttmem.allocator.operations import UNKNOWN
 from ttmem.allocator.sentences import is_about_memory

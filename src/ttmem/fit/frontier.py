@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.fit.request import Request
 from ttmem.fit.searching import QUANTITIES
 

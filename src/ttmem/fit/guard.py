@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from ttmem._errors import BadInputError, TtmemError
+from ttmem.base.errors import BadInputError, TtmemError
 from ttmem.allocator import OutOfMemoryError
 from ttmem.allocator.failures import DeviceFailureError
 from ttmem.allocator.operations import EXACT, UNKNOWN

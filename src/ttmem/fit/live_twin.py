@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.allocator import Buffer, WatchedDevice
 from ttmem.allocator.free_list import FreeListState
 from ttmem.allocator.operations import EXACT, RECORDS, UNKNOWN, ProgramCache, call_of, planned, read_call, run_call

@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from ttmem import _toml
-from ttmem._errors import MissingPartError, TtmemError
+from ttmem.base import toml
+from ttmem.base.errors import MissingPartError, TtmemError
 from ttmem.allocator.replay import spec_from_step
 from ttmem.analysis.amounts import megabytes
 from ttmem.analysis.failure import failure
@@ -270,7 +270,7 @@ def _of_ports(stream: Stream) -> str:
 
 
 def _measured() -> dict[str, Any]:
-    found: dict[str, Any] = _toml.packaged("ttmem.fit", "measured.toml")["interval"]
+    found: dict[str, Any] = toml.packaged("ttmem.fit", "measured.toml")["interval"]
     return found
 
 

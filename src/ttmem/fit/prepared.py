@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from ttmem._errors import TtmemError
+from ttmem.base.errors import TtmemError
 from ttmem.allocator.operations import RECORDS, call_of, read_call
 from ttmem.allocator.operations.plan import Allocate
 from ttmem.allocator.operations.registry import plan_call

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A ttnn script is not predicted: it runs on the mock, and the answer has the form of a prediction."""
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.analysis.failure import failure, memory_failure
 from ttmem.analysis.peaks import peaks
 from ttmem.engines.engine import MOCK, TWIN

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.analysis.peaks import peaks
 from ttmem.engines.engine import MOCK, TWIN
 from ttmem.fit.playing import engine_name

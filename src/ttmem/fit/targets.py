@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.fit.language.configuration import wants_recipe
 from ttmem.fit.request import Request
 from ttmem.fit.stream import Stream

@@ -4,7 +4,7 @@
 import threading
 from pathlib import Path
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.fit.lowering import Lowering
 from ttmem.fit.request import EAGER, Request
 from ttmem.fit.stream import Stream

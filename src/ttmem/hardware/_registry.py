@@ -5,7 +5,7 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, Protocol, TypeVar
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 
 
 class Named(Protocol):

@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from ttmem import _toml
+from ttmem.base import toml
 from ttmem.hardware._registry import ByName, Registry
 
 
@@ -42,6 +42,6 @@ def _architecture(aliases: list[str], dram_regions: list[list[Any]], **facts: An
     return Architecture(aliases=tuple(aliases), dram_regions=regions, **facts)
 
 
-_RECORDS = _toml.packaged("ttmem.hardware", "architectures.toml")["architecture"]
+_RECORDS = toml.packaged("ttmem.hardware", "architectures.toml")["architecture"]
 ARCHITECTURES: Registry[Architecture] = Registry("architecture", (_architecture(**record) for record in _RECORDS))
 WORMHOLE, BLACKHOLE = ARCHITECTURES.find("wormhole"), ARCHITECTURES.find("blackhole")

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from ttmem import _toml
-from ttmem._errors import BadInputError
+from ttmem.base import toml
+from ttmem.base.errors import BadInputError
 from ttmem.hardware._registry import ByName, Registry
 from ttmem.hardware.architectures import ARCHITECTURES, Architecture
 
@@ -132,5 +132,5 @@ def _frozen(facts: dict[str, Any]) -> dict[str, Any]:
     return {name: tuples(value) for name, value in facts.items()}
 
 
-_RECORDS = _toml.packaged("ttmem.hardware", "boards.toml")["board"]
+_RECORDS = toml.packaged("ttmem.hardware", "boards.toml")["board"]
 BOARDS: Registry[Board] = Registry("board", (_board(**record) for record in _RECORDS))

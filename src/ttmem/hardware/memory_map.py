@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass, field
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.hardware._registry import ByName, Registry
 from ttmem.hardware.architectures import Architecture
 from ttmem.hardware.boards import BOARDS, Board, Grid

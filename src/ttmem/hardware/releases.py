@@ -8,8 +8,8 @@ right together with its release; a build of one's own (profiler, print region) d
 from dataclasses import dataclass
 from typing import Any
 
-from ttmem import _toml
-from ttmem._errors import BadInputError
+from ttmem.base import toml
+from ttmem.base.errors import BadInputError
 from ttmem.hardware._registry import Registry
 from ttmem.hardware.architectures import Architecture
 
@@ -65,7 +65,7 @@ def _release(reserved: dict[str, list[int]], **facts: Any) -> Release:
     return Release(reserved=tuple((name, Reserved(*figures)) for name, figures in reserved.items()), **facts)
 
 
-_RECORDS = _toml.packaged("ttmem.hardware", "releases.toml")["release"]
+_RECORDS = toml.packaged("ttmem.hardware", "releases.toml")["release"]
 RELEASES: Registry[Release] = Registry("ttnn release", (_release(**record) for record in _RECORDS), fold=_fold)
 DEFAULT_RELEASE = next(iter(RELEASES))
 """The newest one: what ``ttmem device install`` installs, what options default to, what the tests compare with."""

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.capture_nodes.programs import nodes_of, programs_of
 from ttmem.circular_buffers import evidence as kinds
 from ttmem.circular_buffers.evidence import Evidence, FailureFact, ProgramPeakFact

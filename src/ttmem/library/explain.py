@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ttmem._errors import BadInputError, TtmemError
-from ttmem._limits import FAILURES_EXPLAINED, FAILURES_WITH_ALIVE, first_and_last
+from ttmem.base.errors import BadInputError, TtmemError
+from ttmem.base.limits import FAILURES_EXPLAINED, FAILURES_WITH_ALIVE, first_and_last
 from ttmem.library import sources as _sources
 from ttmem.library.sources import STDIN, Located
 

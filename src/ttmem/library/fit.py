@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.engines.interpreters import chosen_python
 from ttmem.fit import playing, running
 from ttmem.fit.advising import Proposal, advise

@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.hardware import DEFAULT_RELEASE, MemoryMap, OpenSettings, open_board
 from ttmem.library.sources import STDIN, exists
 

@@ -45,7 +45,7 @@ def pytest_configure(config: Any) -> None:
         return
     import pytest
 
-    from ttmem._errors import TtmemError
+    from ttmem.base.errors import TtmemError
     from ttmem.engines.interpreters import find_interpreter
     from ttmem.engines.workspace import workspace
     from ttmem.library.pytest_report import ReportPlugin

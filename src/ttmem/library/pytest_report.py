@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ttmem._atomic import check_target, write_text
-from ttmem._errors import TtmemError
+from ttmem.base.atomic_files import check_target, write_text
+from ttmem.base.errors import TtmemError
 from ttmem.analysis.findings import parse_kinds
 from ttmem.engines.suite import read_suite
 from ttmem.engines.testing import label_of

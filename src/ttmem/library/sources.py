@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.store import store
 
 if TYPE_CHECKING:

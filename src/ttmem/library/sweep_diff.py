@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.analysis.budget import PERCENT, Limit, parse_limit
 from ttmem.reports.sweep_diff.document import SweepDiff, document
 from ttmem.sweep.comparison import NEWLY_FAILS, Comparison, compare

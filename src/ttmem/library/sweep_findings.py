@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.hardware import BOARDS, DATA_TYPES
 from ttmem.operators import DEVICE, Case, CaseTensor, catalogue
 from ttmem.operators.bound import device_dtype

@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.hardware import BOARDS, DATA_TYPES, MEMORIES, MemoryMap
 from ttmem.library.opening import opened_board
 from ttmem.reports.tensor.document import TensorCost, document

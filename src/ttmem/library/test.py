@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.analysis.budget import DEFAULT_GROWTH, PERCENT, Amount, Limit, parse_limit
 from ttmem.analysis.findings import findings_by_run, parse_kinds
 from ttmem.analysis.suite import memory_of_tests, suite_growth

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ttmem._errors import BadInputError, TtmemError
+from ttmem.base.errors import BadInputError, TtmemError
 from ttmem.analysis.budget import PERCENT, Amount, parse_limit, refuse_more_than_a_bank
 from ttmem.analysis.failure import RunEnd, run_end
 from ttmem.analysis.findings import Finding, findings

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from ttmem import _fence
+from ttmem.base import file_sandbox
 from ttmem.mcp_server.tools import Tool, is_content
 from ttmem.mcp_server.verbs import VerbFailedError
 
@@ -40,10 +40,10 @@ class Policy:
         return self.given or (() if working == Path(working.anchor) else (working,))
 
 
-def fence_for(tool: Tool, arguments: Mapping[str, Any], roots: Sequence[Path]) -> _fence.Fence:
+def fence_for(tool: Tool, arguments: Mapping[str, Any], roots: Sequence[Path]) -> file_sandbox.Fence:
     """What the call may open; ``VerbFailedError`` when it names something else."""
     base = roots[0] if roots else Path.cwd()
-    fence = _fence.Fence.around(roots)
+    fence = file_sandbox.Fence.around(roots)
     outputs: list[Path] = []
     for parameter in tool.parameters:
         value = arguments.get(parameter.name)
@@ -61,8 +61,8 @@ def fence_for(tool: Tool, arguments: Mapping[str, Any], roots: Sequence[Path]) -
                 continue
             if not fence.holds(place):
                 listed = ", ".join(map(str, fence.roots)) or "none"
-                raise VerbFailedError(f"{one}: {_fence.REFUSAL} ({listed})\nhint: {_fence.REMEDY}")
-    return _fence.Fence.around(roots, outputs)
+                raise VerbFailedError(f"{one}: {file_sandbox.REFUSAL} ({listed})\nhint: {file_sandbox.REMEDY}")
+    return file_sandbox.Fence.around(roots, outputs)
 
 
 def _exists(path: Path) -> bool:

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import click
 
-from ttmem._errors import MissingPartError
-from ttmem._extras import install_command
+from ttmem.base.errors import MissingPartError
+from ttmem.base.extras import install_command
 from ttmem._version import __version__
 from ttmem.mcp_server.bounds import DEFAULT_ROWS, MOST_ROWS, bounded, bounded_text
 from ttmem.mcp_server.naming import with_known_names, without_links

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ttmem._children import own_command
-from ttmem._fence import Fence
+from ttmem.base.child_process import own_command
+from ttmem.base.file_sandbox import Fence
 
 TIMEOUT_SECONDS = 900.0
 

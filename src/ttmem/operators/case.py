@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from ttmem._errors import BadInputError
-from ttmem._limits import NUMBER_BITS
+from ttmem.base.errors import BadInputError
+from ttmem.base.limits import NUMBER_BITS
 
 _MOST_MODULES = 8
 """Module paths kept per model: enough to find the place, while a transformer repeats a case once per layer."""

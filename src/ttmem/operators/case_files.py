@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ttmem._atomic import write_bytes
-from ttmem._errors import BadInputError
+from ttmem.base.atomic_files import write_bytes
+from ttmem.base.errors import BadInputError
 from ttmem.operators.case import Case, case_from_json, distinct_cases
 from ttmem.results.result import json_lines
 

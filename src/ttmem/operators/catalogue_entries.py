@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ttmem import _toml
+from ttmem.base import toml
 from ttmem.operators.case import Case, CaseTensor
 
 DEVICE, FREE, HOST, NONE = "device", "free", "host", "none"
@@ -155,7 +155,7 @@ def _functions(operators: Iterable[Operator]) -> dict[str, str]:
 
 
 def _data(name: str) -> dict[str, Any]:
-    return _toml.packaged("ttmem.operators", f"catalogue_data/{name}.toml")
+    return toml.packaged("ttmem.operators", f"catalogue_data/{name}.toml")
 
 
 def _operator(aten: str, entry: Mapping[str, Any], names: Mapping[str, Any]) -> Operator:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.operators.case import Case, merge_cases
 from ttmem.operators.sources.detect import read_list
 from ttmem.operators.tracer.job import TraceJob

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.operators.case import Case, case_from_json
 from ttmem.operators.catalogue_entries import catalogue
 from ttmem.operators.tracer.job import TraceJob

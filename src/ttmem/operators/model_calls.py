@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from ttmem import _toml
+from ttmem.base import toml
 
 
 class KnownCalls(NamedTuple):
@@ -62,7 +62,7 @@ class ModelCalls:
 @cache
 def model_calls() -> ModelCalls:
     """As ``bench/twin_coverage.py`` last measured them."""
-    told = _toml.packaged("ttmem.operators", "catalogue_data/model_calls.toml")
+    told = toml.packaged("ttmem.operators", "catalogue_data/model_calls.toml")
 
     def table(name: str) -> dict[str, KnownCalls]:
         found: Mapping[str, Sequence[int]] = told[name]

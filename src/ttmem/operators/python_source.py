@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.operators.catalogue_entries import Operator
 from ttmem.operators.recipe import Recipe, parsed_call
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from ttmem._children import foreign_environment, probe_command
-from ttmem._errors import BadInputError, MissingPartError
-from ttmem._extras import install_command
-from ttmem._fence import refuse_outside
-from ttmem._gate import whole_pairs
-from ttmem._home import home_folder
+from ttmem.base.child_process import foreign_environment, probe_command
+from ttmem.base.errors import BadInputError, MissingPartError
+from ttmem.base.extras import install_command
+from ttmem.base.file_sandbox import refuse_outside
+from ttmem.base.text_safety import whole_pairs
+from ttmem.base.home import home_folder
 from ttmem.operators.case import Case, ModelUse, case_from_json
 from ttmem.operators.tracer.job import BAD_TARGET, MISSING_PACKAGE, REFUSED, TraceJob
 

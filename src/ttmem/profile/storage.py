@@ -18,10 +18,10 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from ttmem._atomic import write_bytes
-from ttmem._errors import BadInputError
-from ttmem._gate import whole_texts
-from ttmem._limits import PROFILE_BYTES, PROFILE_FREE_BYTES, PROFILE_RATIO
+from ttmem.base.atomic_files import write_bytes
+from ttmem.base.errors import BadInputError
+from ttmem.base.text_safety import whole_texts
+from ttmem.base.limits import PROFILE_BYTES, PROFILE_FREE_BYTES, PROFILE_RATIO
 from ttmem.profile.model import (
     CLOSING,
     GIVE,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ttmem._errors import BadInputError, blaming
-from ttmem._lazy import lazy_names
+from ttmem.base.errors import BadInputError, blaming
+from ttmem.base.lazy import lazy_names
 
 if TYPE_CHECKING:
     from ttmem.profile import Profile

@@ -13,13 +13,8 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from ttmem._errors import BadInputError
-from ttmem._limits import (
-    DOCUMENT_BYTES,
-    DOCUMENT_VALUES,
-    FACT_LINE_BYTES,
-    LongLines,
-)
+from ttmem.base.errors import BadInputError
+from ttmem.base.limits import DOCUMENT_BYTES, DOCUMENT_VALUES, FACT_LINE_BYTES, LongLines
 from ttmem.readers.unpacking import (
     PACKED_ENDINGS,
     PackedReader,

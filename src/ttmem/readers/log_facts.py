@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
 
-from ttmem import _toml
+from ttmem.base import toml
 from ttmem.evidence.log_facts import BUFFER, EVENT, EventCounts, Fact, LogFacts
 from ttmem.readers.byte_source import Head
 
@@ -42,7 +42,7 @@ _ANCHOR = re.compile(
 @cache
 def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
     """(kind of fact, line that says it), in the order in which they are tried."""
-    lines = _toml.packaged("ttmem.readers", "log_facts.toml")
+    lines = toml.packaged("ttmem.readers", "log_facts.toml")
     return tuple((kind, re.compile(pattern)) for kind, patterns in lines.items() for pattern in patterns)
 
 

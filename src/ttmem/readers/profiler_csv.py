@@ -5,8 +5,8 @@ import csv
 from collections.abc import Iterable, Mapping
 from itertools import dropwhile, islice
 
-from ttmem._errors import BadInputError
-from ttmem._limits import FACT_LINE_BYTES
+from ttmem.base.errors import BadInputError
+from ttmem.base.limits import FACT_LINE_BYTES
 from ttmem.evidence.profiler_csv import MeasuredStall, ProfilerFacts
 from ttmem.readers.byte_source import Head
 

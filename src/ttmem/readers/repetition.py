@@ -3,7 +3,7 @@
 
 from hashlib import blake2b
 
-from ttmem._limits import REPEATED_BYTES, REPEATED_STREAM_BYTES, REPEATED_TIMES
+from ttmem.base.limits import REPEATED_BYTES, REPEATED_STREAM_BYTES, REPEATED_TIMES
 
 _LEAST_COMPARED = 64 << 10
 """Short texts are compared many at a time."""

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 
 LONGEST_VALUE_BYTES = 256 << 20
 """A captured graph is a text of some megabytes."""

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
-from ttmem._limits import LINE_BYTES
+from ttmem.base.limits import LINE_BYTES
 
 _UTF = (
     (codecs.BOM_UTF32_LE, "utf-32-le", re.compile(rb"(?:[\t\r\n\x1b -~]\x00\x00\x00){8}")),

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ttmem._limits import FAILURES_CLASSIFIED, TESTS_READ
+from ttmem.base.limits import FAILURES_CLASSIFIED, TESTS_READ
 from ttmem.explain import Failure, find_failures
 from ttmem.explain.knowledge.loading import failure_class_named, status_of_wording
 from ttmem.results.outcome import CRASH, ERROR, FAIL, INVALID, OOM, SKIPPED, UNSUPPORTED, Outcome

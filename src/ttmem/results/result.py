@@ -11,9 +11,9 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ttmem._errors import BadInputError
-from ttmem._limits import DOCUMENT_BYTES, LINE_BYTES
-from ttmem._text_files import read_text
+from ttmem.base.errors import BadInputError
+from ttmem.base.limits import DOCUMENT_BYTES, LINE_BYTES
+from ttmem.base.text_files import read_text
 from ttmem.hardware import BFLOAT16, DATA_TYPES, DataType
 from ttmem.results.outcome import REAL, STATUSES, Outcome
 

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from ttmem._errors import TtmemError
+from ttmem.base.errors import TtmemError
 from ttmem.library.diff import diff
 from ttmem.profile import storage
 from ttmem.reports.live import html as live_html

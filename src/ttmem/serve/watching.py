@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from ttmem._errors import TtmemError
+from ttmem.base.errors import TtmemError
 from ttmem.analysis.states import state_column
 from ttmem.library.live import watch
 from ttmem.profile import MEMORIES, VIEW_ALLOCATED, VIEW_TOTAL, Profile

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from ttmem._atomic import writing
+from ttmem.base.atomic_files import writing
 
 _UNFINISHED = ".unfinished-"
 _UNFINISHED_LIFE_SECONDS = 24 * 3600

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ttmem._errors import BadInputError
-from ttmem._gate import json_bytes, whole_text
-from ttmem._home import home_folder
+from ttmem.base.errors import BadInputError
+from ttmem.base.text_safety import json_bytes, whole_text
+from ttmem.base.home import home_folder
 from ttmem.store.folders import remove_folder, remove_leftovers, write_folder
 
 _FACTS = (

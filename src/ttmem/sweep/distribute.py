@@ -7,8 +7,8 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any
 
-from ttmem._errors import MissingPartError
-from ttmem._extras import install_command
+from ttmem.base.errors import MissingPartError
+from ttmem.base.extras import install_command
 from ttmem.results import Outcome, Result
 from ttmem.results.outcome import CRASH, ERROR
 from ttmem.sweep.asking import Asker

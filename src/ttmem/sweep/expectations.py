@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ttmem._atomic import write_bytes
-from ttmem._errors import BadInputError
+from ttmem.base.atomic_files import write_bytes
+from ttmem.base.errors import BadInputError
 from ttmem.results import Result
 from ttmem.results.result import check_status, json_lines
 

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ttmem._atomic import write_bytes
-from ttmem._errors import BadInputError
+from ttmem.base.atomic_files import write_bytes
+from ttmem.base.errors import BadInputError
 from ttmem.operators import Case, case_from_json
 from ttmem.readers.sqlite_tables import opened_tables
 from ttmem.results import Result

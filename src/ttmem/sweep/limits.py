@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product, starmap
 from math import prod
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.operators import DEVICE, Case, CaseTensor, catalogue
 from ttmem.results import MEMORY_STATUSES, PASS, Result
 from ttmem.sweep.asking import Asker

@@ -9,7 +9,7 @@ from itertools import product, starmap
 from math import prod
 from typing import Any
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.engines import ENGINES
 from ttmem.hardware import BOARDS, DATA_TYPES, MEMORIES, TILE_32X32
 from ttmem.operators import Case, Recipe

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.results import Result
 from ttmem.sweep.distribute import Remark
 from ttmem.sweep.journal import Journal

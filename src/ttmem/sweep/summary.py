@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ttmem._limits import BOARDS_TOLD_APART, NAMES_TOLD_APART
+from ttmem.base.limits import BOARDS_TOLD_APART, NAMES_TOLD_APART
 from ttmem.explain.knowledge.loading import title_of
 from ttmem.hardware import MEMORIES
 from ttmem.results import PASS, SKIPPED, Result

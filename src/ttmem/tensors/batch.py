@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.hardware import DRAM, L1_SMALL, TRACE, DataType, Memory, MemoryMap
 from ttmem.tensors.spec import TILE, Layout, Shard, TensorSpec
 

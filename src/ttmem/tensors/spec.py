@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 from math import prod
 
-from ttmem._errors import BadInputError
-from ttmem._limits import NUMBER_BITS, TENSOR_DIMENSIONS
+from ttmem.base.errors import BadInputError
+from ttmem.base.limits import NUMBER_BITS, TENSOR_DIMENSIONS
 from ttmem.hardware import BFLOAT16, DRAM, TILE_32X32, DataType, Memory, Registry, Tile
 from ttmem.hardware._registry import ByName
 

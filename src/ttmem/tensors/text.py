@@ -3,7 +3,7 @@
 
 import re
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.tensors.spec import NdShard, Shard, grid_of
 
 _SHARD = re.compile(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.allocator.operations import RECORDS
 from ttmem.allocator.replay import read_shard
 from ttmem.hardware import DATA_TYPES, MEMORIES

@@ -4,7 +4,7 @@
 import re
 from dataclasses import dataclass
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 
 FREE, INPLACE, MEMORY, DTYPE, SHARD, CHUNK, ORDER, REGION, BOARD = (
     "free",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.engines.worker.sites import HANDED_ON, given_to
 from ttmem.tune.edits import CHUNK, Edit
 from ttmem.tune.history import History, Life

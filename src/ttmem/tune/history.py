@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.analysis._frees import freeing_operations
 from ttmem.analysis._lasting import lasting_rows
 from ttmem.analysis.failure import RunFailure, failure, failures, memory_failure

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.profile import MEMORIES
 from ttmem.tune import edits
 from ttmem.tune.applied import Applied

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from ttmem._errors import TtmemError
+from ttmem.base.errors import TtmemError
 from ttmem.allocator.operations import EXACT, RECORDS, Allocate, Call, Launch, Plan, plan_call
 from ttmem.allocator.operations.plan import Step
 from ttmem.allocator.programs import end_of_stack

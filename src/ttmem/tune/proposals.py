@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ttmem._errors import TtmemError
+from ttmem.base.errors import TtmemError
 from ttmem.profile import MEMORIES, TensorType
 from ttmem.tune import edits
 from ttmem.tune.applied import Applied

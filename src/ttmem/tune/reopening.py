@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.hardware import BOARDS, MEMORIES, MemoryMap, OpenSettings, open_board
 from ttmem.profile import MEMORIES as MEMORY_NAMES
 from ttmem.tune.applied import BOUNDED, EXACT, UNKNOWN, Applied

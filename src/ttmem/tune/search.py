@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ttmem._errors import TtmemError
+from ttmem.base.errors import TtmemError
 from ttmem.analysis.findings import captures_traces, negligible
 from ttmem.profile import MEMORIES
 from ttmem.tune import edits

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.analysis.failure import RunEnd, run_end
 from ttmem.analysis.peaks import peaks
 from ttmem.analysis.programs_l1 import programs_peak

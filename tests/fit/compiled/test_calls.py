@@ -8,7 +8,7 @@ import time
 import pytest
 
 from fit.compiled.some_modules import free, function, module, tiles
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.fit.compiled import module_stream
 from ttmem.fit.request import Request
 from ttmem.fit.stream import Stream

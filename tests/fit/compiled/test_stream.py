@@ -11,7 +11,7 @@ import pytest
 
 from fit.compiled.some_modules import function, height_shards, linear_layer, module, rows_of, tiles
 from ttmem import TtmemError
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.fit.compiled import module_stream
 from ttmem.fit.request import Request
 from ttmem.fit.stream import INPUT, WEIGHT, Stream

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fit.language.configurations import GEMMA_3_4B, LLAMA_8B
-from ttmem._errors import BadInputError, TtmemError
+from ttmem.base.errors import BadInputError, TtmemError
 from ttmem.fit.language.configuration import config_of, name_of, wants_recipe
 from ttmem.fit.language.dimensions import dimensions_of
 from ttmem.fit.request import Request

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from fit.language.configurations import GEMMA_3_4B, LLAMA_8B, MIXTRAL, QWEN3_32B
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.fit.language.dimensions import dimensions_of, is_language_config
 
 

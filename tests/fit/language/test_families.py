@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fit.language.configurations import LLAMA_8B
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.fit.language.dimensions import dimensions_of, known_families
 from ttmem.fit.language.stream import language_stream, layout_of
 from ttmem.fit.request import Request

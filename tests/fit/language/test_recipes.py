@@ -13,7 +13,7 @@ import pytest
 
 from fit.language.configurations import LLAMA_8B, MIXTRAL
 from support.command_line import call
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.engines.twin import TwinEngine
 from ttmem.fit.language.dimensions import dimensions_of
 from ttmem.fit.language.layout import Layout

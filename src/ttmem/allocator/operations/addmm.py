@@ -3,7 +3,7 @@
 
 from dataclasses import replace
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.binary_programs import BinaryKind, streams
 from ttmem.allocator.operations.elementwise import double_buffered_tiles, typecast

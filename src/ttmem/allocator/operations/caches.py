@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.elementwise import aligned_page
 from ttmem.allocator.operations.kernel_config import KERNEL_CONFIG, draw_kernel_config, type_between

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.allocator.operations.chaining import Held
 from ttmem.allocator.operations.elementwise import aligned_page
 from ttmem.allocator.operations.plan import PlanWriter

@@ -4,7 +4,7 @@
 from dataclasses import replace
 from typing import Any
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.allocator.operations.convolution_config import HEIGHT, WIDTH, Choices, UnknownChoiceError, choices_of
 from ttmem.allocator.operations.convolution_schemes import Convolution
 from ttmem.allocator.operations.convolving import (

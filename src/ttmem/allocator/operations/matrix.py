@@ -4,7 +4,7 @@
 from dataclasses import replace
 from math import prod
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.chaining import Held, applied
 from ttmem.allocator.operations.configured_products import (

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.convolution_schemes import row_by_row
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR

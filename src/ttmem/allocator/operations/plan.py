@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.allocator.failures import DeviceFailureError
 from ttmem.allocator.programs import DATAFLOW
 from ttmem.hardware import Memory, MemoryMap

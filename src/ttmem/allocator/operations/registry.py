@@ -10,8 +10,8 @@ from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Se
 from dataclasses import replace
 from functools import cache
 
-from ttmem import _toml
-from ttmem._errors import BadInputError
+from ttmem.base import toml
+from ttmem.base.errors import BadInputError
 from ttmem.allocator.operations import (
     accumulations,
     adaptive_pooling,
@@ -144,7 +144,7 @@ def _says_result(option: str) -> bool:
 @cache
 def checked_in(release: Release) -> Container[str]:
     """The operations whose rules agree with an older release (with the newest all do: the tests ask it)."""
-    listed = _toml.packaged(__package__, "checked.toml")["release"]
+    listed = toml.packaged(__package__, "checked.toml")["release"]
     return frozenset(name for one in listed if one["name"] == release.name for name in one["operations"])
 
 

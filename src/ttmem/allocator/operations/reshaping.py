@@ -4,7 +4,7 @@
 from dataclasses import replace
 from math import prod
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.allocator.operations import chosen_shards, draws
 from ttmem.allocator.operations.elementwise import (
     LONGER_ROWS,

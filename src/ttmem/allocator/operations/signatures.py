@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from ttmem import _toml
+from ttmem.base import toml
 
 QUEUE = "queue_id"
 """All operations take it; on which queue one waits says nothing of memory."""
@@ -97,7 +97,7 @@ def _fits(parameters: tuple[_Parameter, ...], given: tuple[Kind, ...], named: tu
 
 @cache
 def _overloads() -> Mapping[str, tuple[tuple[_Parameter, ...], ...]]:
-    listed = _toml.packaged(__package__, "signatures.toml")["signature"]
+    listed = toml.packaged(__package__, "signatures.toml")["signature"]
     return {name: tuple(map(_parameters, one["overloads"])) for one in listed for name in one["operations"]}
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.allocator.operations import chosen_shards, draws
 from ttmem.allocator.operations.chaining import Held, applied
 from ttmem.allocator.operations.draws import EXAMPLE_TENSOR

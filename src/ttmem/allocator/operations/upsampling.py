@@ -6,7 +6,7 @@ from functools import lru_cache
 from math import floor, prod
 from typing import Any
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.allocator.operations import draws
 from ttmem.allocator.operations.convolution_schemes import divided, row_by_row
 from ttmem.allocator.operations.elementwise import result_like

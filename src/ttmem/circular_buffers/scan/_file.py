@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from ttmem._errors import BadInputError
-from ttmem._text_files import read_bytes
+from ttmem.base.errors import BadInputError
+from ttmem.base.text_files import read_bytes
 from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function, Helpers, index_of
 from ttmem.circular_buffers.scan.cpp.syntax import Source, line_of, parse
 from ttmem.circular_buffers.scan.host.calls import HostListener

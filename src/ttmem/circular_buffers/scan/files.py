@@ -15,9 +15,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 from queue import SimpleQueue
 
-from ttmem._children import own_command
-from ttmem._errors import BadInputError
-from ttmem._text_files import read_bytes
+from ttmem.base.child_process import own_command
+from ttmem.base.errors import BadInputError
+from ttmem.base.text_files import read_bytes
 from ttmem.circular_buffers.scan._file import helpers_in, scan_file
 from ttmem.circular_buffers.scan.cpp.functions import Helpers
 from ttmem.circular_buffers.scan.model import FileScan, Skipped

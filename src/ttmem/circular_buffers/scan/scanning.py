@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.arithmetic import ENUMERATORS, Value, format_of
 from ttmem.circular_buffers.scan.cpp.syntax import parser

@@ -14,11 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ttmem import _toml
-from ttmem._errors import BadInputError
-from ttmem._expression import ExpressionError, Language
-from ttmem._limits import LIST_BYTES
-from ttmem._text_files import read_bytes
+from ttmem.base import toml
+from ttmem.base.errors import BadInputError
+from ttmem.base.expression import ExpressionError, Language
+from ttmem.base.limits import LIST_BYTES
+from ttmem.base.text_files import read_bytes
 from ttmem.circular_buffers.workload import Workload
 
 FIXED, ADAPTIVE_GUIDE, ADAPTIVE_PROGRAM = "fixed", "adaptive-guide", "adaptive-program"
@@ -100,7 +100,7 @@ def load(path: Path) -> Strategy:
 def parse(content: bytes, *, where: str, default_name: str) -> Strategy:
     """A strategy from the text of a file."""
     try:
-        document = _toml.loads(content.decode("utf-8"))
+        document = toml.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # tomllib's own error is a ValueError, as is a wrong encoding
         raise BadInputError(f"is not TOML: {error}", where=where) from error
     unknown = sorted(set(document) - {"name", "about", "let", "tiles"})

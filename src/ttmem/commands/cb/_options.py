@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.commands._options import board_option, together
 from ttmem.commands._progress import progress_bar
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.commands._options import json_option, output_option, quiet_option, refuse_overwriting, writable_place
 from ttmem.commands._output import emit, json_text
 from ttmem.commands._progress import progress_bar

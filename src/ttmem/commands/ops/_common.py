@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 
 if TYPE_CHECKING:
     from ttmem.operators import Recipe
@@ -45,7 +45,7 @@ def folder_at(place: str) -> Path:
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
     """Each of them whole or not at all."""
-    from ttmem._atomic import write_text
+    from ttmem.base.atomic_files import write_text
 
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():

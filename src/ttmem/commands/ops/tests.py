@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ttmem._errors import BadInputError, MissingPartError
+from ttmem.base.errors import BadInputError, MissingPartError
 from ttmem.commands._options import choice_option, count_option, python_option, quiet_option
 from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import verb

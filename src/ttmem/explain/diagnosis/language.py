@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cache
 
-from ttmem._expression import ExpressionError, Language, NoValueError
+from ttmem.base.expression import ExpressionError, Language, NoValueError
 
 Value = int | float | str | bool
 Names = Mapping[str, Value]

@@ -8,13 +8,13 @@ import re
 from functools import cache
 from typing import Any
 
-from ttmem import _toml
+from ttmem.base import toml
 
 
 @cache
 def facts(name: str) -> dict[str, Any]:
     """One of the files beside this one, by its stem."""
-    return _toml.packaged(__name__, f"{name}.toml")
+    return toml.packaged(__name__, f"{name}.toml")
 
 
 @cache

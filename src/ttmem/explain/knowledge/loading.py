@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeVar
 
-from ttmem import _toml
+from ttmem.base import toml
 
 REQUEST, ROOM, REGION = "request", "room", "region"
 """What a saving acts on: the buffer that did not fit, the space around it, or a program's static buffers."""
@@ -193,7 +193,7 @@ def documents() -> list[dict[str, Any]]:
     from importlib.resources import files  # here, because it is slow to import and most runs never fail
 
     names = sorted(file.name for file in files(__package__).iterdir() if file.name.endswith(".toml"))
-    return [_toml.packaged(__package__, name) for name in names]
+    return [toml.packaged(__package__, name) for name in names]
 
 
 @cache

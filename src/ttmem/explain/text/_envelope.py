@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
-from ttmem._limits import ERRORS_OF_UNKNOWN_WORDING
+from ttmem.base.limits import ERRORS_OF_UNKNOWN_WORDING
 from ttmem.explain.facts import pattern
 from ttmem.explain.failure import Failure
 from ttmem.explain.text._cleaning import CleanText

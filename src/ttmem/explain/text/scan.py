@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from ttmem._limits import LongLines
+from ttmem.base.limits import LongLines
 from ttmem.explain.facts import facts
 from ttmem.explain.knowledge.loading import Template, entries
 from ttmem.explain.text._cleaning import EXPECTED_BEGIN, EXPECTED_END

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 
-from ttmem._limits import FAILURES_EXPLAINED, first_and_last
+from ttmem.base.limits import FAILURES_EXPLAINED, first_and_last
 from ttmem.explain.failure import Failure
 from ttmem.explain.text.context import Context, read_context
 from ttmem.explain.text.deduplicate import deduplicate, is_echo, rank_of

@@ -7,8 +7,8 @@ The operations, layouts, shards and deallocations are the module's own; nothing 
 from collections.abc import Mapping
 from typing import Any
 
-from ttmem._errors import BadInputError
-from ttmem._limits import DOCUMENT_BYTES
+from ttmem.base.errors import BadInputError
+from ttmem.base.limits import DOCUMENT_BYTES
 from ttmem.fit.compiled.layouts import Layouts
 from ttmem.fit.compiled.walking import Walk
 from ttmem.fit.request import Request

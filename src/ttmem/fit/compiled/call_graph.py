@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.readers.mlir.functions import ModuleFunction, ModuleOperation, ModuleText
 
 LOAD_CACHED, CALL, TRACE = "ttcore.load_cached", "func.call", "ttnn.capture_or_execute_trace"

@@ -7,9 +7,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ttmem._errors import BadInputError
-from ttmem._gate import whole_pairs
-from ttmem._text_files import read_bytes
+from ttmem.base.errors import BadInputError
+from ttmem.base.text_safety import whole_pairs
+from ttmem.base.text_files import read_bytes
 from ttmem.fit.language.dimensions import is_language_config
 from ttmem.fit.request import Request
 from ttmem.operators.tracing import describe_config

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from ttmem import _toml
-from ttmem._errors import BadInputError
+from ttmem.base import toml
+from ttmem.base.errors import BadInputError
 from ttmem.tensors import round_up
 
 _NEEDED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
@@ -339,7 +339,7 @@ def known_families() -> list[str]:
 
 @cache
 def _families() -> dict[str, Family]:
-    records = _toml.packaged("ttmem.fit.language", "families.toml")["family"]
+    records = toml.packaged("ttmem.fit.language", "families.toml")["family"]
     families = [Family(**{**record, "types": tuple(record["types"])}) for record in records]
     return {kind: family for family in families for kind in family.types}
 

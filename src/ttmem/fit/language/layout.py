@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from ttmem._errors import BadInputError
-from ttmem._limits import PIECES_OF_TENSOR
+from ttmem.base.errors import BadInputError
+from ttmem.base.limits import PIECES_OF_TENSOR
 from ttmem.fit.language.dimensions import PER_LAYER, Dimensions
 from ttmem.fit.language.recipe import GROUPS, MATRICES, REQUESTED, Choice, HeldTensor, Recipe, StageRecord, TensorRecord
 from ttmem.fit.language.scope import Scope, names_of

@@ -13,11 +13,11 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from ttmem import _toml
-from ttmem._errors import BadInputError
-from ttmem._expression import ExpressionError, NoValueError, names_in
-from ttmem._limits import LIST_BYTES
-from ttmem._text_files import read_text
+from ttmem.base import toml
+from ttmem.base.errors import BadInputError
+from ttmem.base.expression import ExpressionError, NoValueError, names_in
+from ttmem.base.limits import LIST_BYTES
+from ttmem.base.text_files import read_text
 from ttmem.fit.language.dimensions import MOST_LAYERS
 from ttmem.fit.language.scope import KNOWN_NAMES, LANGUAGE
 from ttmem.hardware import DATA_TYPES
@@ -175,7 +175,7 @@ def load(path: Path) -> Recipe:
 def parse(text: str, *, where: str, default_name: str, seen: tuple[str, ...] = ()) -> Recipe:
     """A recipe from the text of a file; what is wrong with it is told with its line."""
     try:
-        document = _toml.loads(text)
+        document = toml.loads(text)
     except (ValueError, RecursionError) as error:
         line = re.search(r"line (\d+)", str(error))
         raise BadInputError(f"is not TOML: {error}", where=f"{where}:{line[1]}" if line else where) from error

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ttmem._errors import BadInputError
-from ttmem._expression import ExpressionError, Language
+from ttmem.base.errors import BadInputError
+from ttmem.base.expression import ExpressionError, Language
 from ttmem.fit.language.dimensions import Dimensions
 from ttmem.hardware import DRAM, MemoryMap
 from ttmem.tensors import round_up

@@ -5,9 +5,9 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from ttmem._errors import BadInputError, blaming
-from ttmem._limits import DOCUMENT_VALUES, LINE_BYTES
-from ttmem._text_files import read_text
+from ttmem.base.errors import BadInputError, blaming
+from ttmem.base.limits import DOCUMENT_VALUES, LINE_BYTES
+from ttmem.base.text_files import read_text
 from ttmem.operators.case import merge_cases
 from ttmem.operators.case_files import CaseList, read_cases
 from ttmem.operators.sources import master_json, operators_csv, sweep_json, variations

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from ttmem._limits import literal
+from ttmem.base.limits import literal
 from ttmem.operators.case import Case, CaseTensor, ModelUse, merge_cases
 from ttmem.operators.case_files import CaseList
 from ttmem.operators.catalogue_entries import catalogue

@@ -10,8 +10,8 @@ import re
 from collections import Counter
 from typing import Any
 
-from ttmem._errors import BadInputError
-from ttmem._limits import literal
+from ttmem.base.errors import BadInputError
+from ttmem.base.limits import literal
 from ttmem.operators.case import Case, CaseTensor, merge_cases
 from ttmem.operators.case_files import CaseList
 from ttmem.operators.catalogue_entries import catalogue

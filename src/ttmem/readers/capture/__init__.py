@@ -4,7 +4,7 @@
 import re
 from pathlib import Path
 
-from ttmem._lazy import lazy_names
+from ttmem.base.lazy import lazy_names
 from ttmem.readers.byte_source import Head
 
 KIND = "ttnn-graph-capture"

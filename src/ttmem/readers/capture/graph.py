@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.capture_nodes.parameters import memory_of
 from ttmem.capture_nodes.programs import CoreRectangle
 from ttmem.profile import Profile, Source, Timeline

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ttmem._errors import BadInputError
-from ttmem._limits import DOCUMENT_BYTES
-from ttmem._text_files import read_bytes
+from ttmem.base.errors import BadInputError
+from ttmem.base.limits import DOCUMENT_BYTES
+from ttmem.base.text_files import read_bytes
 from ttmem.capture_nodes.parameters import whole_number
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, BufferTable, Profile, Source, Timeline
 from ttmem.profile.tables import BufferEntry, ProfileTables, States, View, buffer_table, captured_timeline

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ttmem._limits import NUMBER_DIGITS
+from ttmem.base.limits import NUMBER_DIGITS
 
 _TOKEN = re.compile(
     rf"""\s*(?:

@@ -14,8 +14,8 @@ from math import prod
 from pathlib import Path
 from typing import NamedTuple
 
-from ttmem._errors import BadInputError
-from ttmem._limits import LAYOUT_BYTES
+from ttmem.base.errors import BadInputError
+from ttmem.base.limits import LAYOUT_BYTES
 from ttmem.profile import HOST, Argument, Profile, Source, TensorType
 from ttmem.profile.tables import ProfileTables
 from ttmem.readers.byte_source import OpenedSource, TruncatedSourceError

@@ -9,7 +9,7 @@ knows strings and brackets takes over.
 import re
 from typing import NamedTuple
 
-from ttmem._limits import RESULTS_OF_OPERATION
+from ttmem.base.limits import RESULTS_OF_OPERATION
 
 _HEAD = re.compile(
     rb'\s*(?:%(\w+)(?::(\d{1,6}))? = )?(?:"([\w.]+)(?:"|$)|([A-Za-z_]\w*(?:\.\w+)+|call\b))(?:[ ]*\(?@"?([\w.$-]+)"?)?'

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
 
-from ttmem._errors import BadInputError
-from ttmem._limits import LAYOUT_BYTES
+from ttmem.base.errors import BadInputError
+from ttmem.base.limits import LAYOUT_BYTES
 from ttmem.readers.mlir._attributes import parse_properties
 from ttmem.readers.mlir._module import MODULE_NAME, STAGE_END_MARKS, STAGE_MARK, argument_of, resolved, split_arguments
 from ttmem.readers.mlir._operation import location_text, parse_operation, split_signature, without_escapes

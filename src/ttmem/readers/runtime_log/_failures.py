@@ -5,7 +5,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from itertools import chain
 
-from ttmem._limits import FAILURES_NOTED, FAILURES_READ, FAILURES_READ_LAST
+from ttmem.base.limits import FAILURES_NOTED, FAILURES_READ, FAILURES_READ_LAST
 from ttmem.explain import MARKERS, find_failures
 from ttmem.readers.runtime_log._lines import TIME_PREFIX, rank_of
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.profile import Profile
 from ttmem.readers.byte_source import chunks
 from ttmem.readers.runtime_log._lexer import Lexer

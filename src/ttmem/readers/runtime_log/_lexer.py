@@ -14,7 +14,7 @@ from itertools import repeat
 import numpy as np
 from numpy.typing import NDArray
 
-from ttmem._limits import LINE_BYTES
+from ttmem.base.limits import LINE_BYTES
 from ttmem.explain import EXPECTED_BEGIN, EXPECTED_END
 from ttmem.explain import MARKERS as FAILURE_MARKERS
 from ttmem.readers.mlir._module import STAGE_END_MARKS, parse_module_line

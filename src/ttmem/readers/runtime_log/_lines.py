@@ -3,7 +3,7 @@
 
 import re
 
-from ttmem._limits import LongLines
+from ttmem.base.limits import LongLines
 
 MPI_TAG = re.compile(rb"\[\d+,(\d{1,9})\]<std(?:out|err)>:")
 """Open MPI's --tag-output; the second number is the rank."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from ttmem._children import own_command
+from ttmem.base.child_process import own_command
 from ttmem.readers.byte_source import Progress, TruncatedSourceError, chunks
 from ttmem.readers.runtime_log._failures import FAILURE_REACH_LINES
 from ttmem.readers.runtime_log._lexer import Lexer

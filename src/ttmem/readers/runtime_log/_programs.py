@@ -8,7 +8,7 @@ a line that says so. Everything here is about the few lines that are not operati
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from ttmem._limits import NESTED_PROGRAMS
+from ttmem.base.limits import NESTED_PROGRAMS
 from ttmem.profile import CacheLookup, FailureText, Program
 from ttmem.readers.runtime_log._tokens import Event, What
 

@@ -3,7 +3,7 @@
 
 import re
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 
 _SIZE = r"[0-9]{1,15}"
 _LISTED = re.compile(r"\[[0-9,\s]+\]|\([0-9,\s]+\)")

@@ -4,7 +4,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ttmem._errors import BadInputError, blaming
+from ttmem.base.errors import BadInputError, blaming
 from ttmem.readers.byte_source import OpenedSource
 from ttmem.readers.registry import TEST_RESULTS, detect, readers
 from ttmem.readers.test_results import pytest_log

@@ -4,8 +4,8 @@
 import re
 from xml.etree import ElementTree
 
-from ttmem._errors import BadInputError
-from ttmem._limits import DOCUMENT_ELEMENTS
+from ttmem.base.errors import BadInputError
+from ttmem.base.limits import DOCUMENT_ELEMENTS
 from ttmem.readers.byte_source import Head
 from ttmem.readers.test_results._names import operator_of, shapes_in
 from ttmem.results import PASS, Outcome, Result

@@ -4,8 +4,8 @@
 import csv
 import io
 
-from ttmem._errors import BadInputError
-from ttmem._limits import FACT_LINE_BYTES
+from ttmem.base.errors import BadInputError
+from ttmem.base.limits import FACT_LINE_BYTES
 from ttmem.readers.byte_source import Head
 from ttmem.readers.test_results._names import NoResultsError
 from ttmem.readers.test_results.sweep_json import results_of

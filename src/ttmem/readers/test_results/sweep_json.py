@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ttmem._errors import BadInputError
-from ttmem._limits import literal
+from ttmem.base.errors import BadInputError
+from ttmem.base.limits import literal
 from ttmem.hardware import BOARDS, DATA_TYPES
 from ttmem.readers.byte_source import Head
 from ttmem.readers.test_results._names import NoResultsError, operator_of, shapes_in

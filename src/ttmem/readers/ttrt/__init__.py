@@ -3,7 +3,7 @@
 
 import re
 
-from ttmem._lazy import lazy_names
+from ttmem.base.lazy import lazy_names
 from ttmem.readers.byte_source import Head
 
 KIND = "ttrt-memory"

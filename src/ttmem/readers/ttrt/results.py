@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, Profile, Source
 from ttmem.profile.tables import ProfileTables, States, View, captured_timeline
 from ttmem.readers.byte_source import OpenedSource

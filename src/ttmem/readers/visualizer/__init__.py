@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ttnn-visualizer report folders and databases."""
 
-from ttmem._lazy import lazy_names
+from ttmem.base.lazy import lazy_names
 from ttmem.readers.byte_source import Head
 
 KIND = "ttnn-visualizer"

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 from ttmem.capture_nodes.parameters import whole_number
 from ttmem.readers.sqlite_tables import opened_tables, tables_of
 

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ttmem._errors import BadInputError
-from ttmem._text_files import read_bytes
+from ttmem.base.errors import BadInputError
+from ttmem.base.text_files import read_bytes
 from ttmem.capture_nodes.parameters import memory_named, whole_number
 from ttmem.profile import HOST, Profile, Source, Timeline
 from ttmem.profile.tables import ProfileTables

@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-from ttmem._atomic import write_text
+from ttmem.base.atomic_files import write_text
 from ttmem.fit.atlas import AtlasRow
 from ttmem.reports.atlas.document import AtlasDocument
 from ttmem.reports.kit.documents import indented

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ttmem._gate import json_bytes
+from ttmem.base.text_safety import json_bytes
 
 _LEVEL = 6
 

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from ttmem._gate import Styled, visible
+from ttmem.base.text_safety import Styled, visible
 from ttmem.reports.kit.tables import Table
 
 NARROWEST = 40

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from ttmem._gate import json_bytes
+from ttmem.base.text_safety import json_bytes
 from ttmem._version import __version__
 from ttmem.reports.kit.units import one_line
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ttmem._gate import json_bytes
+from ttmem.base.text_safety import json_bytes
 from ttmem.profile import MEMORIES, STATE_NAMES, OperationForms, Profile, storage
 from ttmem.profile.operation_forms import Int64
 from ttmem.reports.profile import html, sentences

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ttmem._atomic import write_texts
-from ttmem._errors import BadInputError
+from ttmem.base.atomic_files import write_texts
+from ttmem.base.errors import BadInputError
 from ttmem.reports.kit.documents import indented_pieces
 from ttmem.reports.kit.tables import Table, csv
 from ttmem.reports.sweep import final_report, html, oom_analysis, operator_analysis

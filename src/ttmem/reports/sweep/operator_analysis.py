@@ -5,7 +5,7 @@
 from collections import Counter
 from typing import Any
 
-from ttmem._limits import ROWS_FOR_PEOPLE
+from ttmem.base.limits import ROWS_FOR_PEOPLE
 from ttmem.reports.kit.units import one_line, shape_list
 from ttmem.reports.sweep import tables
 from ttmem.reports.sweep.sentences import NOTES, advice_note, bullets, document, facts_lines

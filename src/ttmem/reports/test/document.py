@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ttmem._gate import whole_text
+from ttmem.base.text_safety import whole_text
 from ttmem.analysis.findings import Finding
 from ttmem.analysis.lifetimes import TensorLife
 from ttmem.analysis.peaks import Peak

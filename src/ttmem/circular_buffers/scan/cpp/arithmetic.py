@@ -8,15 +8,15 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 
-from ttmem import _toml
-from ttmem._limits import NUMBER_BITS
+from ttmem.base import toml
+from ttmem.base.limits import NUMBER_BITS
 from ttmem.hardware import DATA_TYPES
 
 Value = int | str
 """A number, or the name of a data format or data type."""
 _Arguments = Sequence["Value | None"]
 
-LIBRARY = _toml.packaged("ttmem.circular_buffers.scan.cpp", "library.toml")
+LIBRARY = toml.packaged("ttmem.circular_buffers.scan.cpp", "library.toml")
 FORMATS: Mapping[str, str] = LIBRARY["formats"]
 CONSTANTS: Mapping[str, int] = LIBRARY["constants"]
 SIZEOF: Mapping[str, int] = LIBRARY["sizeof"]

@@ -3,7 +3,7 @@
 
 from abc import ABC, abstractmethod
 
-from ttmem._limits import NUMBER_BITS, NUMBER_DIGITS
+from ttmem.base.limits import NUMBER_BITS, NUMBER_DIGITS
 from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.arithmetic import CONSTANTS, ENUMERATIONS
 from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Helpers

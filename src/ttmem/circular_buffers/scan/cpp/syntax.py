@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from ttmem._errors import MissingPartError
-from ttmem._extras import install_command
+from ttmem.base.errors import MissingPartError
+from ttmem.base.extras import install_command
 
 Node = Any
 """A tree-sitter node; its package is optional, so that its types are not used here."""

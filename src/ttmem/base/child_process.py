@@ -4,7 +4,7 @@
 ``python -m`` and ``python -c`` look for modules in the current folder first, and an empty or relative part of
 PYTHONPATH means that folder too. A ``numpy.py`` that lies beside a log must not be imported because the log is read.
 
-- Children that run ttmem itself start isolated (``-I``) as the file ``_child_start.py`` and get this process's path.
+- Children that run ttmem itself start isolated (``-I``) as the file ``base/child_entry.py`` and get this process's path.
 - Other interpreters (one that has ttnn or torch) keep PYTHONPATH, because builds from source are found by it, but none
   of its parts that mean the working folder, and no packages of another version of Python.
 """
@@ -16,9 +16,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from ttmem import _fence
+from ttmem.base import file_sandbox
 
-_START = Path(__file__).with_name("_child_start.py")
+_START = Path(__file__).with_name("base/child_entry.py")
 _VERSION = r"/python(\d+\.\d+)(?=/|$)"
 _CLEAN = f"""import re, sys
 own = "%d.%d" % sys.version_info[:2]
@@ -26,12 +26,12 @@ sys.path[:] = [place for place in sys.path if place and re.findall({_VERSION!r},
 """
 
 
-def own_command(module: str, *words: str, fence: _fence.Fence | None = None) -> list[str]:
+def own_command(module: str, *words: str, fence: file_sandbox.Fence | None = None) -> list[str]:
     """What starts ``main(words)`` of a module of ttmem; the child ends when this process does, however that ends.
 
     It has the fence of this process unless it gets one of its own.
     """
-    fence = fence or _fence.current()
+    fence = fence or file_sandbox.current()
     settings = {
         "module": module,
         "path": _path_without_working_folder(),

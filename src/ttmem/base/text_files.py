@@ -8,8 +8,8 @@ import os
 import stat
 from pathlib import Path
 
-from ttmem._errors import BadInputError
-from ttmem._limits import TEXT_BYTES
+from ttmem.base.errors import BadInputError
+from ttmem.base.limits import TEXT_BYTES
 
 
 def read_bytes(path: Path, *, most: int = TEXT_BYTES, what: str = "a file of this kind") -> bytes:

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from ttmem._errors import BadInputError
-from ttmem._gate import Styled, visible
+from ttmem.base.errors import BadInputError
+from ttmem.base.text_safety import Styled, visible
 
 _PIECE = 1 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

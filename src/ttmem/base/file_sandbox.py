@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from ttmem._errors import BadInputError
-from ttmem._home import home_folder
+from ttmem.base.errors import BadInputError
+from ttmem.base.home import home_folder
 
 REFUSAL = "is outside of the folders that may be used here"
 REMEDY = "name something below them, or start the server with --root FOLDER"

@@ -4,7 +4,7 @@
 import os
 from pathlib import Path
 
-from ttmem._errors import BadInputError
+from ttmem.base.errors import BadInputError
 
 
 def home_folder() -> Path:

@@ -19,15 +19,15 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> int:
-    """``_child_start.py SETTINGS WORDS...``."""
+    """``base/child_entry.py SETTINGS WORDS...``."""
     settings = json.loads(sys.argv[1])
     end_with(settings["parent"])
     sys.path[:] = settings["path"]
     _load_ttmem()
     if settings["fence"] is not None:
-        from ttmem import _fence
+        from ttmem.base import file_sandbox
 
-        _fence.Fence.from_json(settings["fence"]).raise_it()
+        file_sandbox.Fence.from_json(settings["fence"]).raise_it()
     status: int = importlib.import_module(settings["module"]).main(sys.argv[2:])
     return status
 
