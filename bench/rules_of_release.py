@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
 
 from ttmem.base import toml  # noqa: E402
-from ttmem.allocator.operations import EXACT, RECORDS, OperationRecord, registry  # noqa: E402
+from ttmem.twin.operations import EXACT, RECORDS, OperationRecord, registry  # noqa: E402
 from ttmem.engines import EngineSettings  # noqa: E402
 from ttmem.engines.ttnn import TtnnEngine  # noqa: E402
 from ttmem.engines.twin import TwinEngine  # noqa: E402

@@ -29,7 +29,7 @@ from test_copy_table import Shape, by_definition  # noqa: E402
 
 from measure import Row, run  # noqa: E402
 from ttmem import TtmemError  # noqa: E402
-from ttmem.allocator.operations.copy_table import segments_per_tile  # noqa: E402
+from ttmem.twin.operations.reshape_mapping_table import segments_per_tile  # noqa: E402
 from ttmem.engines.interpreters import find_interpreter  # noqa: E402
 from ttmem.hardware import OpenSettings, open_board  # noqa: E402
 from ttmem.operators import Case, CaseTensor, write_cases  # noqa: E402

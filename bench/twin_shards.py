@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from twin_coverage import RESULT_KEYS, broken_bounds, differences
 
-from ttmem.allocator.operations import RECORDS
+from ttmem.twin.operations import RECORDS
 from ttmem.engines import EngineSettings
 from ttmem.engines.ttnn import TtnnEngine
 from ttmem.engines.twin import TwinEngine
@@ -63,7 +63,7 @@ def calls(
     """Of any operation; tiles and rows of two dimensions or more mostly in shards, now and then the result too, L1
     filled to different heights.
     """
-    from ttmem.allocator.operations import draws
+    from ttmem.twin.operations import draws
 
     dice, found = Dice(seed), list[list[Step]]()
     records = [RECORDS.find(name) for name in only] or [

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ttmem.allocator.operations import BOUNDED, EXACT, RECORDS, OperationRecord
+from ttmem.twin.operations import BOUNDED, EXACT, RECORDS, OperationRecord
 from ttmem.hardware import DEFAULT_RELEASE
 from ttmem.operators import catalogue
 from ttmem.operators.model_calls import KnownCalls, model_calls

@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from ttmem import TtmemError
-from ttmem.allocator.operations import RECORDS
+from ttmem.twin.operations import RECORDS
 from ttmem.engines.interpreters import PINNED_TTNN, find_interpreter
 from ttmem.engines.workspace import workspace
 

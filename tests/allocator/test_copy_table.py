@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from ttmem.allocator.operations.copy_table import segments_per_tile
+from ttmem.twin.operations.reshape_mapping_table import segments_per_tile
 
 Shape = tuple[int, int, int]
 SIZES = (

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-from ttmem.allocator import BufferClashError, BufferOverflowError, Device, OutOfMemoryError, Program, StaticBuffer
+from ttmem.twin.errors import BufferClashError, BufferOverflowError, OutOfMemoryError
+from ttmem.twin.device import Device
+from ttmem.twin.programs import Program, StaticBuffer
 from ttmem.hardware import DRAM, L1, L1_SMALL, OpenSettings, open_board
-from ttmem.tensors import CoreRange, InvalidSpecError, Shard, TensorSpec, grid_of
+from ttmem.twin.tensor_spec import CoreRange, InvalidSpecError, Shard, TensorSpec, grid_of
 
 
 @pytest.fixture
@@ -18,7 +20,7 @@ def device():
 def row(bytes_per_core, memory=L1):
     """A row-major tensor with one row per core."""
     from ttmem.hardware import UINT8
-    from ttmem.tensors import ROW_MAJOR
+    from ttmem.twin.tensor_spec import ROW_MAJOR
 
     return TensorSpec((64, bytes_per_core), UINT8, ROW_MAJOR, memory)
 

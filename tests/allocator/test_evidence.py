@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from ttmem.base.errors import BadInputError
-from ttmem.allocator.evidence import find_evidence, learn_board
+from ttmem.twin.infer_banks import find_evidence, learn_board
 from ttmem.hardware import open_board
 
 OOM = (

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ttmem.allocator import free_list as module
-from ttmem.allocator.free_list import FreeList
+from ttmem.twin import free_list as module
+from ttmem.twin.free_list import FreeList
 
 
 class Plain:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from ttmem.allocator.operations import Plan
-from ttmem.allocator.operations.matmul_blocks import COLUMN, GRID, ROW, SIMPLE, Product, Sums, choose_blocks
-from ttmem.allocator.operations.plan import Allocate, Call, Free, Launch, Refuse
-from ttmem.allocator.operations.registry import plan_call
+from ttmem.twin.operations import Plan
+from ttmem.twin.operations.matmul_blocks import COLUMN, GRID, ROW, SIMPLE, Product, Sums, choose_blocks
+from ttmem.twin.operations.plan import Allocate, Call, Free, Launch, Refuse
+from ttmem.twin.operations.registry import plan_call
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32, INT32, L1, open_board
-from ttmem.tensors import TILE, TensorSpec
+from ttmem.twin.tensor_spec import TILE, TensorSpec
 
 N150 = open_board("n150")
 EMPTY = N150.l1.bytes_per_bank

@@ -9,22 +9,11 @@ from typing import TypeVar
 
 import pytest
 
-from ttmem.allocator.operations import (
-    BOUNDED,
-    EXACT,
-    RECORDS,
-    UNKNOWN,
-    Argument,
-    OperationRecord,
-    call_of,
-    confidence_in,
-    read_call,
-    write_call,
-)
-from ttmem.allocator.operations.unary import unary
+from ttmem.twin.operations import BOUNDED, EXACT, RECORDS, UNKNOWN, Argument, OperationRecord, call_of, confidence_in, read_call, write_call
+from ttmem.twin.operations.unary import unary
 from ttmem.engines.twin import TwinEngine
 from ttmem.hardware import BFLOAT16, DRAM
-from ttmem.tensors import TILE, TensorSpec
+from ttmem.twin.tensor_spec import TILE, TensorSpec
 
 T = TypeVar("T")
 TENSOR = {"shape": [1, 1, 64, 64], "dtype": "bfloat16", "layout": "tile", "memory": "DRAM"}

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from ttmem.base.errors import BadInputError
-from ttmem.allocator import Device
-from ttmem.allocator.replay import ScriptRunner, read_steps, spec_from_step
+from ttmem.twin.device import Device
+from ttmem.twin.replay import ScriptRunner, read_steps, spec_from_step
 from ttmem.hardware import open_board
 from ttmem.reports.replay import document
 

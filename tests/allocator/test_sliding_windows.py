@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ttmem.allocator.operations.convolution import convolution_steps
-from ttmem.allocator.operations.image_slices import Cut, cut_window, cuts
-from ttmem.allocator.operations.sliding_window import Window, halo_sticks, halo_tables, reader_table_width, shares
+from ttmem.twin.operations.conv2d import convolution_steps
+from ttmem.twin.operations.image_slices import Cut, cut_window, cuts
+from ttmem.twin.operations.sliding_window import Window, halo_sticks, halo_tables, reader_table_width, shares
 from ttmem.engines.twin import TwinEngine
 from ttmem.results import Outcome
 

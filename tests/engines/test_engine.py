@@ -17,7 +17,7 @@ import pytest
 
 from engines.operator_cells import alloc, call, t
 from ttmem import TtmemError
-from ttmem.allocator.operations import RECORDS
+from ttmem.twin.operations import RECORDS
 from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.ttnn import EngineSettings, TtnnEngine
 from ttmem.results import Outcome

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from engines.operator_cells import alloc, call, t
-from ttmem.allocator import Device
-from ttmem.allocator.operations import EXACT, Call, ProgramCache, run_call
+from ttmem.twin.device import Device
+from ttmem.twin.operations import EXACT, Call, ProgramCache, run_call
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.failure import failure, failures
 from ttmem.analysis.failure_diagnosis import diagnose_failure
@@ -26,7 +26,7 @@ from ttmem.engines.running import CapturedRun, RunSettings, run_script
 from ttmem.engines.ttnn import TtnnEngine
 from ttmem.hardware import DATA_TYPES, DRAM, L1, MEMORIES, OpenSettings, open_board
 from ttmem.profile import BEFORE_OPERATION, SNAPSHOT, WITHIN_OPERATION, Profile, storage
-from ttmem.tensors import LAYOUTS, TensorSpec
+from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
 
 pytestmark = pytest.mark.oracle
 

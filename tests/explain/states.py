@@ -11,7 +11,9 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from ttmem.allocator import Buffer, Device, OutOfMemoryError, Program, StaticBuffer, StaticBuffersError
+from ttmem.twin.device import Buffer, Device
+from ttmem.twin.errors import OutOfMemoryError, StaticBuffersError
+from ttmem.twin.programs import Program, StaticBuffer
 from ttmem.hardware import (
     BFLOAT4_B,
     BFLOAT8_B,
@@ -25,7 +27,7 @@ from ttmem.hardware import (
     OpenSettings,
     open_board,
 )
-from ttmem.tensors import ROW_MAJOR, TILE, Shard, TensorSpec, grid_of
+from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, Shard, TensorSpec, grid_of
 
 BOARDS = ("n150", "n300", "p150", "p100")
 DTYPES = (BFLOAT16, FLOAT32, BFLOAT8_B, BFLOAT4_B)

@@ -13,7 +13,8 @@ from oracle.real import find_ttnn
 from oracle.sides import Side, real_side
 from ttmem.explain import explain
 from ttmem.hardware import DATA_TYPES, MEMORIES, open_board
-from ttmem.tensors import LAYOUTS, TensorSpec, place
+from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
+from ttmem.twin.placement import place
 
 pytestmark = pytest.mark.oracle
 

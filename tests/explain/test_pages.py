@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from ttmem.explain import Failure, KnownTensor, TensorGuess
 from ttmem.explain.diagnosis.tensor_guess import guess_tensor, is_even_split, page_sizes
 from ttmem.hardware import DATA_TYPES, open_board
-from ttmem.tensors import LAYOUTS, TensorSpec, place
+from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
+from ttmem.twin.placement import place
 
 
 def guess(

@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 
 from allocator.test_records import RandomChoose
-from ttmem.allocator.operations import NO_RECORD, RECORDS, confidence_in
+from ttmem.twin.operations import NO_RECORD, RECORDS, confidence_in
 from ttmem.commands import main
 from ttmem.operators import catalogue
 from ttmem.operators.recipe import parsed_call

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
-from ttmem.allocator.operations import RECORDS, OperationRecord
+from ttmem.twin.operations import RECORDS, OperationRecord
 
 _NAMING = ("tensor", "alloc", "host", "out")
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from oracle.choices import HypothesisChoose, renamed
 from oracle.conftest import share_of_the_run
 from oracle.sides import Side, twin_side
 from oracle.test_operations import CALLS_PER_CHAIN, Chain, results_of
-from ttmem.allocator.operations import RECORDS
+from ttmem.twin.operations import RECORDS
 
 pytestmark = pytest.mark.oracle
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from oracle.choices import HypothesisChoose, calls
 from oracle.conftest import share_of_the_run
 from oracle.sides import Side, twin_side
-from ttmem.allocator.operations import EXACT, draws
+from ttmem.twin.operations import EXACT, draws
 
 pytestmark = pytest.mark.oracle
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from oracle.real import find_ttnn
-from ttmem.allocator.operations import EXACT
+from ttmem.twin.operations import EXACT
 from ttmem.engines import EngineSettings
 from ttmem.engines.twin import TwinEngine
 from ttmem.hardware import RELEASES

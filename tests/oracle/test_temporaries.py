@@ -11,7 +11,7 @@ import pytest
 
 from oracle.sides import Side, twin_side
 from oracle.test_operations import Chain
-from ttmem.allocator.operations.written import write_call
+from ttmem.twin.operations.call_syntax import write_call
 
 pytestmark = pytest.mark.oracle
 

@@ -15,7 +15,8 @@ from ttmem.results import Outcome, Result
 from ttmem.results.result import padded_size
 from ttmem.sweep.asking import Asker
 from ttmem.sweep.plan import Point, Settings
-from ttmem.tensors import LAYOUTS, TensorSpec, paging_of
+from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
+from ttmem.twin.paging import paging_of
 
 shapes = st.lists(st.integers(1, 300), max_size=5).map(tuple)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import ttmem
-from ttmem.allocator.operations import RECORDS, Call, Plan
-from ttmem.allocator.operations.plan import PlanWriter
+from ttmem.twin.operations import RECORDS, Call, Plan
+from ttmem.twin.operations.plan import PlanWriter
 from ttmem.hardware import OpenSettings, open_board
 from ttmem.library.sweep_findings import find_in
 from ttmem.operators import Case, CaseTensor
@@ -20,7 +20,7 @@ from ttmem.reports.sweep import files as sweep_files
 from ttmem.reports.sweep import limits, terminal
 from ttmem.sweep.limits import find_limits
 from ttmem.sweep.plan import Settings
-from ttmem.tensors import place
+from ttmem.twin.placement import place
 
 LEFT_OPEN = "relu was given a temporary as large as its result for this test"
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from support.results import in_order, without_time
 from ttmem import TtmemError
-from ttmem.allocator.operations import NO_RECORD, confidence_in
+from ttmem.twin.operations import NO_RECORD, confidence_in
 from ttmem.operators import Case, CaseTensor, catalogue, write_cases
 from ttmem.results import Outcome, Result
 from ttmem.sweep import expectations

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ttmem.tensors import interleaved_bytes_per_bank, sharded_bytes_per_bank, taken_bytes_per_bank
+from ttmem.twin.bank_sizes import interleaved_bytes_per_bank, sharded_bytes_per_bank, taken_bytes_per_bank
 
 
 @pytest.mark.parametrize(

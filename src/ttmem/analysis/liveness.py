@@ -14,7 +14,7 @@ from ttmem.analysis.architecture import architecture_of
 from ttmem.analysis.residents import argument_number, resident_arguments, resident_names
 from ttmem.analysis.states import bank_size
 from ttmem.profile import MEMORIES, VIEW_ALLOCATED, OperationForm, Profile, TensorType, Timeline
-from ttmem.tensors import taken_bytes_per_bank
+from ttmem.twin.bank_sizes import taken_bytes_per_bank
 
 LOAD_CACHED = ("ttcore.load_cached", "tt.load_cached")
 """Today's name and the one before 2025-06."""

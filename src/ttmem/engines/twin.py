@@ -17,34 +17,13 @@ from dataclasses import replace
 from typing import Any
 
 from ttmem.base.errors import BadInputError, TtmemError
-from ttmem.allocator import (
-    Buffer,
-    BufferClashError,
-    Checkpoint,
-    Device,
-    OutOfMemoryError,
-    Program,
-    StaticBuffer,
-    StaticBuffersError,
-    WatchedDevice,
-)
-from ttmem.allocator.operations import (
-    BOUNDED,
-    EXACT,
-    RECORDS,
-    UNKNOWN,
-    Plan,
-    ProgramCache,
-    WrittenCall,
-    call_of,
-    no_plan,
-    planned,
-    read_call,
-    run_call,
-)
-from ttmem.allocator.operations.elementwise import broadcast_shape
-from ttmem.allocator.operations.run import RefusedError
-from ttmem.allocator.replay import Placements, spec_from_step
+from ttmem.twin.device import Buffer, Checkpoint, Device, WatchedDevice
+from ttmem.twin.errors import BufferClashError, OutOfMemoryError, StaticBuffersError
+from ttmem.twin.programs import Program, StaticBuffer
+from ttmem.twin.operations import BOUNDED, EXACT, RECORDS, UNKNOWN, Plan, ProgramCache, WrittenCall, call_of, no_plan, planned, read_call, run_call
+from ttmem.twin.operations.elementwise import broadcast_shape
+from ttmem.twin.operations.run import RefusedError
+from ttmem.twin.replay import Placements, spec_from_step
 from ttmem.engines.engine import Case, Engine, EngineSettings, Entry, Message, Step
 from ttmem.engines.twin_tensors import NamedTensors
 from ttmem.explain import classify_oom
@@ -52,7 +31,7 @@ from ttmem.hardware import DEFAULT_RELEASE, HOST, L1, MEMORIES, OpenSettings, op
 from ttmem.profile import L1_PARTS
 from ttmem.results.classify import classify
 from ttmem.results.outcome import CLASH, INVALID, NOT_JUDGED, OOM, OVERFLOW, PASS, UNSUPPORTED, Outcome
-from ttmem.tensors import CoreRange, InvalidSpecError, Shard, TensorSpec
+from ttmem.twin.tensor_spec import CoreRange, InvalidSpecError, Shard, TensorSpec
 
 Answer = dict[str, Any]
 

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ttmem.base.errors import TtmemError
-from ttmem.allocator import Buffer, OutOfMemoryError, StaticBuffersError, WatchedDevice
-from ttmem.allocator.failures import DeviceFailureError
-from ttmem.allocator.operations import BOUNDED, UNKNOWN
-from ttmem.allocator.replay import spec_from_step
+from ttmem.twin.device import Buffer, WatchedDevice
+from ttmem.twin.errors import OutOfMemoryError, StaticBuffersError
+from ttmem.twin.errors import DeviceFailureError
+from ttmem.twin.operations import BOUNDED, UNKNOWN
+from ttmem.twin.replay import spec_from_step
 from ttmem.engines.engine import EngineSettings, Entry, Message, Step
 from ttmem.engines.twin import NoRecordError, TwinEngine
 from ttmem.engines.worker.account import GIVE, TAKE, Account, Effect, Move
@@ -19,7 +20,8 @@ from ttmem.engines.worker.library import Pool, View
 from ttmem.engines.worker.playing import UPLOAD, instead
 from ttmem.engines.worker.recorder import end_message, state_message
 from ttmem.engines.worker.watching import state_of
-from ttmem.tensors import Placement, TensorSpec
+from ttmem.twin.placement import Placement
+from ttmem.twin.tensor_spec import TensorSpec
 
 
 class _RecordedDevice(WatchedDevice):

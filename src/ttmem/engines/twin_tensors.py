@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ttmem.base.errors import BadInputError
-from ttmem.allocator import Buffer, Device
-from ttmem.tensors import TensorSpec
+from ttmem.twin.device import Buffer, Device
+from ttmem.twin.tensor_spec import TensorSpec
 
 
 class NamedTensors:

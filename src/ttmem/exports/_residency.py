@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ttmem.allocator import FreeList
+from ttmem.twin.free_list import FreeList
 from ttmem.analysis.architecture import architecture_of
 from ttmem.analysis.lifetimes import TensorLife, all_lifetimes
 from ttmem.analysis.states import bank_size

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ttmem.base.errors import BadInputError
-from ttmem.allocator.operations import RECORDS
+from ttmem.twin.operations import RECORDS
 
 
 class ChunkError(BadInputError):

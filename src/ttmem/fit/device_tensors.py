@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from ttmem.base.errors import TtmemError
-from ttmem.allocator.failures import DeviceFailureError
-from ttmem.allocator.operations import UNKNOWN
-from ttmem.allocator.sentences import is_about_memory
+from ttmem.twin.errors import DeviceFailureError
+from ttmem.twin.operations import UNKNOWN
+from ttmem.twin.error_messages import is_about_memory
 from ttmem.fit.chunk_rules import Cut
 from ttmem.fit.chunk_tensors import Pieces, Tensors, flat, limit_bytes
 from ttmem.fit.live_twin import Imagined, LiveTwin
-from ttmem.tensors import TensorSpec
+from ttmem.twin.tensor_spec import TensorSpec
 
 Move = Callable[[Any], Any]
 

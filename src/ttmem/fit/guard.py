@@ -18,13 +18,13 @@ from types import TracebackType
 from typing import Any
 
 from ttmem.base.errors import BadInputError, TtmemError
-from ttmem.allocator import OutOfMemoryError
-from ttmem.allocator.failures import DeviceFailureError
-from ttmem.allocator.operations import EXACT, UNKNOWN
+from ttmem.twin.errors import OutOfMemoryError
+from ttmem.twin.errors import DeviceFailureError
+from ttmem.twin.operations import EXACT, UNKNOWN
 from ttmem.engines.worker.library import Patches
 from ttmem.engines.worker.limits import allowed_bytes
 from ttmem.fit.live_twin import LiveTwin
-from ttmem.tensors import InvalidSpecError
+from ttmem.twin.tensor_spec import InvalidSpecError
 
 WARN, RAISE = "warn", "raise"
 

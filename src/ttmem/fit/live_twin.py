@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ttmem.base.errors import BadInputError
-from ttmem.allocator import Buffer, WatchedDevice
-from ttmem.allocator.free_list import FreeListState
-from ttmem.allocator.operations import EXACT, RECORDS, UNKNOWN, ProgramCache, call_of, planned, read_call, run_call
+from ttmem.twin.device import Buffer, WatchedDevice
+from ttmem.twin.free_list import FreeListState
+from ttmem.twin.operations import EXACT, RECORDS, UNKNOWN, ProgramCache, call_of, planned, read_call, run_call
 from ttmem.engines.worker.devices import device_facts
 from ttmem.engines.worker.library import Library
 from ttmem.hardware import (
@@ -28,7 +28,7 @@ from ttmem.hardware import (
     OpenSettings,
     Pool,
 )
-from ttmem.tensors import LAYOUTS, CoreRange, Shard, TensorSpec
+from ttmem.twin.tensor_spec import LAYOUTS, CoreRange, Shard, TensorSpec
 
 _MOVES_TO_DEVICE = ("to_device",)
 

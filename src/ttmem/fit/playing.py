@@ -10,7 +10,7 @@ from typing import Any
 
 from ttmem.base import toml
 from ttmem.base.errors import MissingPartError, TtmemError
-from ttmem.allocator.replay import spec_from_step
+from ttmem.twin.replay import spec_from_step
 from ttmem.analysis.amounts import megabytes
 from ttmem.analysis.failure import failure
 from ttmem.analysis.peaks import Peak, peaks
@@ -22,7 +22,7 @@ from ttmem.fit.request import AUTO, OperationCounts, Prediction, Request
 from ttmem.fit.stream import CACHE, CONSTANT, INPUT, RESERVE, WEIGHT, ModelCall, Resident, Stream
 from ttmem.hardware import BOARDS, OpenSettings, open_board
 from ttmem.profile import MEMORIES, Profile
-from ttmem.tensors import place
+from ttmem.twin.placement import place
 
 KIND = "predicted"
 _STEP_SECONDS = 600.0

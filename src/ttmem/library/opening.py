@@ -32,7 +32,7 @@ def opened_board(
     for name, value in {**given, "dispatch": dispatch}.items():
         if value is not None:
             raise BadInputError(f"--{name} and --like both say how the device was opened; choose one")
-    from ttmem.allocator.evidence import learn_board
+    from ttmem.twin.infer_banks import learn_board
 
     return learn_board(_evidence_lines(like), board)
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ttmem.allocator import Device
-from ttmem.allocator.replay import ScriptRunner, read_steps
+from ttmem.twin.device import Device
+from ttmem.twin.replay import ScriptRunner, read_steps
 from ttmem.library.opening import opened_board, text_lines
 from ttmem.reports.boards.document import opening as opening_fields
 from ttmem.reports.replay.document import ReplayedScript, step

@@ -8,7 +8,10 @@ from ttmem.base.errors import BadInputError
 from ttmem.hardware import BOARDS, DATA_TYPES, MEMORIES, MemoryMap
 from ttmem.library.opening import opened_board
 from ttmem.reports.tensor.document import TensorCost, document
-from ttmem.tensors import LAYOUTS, Placement, TensorSpec, explain_padding, parse_shape, parse_shard, place
+from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
+from ttmem.twin.placement import Placement, place
+from ttmem.twin.padding import explain_padding
+from ttmem.twin.tensor_text import parse_shape, parse_shard
 
 
 def tensor(

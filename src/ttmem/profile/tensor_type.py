@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from math import prod
 
-from ttmem.tensors import interleaved_bytes_per_bank, sharded_bytes_per_bank
+from ttmem.twin.bank_sizes import interleaved_bytes_per_bank, sharded_bytes_per_bank
 
 HOST = "HOST"
 """The memory of a tensor that lies in the host's system memory: it costs the device nothing."""

@@ -5,7 +5,7 @@ Engines, readers of other tools' tests, sweeps and reports all speak of these. T
 ``explain`` what a failure's text says.
 """
 
-from ttmem.allocator.operations import BOUNDED, EXACT, UNKNOWN
+from ttmem.twin.operations import BOUNDED, EXACT, UNKNOWN
 from ttmem.results.outcome import (
     FAIL,
     MEMORY_STATUSES,

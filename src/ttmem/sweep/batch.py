@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ttmem.allocator import end_of_stack, sentences
-from ttmem.allocator.operations import EXACT, RECORDS, Launch, call_of, plan_call, read_call
+from ttmem.twin.programs import end_of_stack
+from ttmem.twin import error_messages
+from ttmem.twin.operations import EXACT, RECORDS, Launch, call_of, plan_call, read_call
 from ttmem.engines.twin import TwinEngine
 from ttmem.explain import classify_oom
 from ttmem.hardware import DATA_TYPES, L1, MEMORIES, TILE_32X32, DataType, Memory, MemoryMap
@@ -26,8 +27,8 @@ from ttmem.operators import CannotRunError, Case, recipe_of
 from ttmem.results import Outcome, Result
 from ttmem.sweep.asking import Asker
 from ttmem.sweep.plan import Point, Settings
-from ttmem.tensors import LAYOUTS, Layout, TensorSpec
-from ttmem.tensors.batch import place_table, table_of
+from ttmem.twin.tensor_spec import LAYOUTS, Layout, TensorSpec
+from ttmem.twin.batch import place_table, table_of
 
 if TYPE_CHECKING:
     IntColumn = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
@@ -239,14 +240,14 @@ class _ResultWriter:
     def _out_of_memory(self, total: int, per_bank: int, allocated: int) -> tuple[str, str]:
         pool, name = self._pool, self._family.memory.name
         size, free = pool.bytes_per_bank, pool.bytes_per_bank - allocated
-        sentence = sentences.out_of_memory(total, name, pool.banks, per_bank, size, allocated, free, free)
+        sentence = error_messages.out_of_memory(total, name, pool.banks, per_bank, size, allocated, free, free)
         end = "." if self._map.release.full_stop_after_oom else ""
         return sentence + end, classify_oom(per_bank, size, allocated, free, free, name)
 
     def _clash(self, taken: int) -> str:
         family = self._family
         lowest = self._map.l1.base_address + self._map.l1.bytes_per_bank - taken * (family.inputs + 1)
-        return sentences.clash(family.static_family, lowest, family.static_end_address)
+        return error_messages.clash(family.static_family, lowest, family.static_end_address)
 
     def _assumed(self, case: Case) -> tuple[str, ...]:
         """A second operand that the source did not list is named by its shape, which differs from case to case."""

@@ -16,7 +16,7 @@ from ttmem.operators import Case, Recipe
 from ttmem.operators.case import distinct_cases
 from ttmem.results import Outcome, Result
 from ttmem.results.result import padded_size, tile_count
-from ttmem.tensors import LAYOUTS
+from ttmem.twin.tensor_spec import LAYOUTS
 
 SWEPT_MEMORIES = ("DRAM", "L1")
 """L1_SMALL and TRACE hold what the library puts there by itself; no case can be asked to run in them."""

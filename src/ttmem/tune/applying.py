@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from ttmem.base.errors import BadInputError
-from ttmem.allocator.operations import RECORDS
-from ttmem.allocator.replay import read_shard
+from ttmem.twin.operations import RECORDS
+from ttmem.twin.replay import read_shard
 from ttmem.hardware import DATA_TYPES, MEMORIES
 from ttmem.profile import GIVEN, TensorType
 from ttmem.profile import MEMORIES as MEMORY_NAMES
-from ttmem.tensors import InvalidSpecError, Placement, TensorSpec, place
+from ttmem.twin.tensor_spec import InvalidSpecError, TensorSpec
+from ttmem.twin.placement import Placement, place
 from ttmem.tune import edits
 from ttmem.tune.applied import BOUNDED, EXACT, UNKNOWN, Applied
 from ttmem.tune.cutting import Cut, cut_of, cut_pieces, temporaries_of

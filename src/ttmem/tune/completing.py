@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ttmem.allocator.operations import Allocate, Launch, Plan
-from ttmem.allocator.operations.plan import Free
+from ttmem.twin.operations import Allocate, Launch, Plan
+from ttmem.twin.operations.plan import Free
 from ttmem.analysis.failure import RunFailure
 from ttmem.hardware import MemoryMap
 from ttmem.profile import GIVE, LAUNCH, MEMORIES, TAKE, USE, EventTable, TensorType
-from ttmem.tensors import TensorSpec, place
+from ttmem.twin.tensor_spec import TensorSpec
+from ttmem.twin.placement import place
 from ttmem.tune.draft import L1_NUMBER, as_captured
 from ttmem.tune.groups import targets_at
 from ttmem.tune.history import History, Unfinished

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from ttmem.allocator.operations import RECORDS
+from ttmem.twin.operations import RECORDS
 from ttmem.profile import TensorType
-from ttmem.tensors import InvalidSpecError, place
+from ttmem.twin.tensor_spec import InvalidSpecError
+from ttmem.twin.placement import place
 from ttmem.tune.draft import Draft, Piece
 from ttmem.tune.history import History, Life
 from ttmem.tune.specs import spec_of

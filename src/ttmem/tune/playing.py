@@ -12,7 +12,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from ttmem.allocator import FreeList, sentences
+from ttmem.twin.free_list import FreeList
+from ttmem.twin import error_messages
 from ttmem.engines.capture import Capture
 from ttmem.engines.worker.account import GIVE, LAUNCH, TAKE, Account, Buffer, Move
 from ttmem.engines.worker.library import Pool, View
@@ -176,9 +177,9 @@ class _Memories:
         if action.number <= 0 or (end <= base + size and (lowest is None or end <= lowest)):
             return True
         text = (
-            sentences.clash("circular", lowest, end)
+            error_messages.clash("circular", lowest, end)
             if lowest is not None and end > lowest
-            else sentences.overflow("circular", end, base + size)
+            else error_messages.overflow("circular", end, base + size)
         )
         pool = self.lists[L1_NUMBER]
         largest, allocated = pool.largest_free_bytes, pool.allocated_bytes
@@ -194,7 +195,7 @@ class _Memories:
         if unfinished is not None and unfinished.number == action.number and action.number not in self.draft.changed:
             banks = unfinished.banks or banks
         amounts = (pool.allocated_bytes, pool.free_bytes, pool.largest_free_bytes)
-        text = sentences.out_of_memory(piece.total_bytes, name, banks, piece.bytes_per_bank, size, *amounts)
+        text = error_messages.out_of_memory(piece.total_bytes, name, banks, piece.bytes_per_bank, size, *amounts)
         self.shortfalls.append(Shortfall(action.operation, name, text, piece.bytes_per_bank, *amounts, action.at))
         self._room(action)
         return False

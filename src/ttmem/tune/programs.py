@@ -14,14 +14,15 @@ from itertools import product
 from typing import Any
 
 from ttmem.base.errors import TtmemError
-from ttmem.allocator.operations import EXACT, RECORDS, Allocate, Call, Launch, Plan, plan_call
-from ttmem.allocator.operations.plan import Step
-from ttmem.allocator.programs import end_of_stack
+from ttmem.twin.operations import EXACT, RECORDS, Allocate, Call, Launch, Plan, plan_call
+from ttmem.twin.operations.plan import Step
+from ttmem.twin.programs import end_of_stack
 from ttmem.hardware import L1 as L1_RECORD
 from ttmem.hardware import MEMORIES as MEMORY_RECORDS
 from ttmem.hardware import Memory, MemoryMap
 from ttmem.profile import GIVEN, MEMORIES, TensorType
-from ttmem.tensors import TensorSpec, place
+from ttmem.twin.tensor_spec import TensorSpec
+from ttmem.twin.placement import place
 from ttmem.tune.cutting import temporaries_of
 from ttmem.tune.draft import Change, Draft, Piece, as_captured, originals
 from ttmem.tune.history import History

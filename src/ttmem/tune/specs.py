@@ -4,7 +4,7 @@
 from ttmem.hardware import DATA_TYPES, MEMORIES
 from ttmem.profile import MEMORIES as MEMORY_NAMES
 from ttmem.profile import TensorType
-from ttmem.tensors import LAYOUTS, TensorSpec
+from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
 
 
 def spec_of(type_: TensorType) -> TensorSpec | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttmem.allocator import FreeList
+from ttmem.twin.free_list import FreeList
 from ttmem.hardware import WORMHOLE
 from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, WITHIN_OPERATION
 from ttmem.readers.capture._buffer_replay import BufferReplay, alive_at_start, before

@@ -73,7 +73,7 @@ def command(
     from ttmem.reports.sweep.document import limits_document
     from ttmem.sweep.limits import WIDTHS, find_limits
     from ttmem.sweep.plan import Settings
-    from ttmem.tensors import LAYOUTS
+    from ttmem.twin.tensor_spec import LAYOUTS
 
     form = options.one_of(json=as_json, markdown=as_markdown)
     chosen = WIDTHS if widths is None and shape is None else _numbers(widths or "own")
@@ -113,7 +113,7 @@ def _grown_cases(ops: tuple[str, ...], file: Path | None, shape: str | None) -> 
     from ttmem.operators import catalogue, read_cases
     from ttmem.sweep.limits import base_case
     from ttmem.sweep.plan import padded_tile_elements
-    from ttmem.tensors import parse_shape
+    from ttmem.twin.tensor_text import parse_shape
 
     if file is None:
         if not ops:

@@ -12,7 +12,7 @@ from .library import Pool, View
 
 # ``start.py`` loads it under a name of its own, where there is no ttmem.
 if TYPE_CHECKING or __name__.startswith("ttmem."):
-    from ttmem.allocator.free_list import FreeList
+    from ttmem.twin.free_list import FreeList
 else:
     from ttmem_free_list import FreeList
 

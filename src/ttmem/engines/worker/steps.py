@@ -19,7 +19,7 @@ from .watching import Seen, Watch
 
 # ``start.py`` loads the library's sentences under a name of their own, where there is no ttmem.
 if TYPE_CHECKING or __name__.startswith("ttmem."):
-    from ttmem.allocator import sentences
+    from ttmem.twin import error_messages
 else:
     import ttmem_sentences as sentences
 
@@ -113,7 +113,7 @@ class Session:
             try:
                 made = None if is_repeated else function(*arguments, **options)
             except Exception as error:
-                if sentences.is_about_memory(text := error_text(error)):
+                if error_messages.is_about_memory(text := error_text(error)):
                     raise
                 self.declined = f"not as written here: {_what_it_says(text)}"
             if not self.declined and declared:
@@ -298,7 +298,7 @@ class Session:
         view = self._library.view(self.device, memory)
         total = pages * elements * _BITS.get(step["dtype"], 8) // 8
         per_bank = -(-total // max(view.banks, 1))
-        sentence = sentences.out_of_memory(
+        sentence = error_messages.out_of_memory(
             total, memory, view.banks, per_bank, view.total, view.allocated, view.free, view.largest_free
         )
         raise RuntimeError(f"{sentence}. Added by ttmem: the library counts pages in 32 bits and would have wrapped.")

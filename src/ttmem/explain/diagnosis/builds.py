@@ -14,7 +14,7 @@ from functools import cache
 from ttmem.explain.facts import facts
 from ttmem.explain.failure import Failure
 from ttmem.hardware import BOARDS, RELEASES, Architecture, Board
-from ttmem.tensors import CoreRange
+from ttmem.twin.tensor_spec import CoreRange
 
 GIVEN, LIKELY, POSSIBLE, UNKNOWN = "given", "likely", "possible", "unknown"
 

@@ -20,8 +20,10 @@ from ttmem.explain.facts import facts
 from ttmem.explain.failure import Failure
 from ttmem.explain.text.context import KnownTensor
 from ttmem.hardware import BFLOAT4_B, BFLOAT8_B, BFLOAT16, DATA_TYPES, FLOAT32, UINT8, DataType
-from ttmem.tensors import LAYOUTS, ROW_MAJOR, InvalidSpecError, TensorSpec, interleaved_bytes_per_bank, paging_of
-from ttmem.tensors.banks import round_up
+from ttmem.twin.tensor_spec import LAYOUTS, ROW_MAJOR, InvalidSpecError, TensorSpec
+from ttmem.twin.bank_sizes import interleaved_bytes_per_bank
+from ttmem.twin.paging import paging_of
+from ttmem.twin.bank_sizes import round_up
 
 CERTAIN = "certain"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ttmem.base import toml
 from ttmem.base.errors import BadInputError
-from ttmem.tensors import round_up
+from ttmem.twin.bank_sizes import round_up
 
 _NEEDED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
 _FOREIGN = {

@@ -14,7 +14,7 @@ from ttmem.fit.language.scope import Scope, names_of
 from ttmem.fit.request import DECODE, PREFILL, Request
 from ttmem.fit.stream import RESERVE, WEIGHT, ModelCall, Resident, Step
 from ttmem.hardware import BOARDS, DATA_TYPES, OpenSettings, open_board
-from ttmem.tensors import round_up
+from ttmem.twin.bank_sizes import round_up
 
 _TILE = 32
 _KEPT_PAGE_BYTES = 2048

@@ -9,7 +9,7 @@ from ttmem.base.errors import BadInputError
 from ttmem.base.expression import ExpressionError, Language
 from ttmem.fit.language.dimensions import Dimensions
 from ttmem.hardware import DRAM, MemoryMap
-from ttmem.tensors import round_up
+from ttmem.twin.bank_sizes import round_up
 
 _LEAST_PROMPT = 128
 _NEXT_PROMPT = 1024

@@ -15,7 +15,7 @@ from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, WITHIN_OPERATION
 from ttmem.profile.tables import View, largest_free_block
 from ttmem.readers.capture._device import CapturedDevice
 from ttmem.readers.capture._events import Allocated, CapturedBuffer, CapturedOperation, Event, Freed, Used
-from ttmem.tensors import taken_bytes_per_bank
+from ttmem.twin.bank_sizes import taken_bytes_per_bank
 
 _L1 = MEMORIES.index("L1")
 _NEVER = np.iinfo(np.int64).max

@@ -26,7 +26,7 @@ from ttmem.hardware import (
     open_board,
 )
 from ttmem.profile import MEMORIES
-from ttmem.tensors import interleaved_bytes_per_bank
+from ttmem.twin.bank_sizes import interleaved_bytes_per_bank
 
 _BOARD_TYPE = re.compile(r"board_type\"?\s*:\s*\"?(\w+)")
 _L1_BASE = "address_at_first_l1_cb_buffer"

@@ -14,7 +14,7 @@ from ttmem.capture_nodes.parameters import memory_named
 from ttmem.hardware import DATA_TYPES, TILE_32X32, DataType
 from ttmem.profile import HOST, TensorType
 from ttmem.profile.tensor_type import pages_of
-from ttmem.tensors import round_up
+from ttmem.twin.bank_sizes import round_up
 
 _DIMENSION = re.compile(r"(\d{1,15})(?:\[\d+\])?")
 """2024's shapes print the padded size in brackets behind the logical one."""

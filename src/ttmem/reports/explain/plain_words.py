@@ -8,7 +8,7 @@ from itertools import chain
 from ttmem.explain import knowledge
 from ttmem.hardware import ARCHITECTURES, BOARDS, DATA_TYPES, MEMORIES, RELEASES
 from ttmem.operators import catalogue
-from ttmem.tensors import LAYOUTS
+from ttmem.twin.tensor_spec import LAYOUTS
 
 _MIXED = re.compile(r"(?=\w*\d)(?=\w*[a-z])\w+", re.IGNORECASE)
 _PLAIN = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")

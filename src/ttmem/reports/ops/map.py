@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ttmem.allocator.operations import confidence_in
+from ttmem.twin.operations import confidence_in
 from ttmem.operators.catalogue_entries import DEVICE, FREE
 from ttmem.operators.mapping import CELLS, Mapped, MappedOperator, is_unsupported, support_words
 from ttmem.operators.model_calls import model_calls

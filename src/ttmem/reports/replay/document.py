@@ -3,8 +3,8 @@
 
 import msgspec
 
-from ttmem.allocator.failures import OutOfMemoryError
-from ttmem.allocator.replay import StepResult
+from ttmem.twin.errors import OutOfMemoryError
+from ttmem.twin.replay import StepResult
 from ttmem.reports.boards.document import OpenedBoard
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType
 

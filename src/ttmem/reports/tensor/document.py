@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from ttmem.hardware import MemoryMap
 from ttmem.reports.boards.document import OpenedBoard, opening
 from ttmem.reports.kit.documents import Document
-from ttmem.tensors import DimensionPadding, PaddingExplanation, Placement
+from ttmem.twin.padding import DimensionPadding, PaddingExplanation
+from ttmem.twin.placement import Placement
 
 
 class Padding(Document, frozen=True):

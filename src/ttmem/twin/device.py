@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The twin of an opened device: four pools, their buffers, and the programs that share L1 with them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ttmem.twin.errors import OutOfMemoryError
+from ttmem.twin.free_list import FreeList, FreeListState
+from ttmem.twin.programs import Program, ProgramLayout, Region, check_regions, lay_out
+from ttmem.hardware import L1, MEMORIES, Memory, MemoryMap
+from ttmem.twin.placement import Placement, place
+from ttmem.twin.tensor_spec import TensorSpec
+
+
+class Buffer(NamedTuple):
+    """A live tensor: the same address in every bank. (A tuple, because replays make millions of them.)"""
+
+    address: int
+    placement: Placement
+
+    @property
+    def memory(self) -> Memory:
+        return self.placement.spec.memory
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryView:
+    """One memory at one moment, per bank, as `ttnn.get_memory_view` gives it."""
+
+    memory: Memory
+    banks: int
+    total_bytes_per_bank: int
+    allocated_bytes_per_bank: int
+    free_bytes_per_bank: int
+    largest_free_bytes_per_bank: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """All four pools at one moment."""
+
+    states: tuple[FreeListState, ...]
+
+
+class Device:
+    """Allocates, frees and launches as the library does, and raises what the library would raise."""
+
+    def __init__(self, memory_map: MemoryMap) -> None:
+        self.memory_map = memory_map
+        self._free_lists = {
+            pool.memory.name: FreeList(pool.base_address, pool.bytes_per_bank, grows_down=pool.memory.grows_down)
+            for pool in memory_map.pools
+        }
+        self._l1 = self._free_lists[L1.name]
+        # A model allocates the same few specs again and again; placing one costs more than a free-list step.
+        self._placements: dict[TensorSpec, Placement] = {}
+
+    def place(self, spec: TensorSpec) -> Placement:
+        """What a spec costs here, whatever is allocated; InvalidSpecError as the library would refuse it."""
+        placement = self._placements.get(spec)
+        if placement is None:
+            placement = self._placements[spec] = place(spec, self.memory_map)
+        return placement
+
+    def allocate(self, spec: TensorSpec) -> Buffer:
+        """A new buffer, or OutOfMemoryError with the library's numbers. Without elements nothing is taken."""
+        return self.allocate_placed(self.place(spec))
+
+    def allocate_placed(self, placement: Placement) -> Buffer:
+        """As `allocate`, for a placement of this device's map: replays keep theirs."""
+        taken = placement.taken_bytes_per_bank
+        if not taken:
+            return Buffer(0, placement)
+        address = self._free_lists[placement.spec.memory.name].allocate(taken)
+        if address is None:
+            raise self._out_of_memory(placement)
+        return Buffer(address, placement)
+
+    def free(self, buffer: Buffer) -> bool:
+        """Give a buffer back; False when it is not there any more (the library ignores that too)."""
+        address, placement = buffer
+        if not placement.taken_bytes_per_bank:
+            return True
+        return self._free_lists[placement.spec.memory.name].free(address)
+
+    def allocated_bytes_per_bank(self, memory: Memory) -> int:
+        """As the view says; asked after every allocation, so it makes none."""
+        return self._free_lists[memory.name].allocated_bytes
+
+    def view(self, memory: Memory) -> MemoryView:
+        pool, free_list = self.memory_map.pool(memory), self._free_lists[memory.name]
+        return MemoryView(
+            memory,
+            pool.banks,
+            pool.bytes_per_bank,
+            free_list.allocated_bytes,
+            free_list.free_bytes,
+            free_list.largest_free_bytes,
+        )
+
+    def views(self) -> tuple[MemoryView, ...]:
+        return tuple(self.view(memory) for memory in MEMORIES)
+
+    def blocks(self, memory: Memory) -> list[tuple[int, int, bool]]:
+        """All blocks in address order: address, bytes, whether it is taken."""
+        return self._free_lists[memory.name].blocks()
+
+    @property
+    def lowest_l1_address(self) -> int | None:
+        """Where the lowest L1 tensor begins: the ceiling of every program's static buffers."""
+        return self._l1.lowest_taken_address
+
+    def launch(self, program: Program) -> ProgramLayout:
+        """Lay a program out and check it against the tensors of this moment, as every enqueue does."""
+        layout = lay_out(program, self.memory_map)
+        self.check(layout.regions, program.family)
+        return layout
+
+    def check(self, regions: tuple[Region, ...], family: str) -> None:
+        """Raise the clash or overflow that the library would."""
+        check_regions(regions, family, self.memory_map, self._l1.lowest_taken_address)
+
+    def check_region(self, end_address: int, family: str) -> None:
+        """As `check`, for an operation of which only the height of its static buffers is known, not the cores."""
+        self.check((Region(None, end_address),), family)
+
+    def checkpoint(self) -> Checkpoint:
+        return Checkpoint(tuple(free_list.checkpoint() for free_list in self._free_lists.values()))
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        for free_list, state in zip(self._free_lists.values(), checkpoint.states, strict=True):
+            free_list.restore(state)
+
+    @contextmanager
+    def what_if(self) -> Iterator[None]:
+        """Try something; the memories are afterwards as they were."""
+        before = self.checkpoint()
+        try:
+            yield
+        finally:
+            self.restore(before)
+
+    def _out_of_memory(self, placement: Placement) -> OutOfMemoryError:
+        view = self.view(placement.spec.memory)
+        return OutOfMemoryError(
+            memory=view.memory,
+            total_bytes=placement.total_bytes,
+            banks=placement.banks,
+            bytes_per_bank=placement.bytes_per_bank,
+            bank_bytes=view.total_bytes_per_bank,
+            allocated_bytes_per_bank=view.allocated_bytes_per_bank,
+            free_bytes_per_bank=view.free_bytes_per_bank,
+            largest_free_bytes_per_bank=view.largest_free_bytes_per_bank,
+            full_stop=self.memory_map.release.full_stop_after_oom,
+        )
+
+
+class WatchedDevice(Device):
+    """Remembers how full each memory was."""
+
+    def __init__(self, memory_map: MemoryMap) -> None:
+        super().__init__(memory_map)
+        self.peaks = {memory.name: 0 for memory in MEMORIES}
+
+    def allocate_placed(self, placement: Placement) -> Buffer:
+        buffer = super().allocate_placed(placement)
+        memory = placement.spec.memory
+        held = self.allocated_bytes_per_bank(memory)
+        if held > self.peaks[memory.name]:
+            self.peaks[memory.name] = held
+        return buffer

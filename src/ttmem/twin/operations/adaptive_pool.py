@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pooling to a wanted size: an ordinary pooling whose window the library works out, or a refusal."""
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.pool import draw_image, pool2d
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.sliding_window import pair
+from ttmem.twin.operations.call_syntax import record_of, write_call
+
+_CHOICES = ("applied_shard_scheme", "deallocate_input")
+_NOT_UNIFORM = "middle elements not uniform, "
+_LARGE_BORDERS = "border elements larger than middle (padding won't help), "
+_UNEVEN = (
+    "Calculated pooling parameters (kernel=[{}], stride=[{}], padding=[{}]) do not produce uniform pooling behavior, "
+)
+_UNSUPPORTED = (
+    "Adaptive pooling configuration not supported. {}Correctable patterns require uniform middle kernels AND borders "
+    "<= middle AND calculated pooling parameters must produce uniform behavior. Input shape: ({},{}), Output shape: "
+    "({},{})."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """One direction: so many pixels to so many results."""
+
+    name: str
+    size: int
+    wanted: int
+
+    @property
+    def kernels(self) -> list[int]:
+        """What each result is of, in pixels."""
+        ends = ((number * self.size // self.wanted, -(-(number + 1) * self.size // self.wanted)) for number in self.all)
+        return [end - start for start, end in ends]
+
+    @property
+    def all(self) -> range:
+        return range(self.wanted)
+
+    @property
+    def plain(self) -> tuple[int, int, int, int]:
+        """Kernel, stride, padding before and after."""
+        return -(-self.size // self.wanted), self.size // self.wanted, 0, 0
+
+    def window(self) -> tuple[int, int, int, int]:
+        """As `plain`, with padding where the first or the last kernel is smaller than the others."""
+        kernels = self.kernels
+        if len(kernels) < 3:
+            return self.plain
+        first, middle, last = kernels[0], kernels[1], kernels[-1]
+        stride = middle - 1 if min(first, last) < middle else self.plain[1]
+        return middle, stride, max(middle - first, 0), max(middle - last, 0)
+
+    def moves_by(self, window: tuple[int, int, int, int]) -> bool:
+        """Whether the results begin where windows of this stride do."""
+        starts = [number * self.size // self.wanted for number in self.all]
+        starts[0] -= window[2]
+        return all(after - before == window[1] for before, after in pairwise(starts))
+
+    def complaint(self) -> str:
+        """Why no window with padding does what is wanted."""
+        kernels = self.kernels
+        if len(kernels) <= 2:
+            return ""
+        why = _NOT_UNIFORM if len(set(kernels[1:-1])) > 1 else ""
+        why += _LARGE_BORDERS if max(kernels[0], kernels[-1]) > kernels[1] else ""
+        return f"{self.name} kernel pattern [{','.join(map(str, kernels))}] - {why}" if why else ""
+
+
+def adaptive_pool2d(call: Call, plan: PlanWriter) -> Plan:
+    given = call.arguments
+    wanted = pair(given, "output_size")
+    axes = _Axis("Height", int(given["input_h"]), wanted[0]), _Axis("Width", int(given["input_w"]), wanted[1])
+    if min(wanted) < 1 or any(axis.wanted > axis.size for axis in axes):
+        return plan.give_up("adaptive pooling to more pixels than there are")
+    is_even = all(len(set(axis.kernels)) == 1 for axis in axes)
+    windows = [axis.plain if is_even else axis.window() for axis in axes]
+    kernel, stride, before, after = ([window[place] for window in windows] for place in range(4))
+    padding = [before[0], after[0], before[1], after[1]]
+    complaints = "".join(axis.complaint() for axis in axes)
+    if not all(axis.moves_by(window) for axis, window in zip(axes, windows, strict=True)):
+        sizes = (",".join(map(str, numbers)) for numbers in (kernel, stride, padding))
+        complaints += _UNEVEN.format(*sizes)
+    if complaints:
+        plan.refuse(_UNSUPPORTED.format(complaints, *(axis.size for axis in axes), *wanted))
+    arguments = {
+        **{name: given[name] for name in ("batch_size", "input_h", "input_w", "channels")},
+        "kernel_size": kernel,
+        "stride": stride,
+        "padding": padding,
+        "ceil_mode": False,
+        **{name: given[name] for name in _CHOICES if name in given},
+    }
+    if call.name.endswith("max_pool2d"):
+        return pool2d(replace(call, name="max_pool2d", arguments={**arguments, "dilation": [1, 1]}), plan)
+    return pool2d(replace(call, name="avg_pool2d", arguments={**arguments, "count_include_pad": False}), plan)
+
+
+def _draw_adaptive(record: OperationRecord, choose: Choose) -> list[Step]:
+    batch, height, width = choose.one_of((1, 1, 2)), choose.one_of((7, 14, 28, 33, 56)), choose.one_of((7, 14, 40, 56))
+    wanted = [
+        choose.one_of([1, 7, size, -(-size // 2), *(d for d in range(1, size) if size % d == 0), 3])
+        for size in (height, width)
+    ]
+    channels = choose.one_of((3, 16, 32, 64, 100, 256, 290))
+    source, choices = draw_image(choose, [1, 1, batch * height * width, channels])
+    known = {name: value for name, value in choices.items() if name in (*_CHOICES, "memory_config")}
+    return write_call(record.name, [source], batch, height, width, channels, wanted, **known)
+
+
+_EXAMPLE = {"shape": [1, 1, 64, 32], "dtype": "bfloat16", "layout": "row_major", "memory": "DRAM"}
+_PLACED = ("batch_size", "input_h", "input_w", "channels", "output_size")
+
+RECORDS = tuple(
+    record_of(
+        write_call(name, [_EXAMPLE], 1, 8, 8, 32, [4, 4]),
+        adaptive_pool2d,
+        _draw_adaptive,
+        *(Argument(argument, position) for position, argument in enumerate(_PLACED)),
+        Argument("applied_shard_scheme", default=None),
+        Argument("deallocate_input", default=False),
+        takes_shards=True,
+        family="adaptive_pool2d",
+    )
+    for name in ("adaptive_avg_pool2d", "adaptive_max_pool2d")
+)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A product of matrices with a third one added in place."""
+
+from dataclasses import replace
+
+from ttmem.base.errors import BadInputError
+from ttmem.twin.operations import draws
+from ttmem.twin.operations.binary_programs import BinaryKind, streams
+from ttmem.twin.operations.elementwise import double_buffered_tiles, typecast
+from ttmem.twin.operations.matmul_draws import draw_addmm
+from ttmem.twin.operations.matmul import PRODUCT_ARGUMENTS, check_product, matmul, product, product_spec, sums_of
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.record import Argument
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.programs import CIRCULAR
+from ttmem.hardware import DATA_TYPES
+from ttmem.twin.tensor_spec import TILE
+
+
+def addmm(call: Call, plan: PlanWriter) -> Plan:
+    """A product, and a third tensor of its shape that is added in place; factors are programs of their own."""
+    added, first, second = call.inputs[:3]
+    alpha, beta = call.arguments["alpha"], call.arguments["beta"]
+    if alpha == 0.0:
+        raise BadInputError("alpha parameter cannot be 0")
+    wanted = call.arguments["dtype"]
+    dtype = first.dtype if wanted is None else DATA_TYPES.find(str(wanted))
+    if len(first.shape) < 2 or len(second.shape) < 2:
+        raise BadInputError("addmm takes two matrices, and a third tensor to add")
+    result = product_spec(first, second, (False, False), call.memory, dtype)
+    if added.shape != result.shape or any(s.layout is not TILE for s in call.inputs) or len(call.inputs) > 3:
+        return plan.give_up("addmm of rows, or with a first tensor of another shape than the product's")
+    if first.shard is None and second.shard is None:
+        check_product(plan, first, second, result, (False, False))
+        slot, result, _ = product(plan, first, second, result, (False, False), sums=sums_of(call, result))
+    else:
+        plain = {**call.arguments, **dict.fromkeys(_ONLY_OF_PRODUCTS)}
+        made = matmul(replace(call, name="matmul", inputs=(first, second), arguments=plain), plan)
+        if not made.results:
+            return made
+        ((slot, result),) = made.results
+    if (alpha, beta) != (1.0, 1.0) and (result.shard or added.shard or added.dtype is not result.dtype):
+        return plan.give_up("addmm with factors, in shards or of several types")
+    if alpha != 1.0:
+        plan.launch(streams(_TIMES_NUMBER, [result], result), CIRCULAR)
+    if beta == 0.0:
+        return plan.finish(slot, result)
+    cast = 0
+    if beta != 1.0:
+        cast = plan.allocate(added)
+        plan.launch(streams(_TIMES_NUMBER, [added], added), CIRCULAR)
+    elif added.dtype is not result.dtype:
+        ((cast, added),) = typecast(Call("typecast", (added,), {"dtype": result.dtype.name}), plan).results
+    plan.launch(double_buffered_tiles(result, added, result), CIRCULAR)
+    plan.free(cast)
+    return plan.finish(slot, result)
+
+
+_TIMES_NUMBER = BinaryKind("MUL")
+_ONLY_OF_PRODUCTS = ("program_config", "transpose_a", "transpose_b", "activation", "core_grid")
+
+
+RECORDS = (
+    record_of(
+        write_call("addmm", [{**draws.EXAMPLE_TENSOR, "shape": [64, 64]}] * 3),
+        addmm,
+        draw_addmm,
+        Argument("alpha", default=1.0),
+        Argument("beta", default=1.0),
+        *PRODUCT_ARGUMENTS,
+        family="matmul",
+    ),
+)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the greatest element is: argmax."""
+
+from typing import Any
+
+from ttmem.twin.operations import draws
+from ttmem.twin.operations.tensor_handle import Held, applied, replaced
+from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.elementwise import spell_type
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.reshape import reshape
+from ttmem.twin.operations.to_layout import to_layout
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.programs import CIRCULAR
+from ttmem.hardware import BFLOAT16, FLOAT32, UINT32
+from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, TensorSpec
+from ttmem.twin.paging import paging_of
+from ttmem.twin.bank_sizes import round_up
+
+_ROW_ALIGNMENT = 32
+_SHORTEST_ROW_BYTES, _LONG_ROW_BYTES = 8, 1 << 17
+
+
+def argmax(call: Call, plan: PlanWriter) -> Plan:
+    """Indices as rows. One core walks tiles, many cores share rows; outer dimensions go through the registers."""
+    source, rank = call.inputs[0], len(call.inputs[0].shape)
+    dim, keeps = call.arguments["dim"], bool(call.arguments["keepdim"])
+    if source.shard is not None:
+        return plan.give_up("argmax of shards")
+    if not rank:
+        return plan.give_up("argmax of a single number")
+    axis = rank - 1 if dim is None else dimension(dim, rank)
+    shape = [1 if dim is None or place == axis else size for place, size in enumerate(source.shape)]
+    memory = call.memory or source.memory
+    are_floats = source.dtype in (BFLOAT16, FLOAT32)
+    if axis < rank - 2 and are_floats:
+        return _through_registers(call, plan, axis, tuple(shape))
+    kept = shape if keeps else [] if dim is None else [*shape[:axis], *shape[axis + 1 :]]
+    result = TensorSpec(tuple(kept), UINT32, ROW_MAJOR, memory)
+    held = Held(-1, source)
+    if source.layout is ROW_MAJOR and axis < rank - 1:
+        if not are_floats:
+            return plan.give_up("argmax of integers along other dimensions than the last")
+        held = applied(plan, to_layout, held, None, layout="tile")
+    slot = plan.allocate(result)
+    if source.layout is TILE and not are_floats:
+        dtype = spell_type(source.dtype)
+        plan.refuse(f"Only BFLOAT16, FLOAT32 are supported for inputs with TILE layout, got {dtype}")
+    if source.layout is TILE and dim is None:
+        plan.refuse("For inputs with TILE layout, dim parameter must be specified!")
+    if held.spec.layout is TILE:
+        plan.launch([held.spec.dtype.tile_bytes(), paging_of(result).page_bytes])
+    else:
+        _launch_shared_rows(plan, source, result, 1 if keeps or dim is None else source.shape[-2])
+    plan.free(held.slot)
+    return plan.finish(slot, result)
+
+
+def _through_registers(call: Call, plan: PlanWriter, axis: int, shape: tuple[int, ...]) -> Plan:
+    first = held = Held(-1, call.inputs[0])
+    if held.spec.layout is ROW_MAJOR:
+        held = first = applied(plan, to_layout, held, None, layout="tile")
+    found = TensorSpec(shape, UINT32, TILE, call.memory or call.inputs[0].memory)
+    slot = plan.allocate(found)
+    plan.launch([2 * held.spec.dtype.tile_bytes(), 2 * UINT32.tile_bytes()], CIRCULAR)
+    held = Held(slot, found)
+    held = replaced(plan, held, applied(plan, to_layout, held, None, layout="row_major"))
+    if not call.arguments["keepdim"]:
+        held = applied(plan, reshape, held, shape=(*shape[:axis], *shape[axis + 1 :]))
+    plan.free(first.slot)
+    return plan.finish(held.slot, held.spec)
+
+
+def _launch_shared_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec, results: int) -> None:
+    """Every core reads its part of a row; the first core gathers what all of them found."""
+    element = source.dtype.element_bytes or 0
+    least = plan.memory_map.page_alignment_bytes(source.memory) // 2
+    parts = -(-source.shape[-1] // least)
+    cores = min(parts, plan.memory_map.grid.cores)
+    if results > 1:  # all of them travel together, so fewer cores share a row that is not long
+        cores = min(cores, _cores_for_rows(source.shape[-1] * element))
+    indices, values = (round_up(results * size, _ROW_ALIGNMENT) for size in (4, element))
+    read = round_up(-(-parts // cores) * least * element, _ROW_ALIGNMENT)
+    sizes = read, indices, indices * cores, values * cores
+    if results == 1:
+        plan.launch(sizes)
+        return
+    # Launched again the same program has room for two parts of a row: seen of the library, its source does not say why.
+    plan.launch_kept(("argmax", source, result), lambda: [sizes], again=((2 * read, *sizes[1:]),))
+
+
+def _cores_for_rows(row_bytes: int) -> int:
+    """One for a row of 8 bytes, and twice as many for each four times as long."""
+    cores, most = 1, _SHORTEST_ROW_BYTES
+    while row_bytes > most and most < _LONG_ROW_BYTES:
+        cores, most = cores * 2, most * 4
+    return cores
+
+
+def _draw_argmax(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, most=4)
+    if not choose.integer(0, 2):
+        source["shape"][-1] = choose.one_of((400, 512, 700, 1024, 1500, 4096, 10000, 40000))
+    named: dict[str, Any] = {"keepdim": True} if choose.integer(0, 1) else {}
+    if choose.integer(0, 3):
+        named["dim"] = choose.integer(-len(source["shape"]), -1)
+    return write_call(record.name, [source], memory=draws.wish(choose), **named)
+
+
+RECORDS = (
+    record_of(
+        write_call("argmax", [EXAMPLE_TENSOR], dim=-1),
+        argmax,
+        _draw_argmax,
+        *(Argument("dim", default=None), Argument("keepdim", default=False)),
+    ),
+)

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scaled dot product attention: over whole sequences, and of one new row against a cache."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from math import inf, sqrt
+from typing import Any
+
+from ttmem.twin.operations import draws
+from ttmem.twin.operations.binary import binary
+from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.elementwise import result_like, spell_type
+from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, adds_in_float32, draw_kernel_config, type_between
+from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanWriter
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.refusals import allocated
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.programs import CIRCULAR, end_of_stack
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, BLACKHOLE, DATA_TYPES, DRAM
+from ttmem.twin.tensor_spec import TILE, TensorSpec
+from ttmem.twin.paging import paging_of
+
+_CHUNK = 32
+"""Rows of queries and of keys that are worked on at a time, unless the caller says otherwise."""
+_SUBBLOCKS = (
+    (2, 4), (1, 8), (1, 7), (2, 3), (1, 6), (1, 5), (2, 2), (1, 4), (1, 3), (1, 2), (2, 1), (1, 1),
+)  # fmt: skip
+_COUNTER_BYTES = 96
+_COUNTED_CHUNK = 64
+_DEEPEST_COMPARED = 384
+BFLOAT4_B = DATA_TYPES.find("bfloat4_b")
+ATTENTION_TYPES = (BFLOAT16, BFLOAT8_B, BFLOAT4_B)
+_REGISTERS = 8
+"""Tiles that the registers hold."""
+
+
+def attention(call: Call, plan: PlanWriter) -> Plan:
+    """Chunks of queries meet all chunks of keys in turn; a mask is divided by the scale first."""
+    query, mask = call.inputs[0], call.tensor("attn_mask", 3)
+    if any(len(spec.shape) > 4 for spec in call.inputs):
+        return plan.give_up("attention of tensors of more than four dimensions")
+    scaled, scale = 0, call.arguments["scale"]
+    if mask is not None and (1 / sqrt(paging_of(query).physical_width) if scale is None else scale) != 1.0:
+        ((scaled, mask),) = binary(Call("multiply", (mask,), {"other": 0.5}), plan).results
+    result = replace(result_like(query, call.memory or DRAM), layout=TILE, shard=call.shard)
+    (slot,) = allocated(plan, [result], _faults(call, mask))
+    cores, there = cores_of(plan, call.arguments["program_config"] or {}), plan.memory_map.grid.cores
+    if cores > there:
+        plan.refuse(
+            f"Provided grid must not contain more cores than the device. Got {cores} cores, expected at most {there} "
+            "cores."
+        )
+    buffers = _buffers(plan, call, mask)
+    is_deep = query.shape[-1] > _DEEPEST_COMPARED and call.arguments["is_causal"]
+    most = end_of_stack([*buffers, 2 * _COUNTER_BYTES], plan.memory_map) - plan.memory_map.l1_base_address
+    on_blackhole = plan.memory_map.architecture is BLACKHOLE
+    why = "counters of causal attention with heads this deep" if is_deep and on_blackhole else ""
+    plan.launch(buffers, CIRCULAR, at_least=why, at_most_bytes=most)
+    plan.free(scaled)
+    return plan.finish(slot, result)
+
+
+def _faults(call: Call, mask: TensorSpec | None) -> Iterator[str]:
+    """What the library looks at when the result is there, in its words and order."""
+    query, key, value = call.inputs[:3]
+    for spec in (query, key, value):
+        if spec.layout is not TILE:
+            yield "Inputs to SDPA must be tilized"
+        if spec.dtype not in ATTENTION_TYPES:
+            yield "Data type of input tensor must be BFLOAT16, BFLOAT8_B, or BFLOAT4_B and is " + spell_type(spec.dtype)
+        if spec.shard is not None:
+            yield "Operands to SDPA need to be DRAM/L1 interleaved"
+    if len(query.shape) < 4:
+        yield f"ShapeBase[] index out of range. 3 not in [-4, {len(query.shape)})"
+    if mask is not None:
+        yield from _faults_of_mask(call, mask)
+    yield from _faults_of_shapes(call)
+    if query.shape[-1] % 32:
+        yield "Padding is not supported on the head_dim dimension"
+
+
+def _faults_of_mask(call: Call, mask: TensorSpec) -> Iterator[str]:
+    query, key = call.inputs[:2]
+    if call.arguments["is_causal"]:
+        yield "is_causal and attn_mask cannot both be present. Got is_causal: true, attn_mask: true"
+    if mask.layout is not TILE:
+        yield "When mask is provided to SDPA, it must be tilized"
+    if mask.dtype not in ATTENTION_TYPES:
+        yield "When mask is provided to SDPA, it must be in BF16, BFP8, or BFP4 dataformat"
+    if mask.memory is not DRAM:
+        yield "When mask is provided to SDPA, it must be in DRAM"
+    if mask.shape[:1] not in ((1,), query.shape[:1]):
+        yield "Mask batch dim must either be 1 (to be broadcasted across all batches) or must match Q batch dimension"
+    if mask.shape[1:2] not in ((1,), query.shape[1:2]):
+        yield "Mask num_heads must either be 1 (to be broadcasted across all heads) or must match Q heads dimension"
+    if len(mask.shape) < 4 or mask.shape[2] != query.shape[2]:
+        yield "Mask sequence length must match Q sequence length"
+    if mask.shape[3] != key.shape[2]:
+        yield "Mask sequence length must match K sequence length"
+
+
+def _faults_of_shapes(call: Call) -> Iterator[str]:
+    query, key, value = (spec.shape for spec in call.inputs[:3])
+    if call.arguments["is_causal"] and query[2] != key[2]:
+        yield f"Causal SDPA requires Q and K to have the same sequence length. Got Q: {query[2]}, K: {key[2]}"
+    for place, what in enumerate(("batch", "num_heads", "sequence length", "hidden dim")):
+        if len(key) <= place or len(value) <= place:
+            yield f"ShapeBase[] index out of range. {place} not in [-4, {min(len(key), len(value))})"
+        wanted = (
+            {query[place], key[place], value[place]} if what in ("batch", "hidden dim") else {key[place], value[place]}
+        )
+        if len(wanted) > 1:
+            yield f"K and V {what} must match. Got K: {key[place]}, V: {value[place]}"
+    if query[1] % key[1]:
+        yield (
+            "Q num_heads must be >= K num_heads and divisible by K num_heads, and K num_heads must be greater than 0. "
+            f"Got Q: {query[1]}, K: {key[1]}"
+        )
+    config = call.arguments["program_config"] or {}
+    for name in ("q_chunk_size", "k_chunk_size"):
+        if (size := int(config.get(name, _CHUNK))) % 32 or size < 32:
+            yield f"{name} must be a positive multiple of TILE_SIZE. Got {name}: {size}, TILE_SIZE: 32"
+
+
+def _deals_in_pairs(query: TensorSpec, config: Mapping[str, Any]) -> bool:
+    """Whether a light and a heavy chunk of a causal sequence go to the same core."""
+    return -(-query.shape[-2] // int(config.get("q_chunk_size", _CHUNK))) % 2 == 0
+
+
+def _buffers(plan: PlanWriter, call: Call, mask: TensorSpec | None) -> list[int]:
+    query, key, value = call.inputs[:3]
+    config, is_causal = call.arguments["program_config"] or {}, bool(call.arguments["is_causal"])
+    batch, heads, rows, depth = query.shape
+    keys = key.shape[-2]
+    chunk, key_chunk = (int(config.get(name, _CHUNK)) for name in ("q_chunk_size", "k_chunk_size"))
+    cores = cores_of(plan, config)
+    high, wide, deep = chunk // 32, key_chunk // 32, depth // 32
+    total = batch * heads * -(-rows // chunk)
+    # Causal work is dealt out in pairs, one light and one heavy chunk together.
+    pairs = is_causal and _deals_in_pairs(query, config)
+    most = 2 * -(-(total // 2) // cores) if pairs else -(-total // cores)
+    plain, between = BFLOAT16.tile_bytes(), type_between(call).tile_bytes()
+    flows = not adds_in_float32(call)
+    """Without sums in float32 rows leave as soon as they are done."""
+    buffers = [
+        high * deep * (2 if most > 1 else 1) * query.dtype.tile_bytes(),
+        2 * wide * deep * key.dtype.tile_bytes(),
+        2 * wide * deep * value.dtype.tile_bytes(),
+    ]
+    if pairs and plan.memory_map.architecture is BLACKHOLE and cores >= _cores_that_count(key, chunk, flows):
+        buffers.append(_COUNTER_BYTES)
+    if mask is not None:
+        buffers.append(2 * high * wide * mask.dtype.tile_bytes())
+    elif is_causal or (flows and (rows % chunk or keys % key_chunk)):
+        buffers.append((1 + is_causal + (not is_causal and keys % 32 > 0)) * plain)
+    elif rows % chunk or keys % key_chunk:
+        buffers.append(2 * high * wide * BFLOAT4_B.tile_bytes())
+    buffers += [plain] * (3 if flows else 2)
+    largest, summed = [high * plain] * 2, [high * between] * 2
+    buffers += [high * wide * between, high * deep * plain, high * deep * plain, *largest, *summed, high * plain]
+    finished = 2 * _finished_rows(high, deep) if flows else high
+    return [*buffers, finished * deep * query.dtype.tile_bytes()]
+
+
+def cores_of(plan: PlanWriter, config: Mapping[str, Any]) -> int:
+    grid = plan.memory_map.grid
+    columns, rows = config.get("compute_with_storage_grid_size", (grid.columns, grid.rows))
+    if columns > grid.columns or rows > grid.rows:
+        raise NoRuleError("attention on more cores than the chip has for it")
+    return int(columns * rows)
+
+
+def _cores_that_count(key: TensorSpec, chunk: int, flows: bool) -> float:
+    """From so many on, Blackhole keeps a few counters beside the values: where keys come slower than they are used."""
+    if chunk > _COUNTED_CHUNK or key.shape[-1] > _DEEPEST_COMPARED or (key.dtype.is_block_float and not flows):
+        return inf
+    return 32 if flows and not key.dtype.is_block_float and key.shape[-1] >= 128 else 64
+
+
+def _finished_rows(high: int, deep: int) -> int:
+    """Rows of tiles that leave together: those of the largest subblock that divides the chunk."""
+    height, width = next(block for block in _SUBBLOCKS if high % block[0] == 0 and deep % block[1] == 0)
+    return 2 if height == 1 and 2 * width <= _REGISTERS and high >= 2 else height
+
+
+def _draw_attention(record: OperationRecord, choose: Choose) -> list[Step]:
+    batch, heads = choose.one_of((1, 1, 2, 4, 9)), choose.one_of((1, 2, 8, 12, 32))
+    depth = choose.one_of((32, 64, 64, 64, 80, 96, 128, 256))
+    rows = choose.one_of((1, 17, 32, 49, 64, 100, 128, 197, 256, 400))
+    keys = rows if choose.integer(0, 2) else choose.one_of((1, 32, 49, 77, 128, 300))
+    groups = choose.one_of([heads, *(n for n in (1, 2, 4) if heads % n == 0)])
+    sizes = ([batch, heads, rows, depth], [batch, groups, keys, depth], [batch, groups, keys, depth])
+    tensors, named = [draw_tensor(choose, size) for size in sizes], dict[str, Any](is_causal=False)
+    kind = choose.integer(0, 2)
+    if kind == 0 and rows == keys:
+        named["is_causal"] = True
+    elif kind == 1:
+        named["attn_mask"] = {"tensor": "t3"}
+        size = [choose.one_of((1, batch)), choose.one_of((1, heads)), rows, keys]
+        tensors.append({**draw_tensor(choose, size), "memory": "DRAM"})
+    if choose.integer(0, 1):
+        named["scale"] = choose.one_of((0.125, 1.0))
+    if not choose.integer(0, 3):
+        config = {
+            "compute_with_storage_grid_size": {"tuple": [choose.integer(3, 8), choose.integer(3, 8)]},
+            "q_chunk_size": choose.one_of((32, 64, 128, 256)),
+            "k_chunk_size": choose.one_of((32, 64, 128, 256)),
+        }
+        named["program_config"] = {"new": "ttnn.SDPAProgramConfig", "kwargs": config}
+    where: Step = {"memory": draws.wish(choose)}
+    if not choose.integer(0, 4):
+        where = draws.any_place(choose, sizes[0], "tile", sharded=True)
+        for number in (3,) if len(tensors) > 3 else ():
+            tensors[number] |= draws.any_place(choose, tensors[number]["shape"], "tile", sharded=True)
+    *made, call = write_call(record.name, tensors, **where, **named, **draw_kernel_config(choose))
+    return [*made, {**call, "args": call["args"][:3]}]
+
+
+def draw_tensor(choose: Choose, sizes: list[int]) -> Step:
+    """Of a type that attention takes, mostly."""
+    made = draws.tensor(choose, sizes, tile_only=True, odd=True)
+    return {**made, "dtype": "bfloat16"} if made["dtype"] == "float32" and choose.integer(0, 9) else made
+
+
+_HEADS: Step = {**EXAMPLE_TENSOR, "shape": [1, 2, 64, 64]}
+
+ATTENTION_ARGUMENTS = (
+    Argument("is_causal", default=True),
+    Argument("scale", default=None),
+    Argument("program_config", default=None),
+    KERNEL_CONFIG,
+)
+
+RECORDS = (
+    record_of(
+        write_call("transformer.scaled_dot_product_attention", [_HEADS] * 3, is_causal=False),
+        attention,
+        _draw_attention,
+        *ATTENTION_ARGUMENTS,
+        family="attention",
+        is_drawn_odd=True,
+        takes_shards=True,
+    ),
+)

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scaled dot product attention of one new row of every user against a cache."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from ttmem.twin.operations import draws
+from ttmem.twin.operations.attention import ATTENTION_ARGUMENTS, ATTENTION_TYPES, cores_of, draw_tensor
+from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.elementwise import aligned_page, spell_type
+from ttmem.twin.operations.heads import padded_matrix
+from ttmem.twin.operations.kernel_config import adds_in_float32, draw_kernel_config
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.refusals import allocated, spell_cut, spell_layout
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.programs import CIRCULAR
+from ttmem.hardware import BFLOAT16, DRAM, INT32, L1, UINT16
+from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, InvalidSpecError, Shard, TensorSpec
+from ttmem.twin.bank_sizes import round_up
+
+_PAGED_CONFIG = {"k_chunk_size": 32, "max_cores_per_head_batch": 1}
+"""What the library assumes for paged caches."""
+_MOST_CORES_PER_HEAD = 16
+"""Where a configuration does not say."""
+_MOST_IN_A_TREE = 64
+_REGISTERS = 8
+"""Tiles that the registers hold."""
+
+
+def decode(call: Call, plan: PlanWriter) -> Plan:
+    """One query per sample, [1, B, heads, depth], against its cache; cores that share a head gather in a tree."""
+    query, key, value = call.inputs[:3]
+    is_paged = call.name.startswith("transformer.paged")
+    table = call.tensor("page_table_tensor", 3) if is_paged else None
+    position, mask = call.tensor("cur_pos_tensor"), call.tensor("attn_mask")
+    sink = call.tensor("attention_sink")
+    if any(len(spec.shape) != 4 for spec in (query, key, value)) or is_paged != (table is not None):
+        return plan.give_up("attention of new rows of more or less than four dimensions, or without a page table")
+    if table is not None and len(table.shape) != 2:
+        return plan.give_up("attention of new rows with a page table that is not of two dimensions")
+    is_causal = bool(call.arguments["is_causal"])
+    if is_causal and position is None and not call.arguments.get("cur_pos"):
+        return plan.give_up("causal attention of new rows without their places")
+    config = call.arguments["program_config"] or (_PAGED_CONFIG if is_paged else {})
+    chunk = _chunk_of_keys(config, key, is_paged=is_paged)
+    batch, heads, depth = query.shape[1:]
+    key_heads, wide, deep = key.shape[1], chunk // 32 or _REGISTERS, -(-depth // 32)
+    if not chunk and adds_in_float32(call):
+        wide //= 2  # as many as the registers hold
+    high = -(-heads // 32)
+    users = _users_of(table) if table is not None else key.shape[0]
+    result = replace(query, shape=(query.shape[0], users, heads, depth), memory=call.memory or DRAM, shard=call.shard)
+    (slot,) = allocated(plan, [result], _faults_of_new_rows(call, result, table, chunk))
+    sharing = _cores_per_head(plan, config, batch, key_heads)
+    is_half = is_causal and heads <= 16 and query.dtype is BFLOAT16
+    tile = BFLOAT16.tile_bytes() // (2 if is_half else 1)
+    plain = BFLOAT16.tile_bytes()
+    queries = high * deep * (tile if is_half else query.dtype.tile_bytes())
+    masks = high * wide * (mask.dtype.tile_bytes() if mask is not None else tile)
+    keys, values = (2 * wide * deep * spec.dtype.tile_bytes() for spec in (key, value))
+    buffers = [queries, keys, values, masks, *([high * tile] if sink else []), tile, high * tile, high * tile]
+    if any(spec is not None and spec.shard is not None and spec.memory is not L1 for spec in (position, table)):
+        plan.refuse("Only L1 buffers can have an associated circular buffer!")
+    if position is not None:
+        # One of the two is the tensor itself where it is in shards.
+        buffers += [aligned_page(plan, position)] * (1 if position.shard is not None else 2)
+    if table is not None and table.shard is None:
+        buffers.append(aligned_page(plan, table))
+    window = [masks] if call.arguments["sliding_window_size"] else []
+    buffers += [queries, plain, tile, *window, high * wide * tile, *[high * deep * tile] * 2, *[high * tile] * 7]
+    buffers += [*[high * deep * tile] * 2, *[high * tile] * 2]
+    if sharing > 1:
+        buffers.append((high * deep + 2 * high) * (sharing - 1) * tile)
+    written = [] if result.shard is not None else [high * deep * query.dtype.tile_bytes()]
+    plan.launch([*buffers, *written], CIRCULAR)
+    return plan.finish(slot, result)
+
+
+def _users_of(table: TensorSpec) -> int:
+    """Every core that has a shard of a page table has all of it."""
+    rows, cores = padded_matrix(table)[0], table.shard.cores if isinstance(table.shard, Shard) else 1
+    if rows % cores:
+        raise ValueError("a page table of which some cores have less")
+    return rows // cores
+
+
+def _chunk_of_keys(config: Mapping[str, Any], key: TensorSpec, *, is_paged: bool) -> int:
+    """Rows of a cache that are worked on at a time; 0: as many as the registers hold."""
+    chunk = int(config.get("k_chunk_size") or 0)
+    if chunk & (chunk - 1):
+        raise InvalidSpecError(f"User provided k_chunk_size must be power of 2, got: {chunk}")
+    if chunk % 32:
+        raise InvalidSpecError(f"User provided k_chunk_size must be multiple of 32, got: {chunk}")
+    chunk = chunk or (0 if is_paged else _power_of_two_in(key.shape[-2]))
+    if chunk % 32:
+        raise InvalidSpecError(
+            f"Chunk size must be multiple of 32, but the maximum calculated k_chunk_size is: {chunk}"
+        )
+    return chunk
+
+
+def _faults_of_new_rows(call: Call, result: TensorSpec, table: TensorSpec | None, chunk: int) -> Iterator[str]:
+    """What the library looks at when the result is there, in its words and order."""
+    query, key, value = call.inputs[:3]
+    for spec in (query, key, value):
+        if spec.dtype not in ATTENTION_TYPES:
+            yield f"Unsupported data type {spell_type(spec.dtype)}."
+    if any(spec.layout is not TILE for spec in (key, value)):
+        yield "Inputs to SDPA must be tilized except for Q"
+    if isinstance(query.shard, Shard) and query.shard.kind != "height":
+        yield (f"Q tensor memory layout must be HEIGHT_SHARDED when sharded but got {spell_cut(query)}")
+    if query.shard is None and query.memory is not DRAM:
+        yield f"Q tensor buffer type must be DRAM when not sharded but got BufferType::{query.memory.name}"
+    if query.layout is not TILE and query.shard is None:
+        yield (
+            "ROW_MAJOR Q is only supported when Q is HEIGHT_SHARDED in L1; interleaved ROW_MAJOR Q is not supported. "
+            "Convert Q to TILE layout or shard it."
+        )
+    for number, spec in enumerate((key, value), 1):
+        if spec.memory is not DRAM:
+            yield f"Input tensor {number} buffer type must be DRAM but got BufferType::{spec.memory.name}"
+    if query.layout is not TILE and result.shard is None:
+        yield (
+            "ROW_MAJOR Q produces a ROW_MAJOR output, which requires a HEIGHT_SHARDED output memory config; got "
+            f"{spell_cut(result)}"
+        )
+    if isinstance(result.shard, Shard) and result.shard.kind != "height":
+        yield (f"Output memory config layout must be HEIGHT_SHARDED when sharded but got {spell_cut(result)}")
+    position = call.tensor("cur_pos_tensor")
+    if position is not None and position.shard is None:
+        rows, places = padded_matrix(position) if len(position.shape) > 1 else (1, 0)
+        if rows * prod(position.shape[:-2]) > 1:
+            shape = [*position.shape[:-2], rows, places]
+            yield (
+                f"cur_pos tensor must hold all positions in its last dim (e.g. [B] or [1, B]), got shape Shape({shape})"
+            )
+    yield from _faults_of_pages(call, table) if table is not None else _faults_of_caches(query, key, value, chunk)
+    if key.shape[1] != value.shape[1]:
+        yield (
+            f"Flash decode expects K and V to have same number of heads, but got {key.shape[1]} and {value.shape[1]}"
+        )
+    if key.shape[1] > 1:
+        if result.shard is not None:
+            yield "Sharded output not supported for GQA"
+        if query.dtype is not BFLOAT16:
+            yield f"GQA expects BFLOAT16 input tensor, but got {spell_type(query.dtype)}"
+        if query.shape[2] % key.shape[1]:
+            yield f"GQA expects Q to have a multiple of K heads, but got {query.shape[2]} and {key.shape[1]}"
+
+
+def _faults_of_caches(query: TensorSpec, key: TensorSpec, value: TensorSpec, chunk: int) -> Iterator[str]:
+    batch = query.shape[1]
+    for name, spec in (("K", key), ("V", value)):
+        if spec.shape[0] != batch:
+            yield f"{name} tensor batch size ({spec.shape[0]}) must equal B ({batch})"
+    if query.shape[0] != 1:
+        yield f"Q tensor batch size must be 1 for decode mode but got {query.shape[0]}"
+    rows, others = (round_up(spec.shape[-2], 32) for spec in (key, value))
+    if rows != others:
+        yield f"K and V tensors must have the same sequence length. K: {rows}, V: {others}"
+    if rows % chunk:
+        yield f"K sequence length must be multiple of chunk size, got: {rows} and {chunk}"
+    width = padded_matrix(query)[1]
+    for name, spec in (("K", key), ("V", value)):
+        if (own := padded_matrix(spec)[1]) != width:
+            yield f"{name} tensor hidden dimension ({own}) must equal Q tensor hidden dimension ({width})"
+
+
+def _faults_of_pages(call: Call, table: TensorSpec) -> Iterator[str]:
+    query, key, value = call.inputs[:3]
+    position = call.tensor("cur_pos_tensor")
+    batch = query.shape[1] if table.shard is not None else padded_matrix(table)[0]
+    if call.arguments["is_causal"] and position is not None:
+        if position.dtype is not INT32:
+            yield f"Expect cur_pos to be INT32, got {spell_type(position.dtype)}"
+        if position.layout is not ROW_MAJOR:
+            yield f"Expect cur_pos to be ROW_MAJOR, got {spell_layout(position)}"
+        if position.shard is None and position.shape[-1] != batch:
+            yield f"cur_pos must have batch size equal to Q, got {position.shape[0]} and {batch}"
+    if table.shard is not None and table.dtype is not UINT16:
+        yield "Error: SDPA currently only supports UINT16 datatype for sharded configurations"
+    if table.shard is None and table.dtype is not INT32:
+        yield "Error: SDPA currently only supports INT32 datatype"
+    if table.layout is not ROW_MAJOR:
+        yield f"Page table tensor layout must be ROW_MAJOR but got {spell_layout(table)}"
+    if isinstance(table.shard, Shard) and table.shape[0] // table.shard.cores != batch:
+        yield f"Page_table must have shard height batch_size {batch} equal to Q on {table.shard.cores} cores"
+    if round_up(key.shape[-2], 32) != round_up(value.shape[-2], 32):
+        yield "K and V must have same block size"
+    if len({padded_matrix(spec)[1] for spec in (query, key, value)}) > 1:
+        yield "Q, K, V must have same hidden size"
+
+
+def _power_of_two_in(rows: int) -> int:
+    """The largest that divides the cache, up to 512."""
+    return min(512, max(rows & -rows, 2))
+
+
+def _cores_per_head(plan: PlanWriter, config: Mapping[str, Any], batch: int, key_heads: int) -> int:
+    cores = cores_of(plan, config)
+    most = int(config.get("max_cores_per_head_batch", _MOST_CORES_PER_HEAD if config else cores))
+    if cores > plan.memory_map.grid.cores:
+        plan.refuse(f"Cores available ({cores}) exceeds grid size ({plan.memory_map.grid.cores})")
+    if cores < batch:
+        plan.refuse(f"Cores available ({cores}) must be >= batch size ({batch})")
+    sharing = max(1, min(cores, most * batch * key_heads) // batch // key_heads)
+    if sharing > _MOST_IN_A_TREE:
+        plan.refuse(f"Tree reduction max 6 rounds ({_MOST_IN_A_TREE} cores/head), got {sharing} cores/head")
+    return sharing
+
+
+def _draw_decode(record: OperationRecord, choose: Choose) -> list[Step]:
+    batch, depth = choose.one_of((1, 2, 4, 8, 16, 32)), choose.one_of((32, 64, 128))
+    key_heads = choose.one_of((1, 2, 4, 8))
+    heads = key_heads * choose.one_of((1, 2, 4))
+    named: dict[str, Any] = {}
+    numbers = {"dtype": "int32", "layout": "row_major", "memory": "DRAM"}
+    if "paged" in record.name:
+        blocks, rows = choose.one_of((4, 8, 16)), choose.one_of((32, 64, 128))
+        cache = [batch * blocks, key_heads, rows, depth]
+        named["page_table_tensor"] = {"tensor": "t3"}
+        more: list[Step] = [{**numbers, "shape": [batch, blocks]}]
+    else:
+        cache, more = (
+            [choose.one_of((batch, batch, batch, 1)), key_heads, choose.one_of((32, 64, 256, 1024, 96)), depth],
+            [],
+        )
+    if choose.integer(0, 1) or more:
+        named["cur_pos_tensor"] = {"tensor": f"t{3 + len(more)}"}
+        more.append({**numbers, "shape": [1, batch]})
+    else:
+        named["cur_pos"] = [0] * batch
+    if not choose.integer(0, 2):
+        config = {
+            "compute_with_storage_grid_size": {"tuple": [8, choose.integer(4, 7)]},
+            "q_chunk_size": choose.one_of((0, 32)),
+            "k_chunk_size": choose.one_of((0, 32, 64)),
+        }
+        named["program_config"] = {"new": "ttnn.SDPAProgramConfig", "kwargs": config}
+    query = {**draw_tensor(choose, [1, batch, heads, depth]), "memory": "DRAM", "dtype": "bfloat16"}
+    where: Step = {"memory": draws.wish(choose)}
+    if choose.integer(0, 1):
+        query |= draws.height_shards(batch, 32, depth)
+        if key_heads == 1 and choose.integer(0, 1):
+            where = draws.height_shards(batch, 32, depth)
+    if not choose.integer(0, 3):
+        named["sliding_window_size"] = 64
+    caches = [{**draw_tensor(choose, cache), "memory": "DRAM"} for _ in range(2)]
+    if not choose.integer(0, 3):
+        columns = choose.integer(1, 6)
+        part = [-(-cache[0] * cache[1] * round_up(cache[2], 32) // (32 * columns)) * 32, depth]
+        shard = {"kind": "height", "shape": part, "ranges": [[0, 0, columns - 1, 0]]}
+        caches = [{**spec, "shard": shard} for spec in caches]
+    *made, call = write_call(record.name, [query, *caches, *more], **where, **named, **draw_kernel_config(choose))
+    return [*made, {**call, "args": call["args"][:3]}]
+
+
+_QUERY: Step = {**EXAMPLE_TENSOR, "shape": [1, 2, 8, 64]}
+_CACHE: Step = {**EXAMPLE_TENSOR, "shape": [2, 1, 64, 64]}
+_TABLE: Step = {"shape": [2, 1], "dtype": "int32", "layout": "row_major", "memory": "DRAM"}
+*_MADE, _PAGED = write_call(
+    "transformer.paged_scaled_dot_product_attention_decode",
+    [_QUERY, _CACHE, _CACHE, _TABLE, {**_TABLE, "shape": [1, 2]}],
+    page_table_tensor={"tensor": "t3"},
+    cur_pos_tensor={"tensor": "t4"},
+)
+
+RECORDS = (
+    record_of(
+        write_call("transformer.scaled_dot_product_attention_decode", [_QUERY, _CACHE, _CACHE], cur_pos=[0, 0]),
+        decode,
+        _draw_decode,
+        *ATTENTION_ARGUMENTS,
+        *(Argument("cur_pos", default=None), Argument("sliding_window_size", default=None)),
+        family="decode",
+        takes_shards=True,
+        is_drawn_odd=True,
+    ),
+    record_of(
+        [*_MADE, {**_PAGED, "args": _PAGED["args"][:3]}],
+        decode,
+        _draw_decode,
+        *ATTENTION_ARGUMENTS,
+        Argument("sliding_window_size", default=None),
+        family="decode",
+        takes_shards=True,
+        is_drawn_odd=True,
+    ),
+)

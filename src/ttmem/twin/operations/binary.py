@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations on two tensors, element by element: arithmetic, comparisons, logic."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ttmem.twin.operations import draws
+from ttmem.twin.operations.binary_programs import BinaryKind, check_types, on_shards, result_of, streams
+from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.elementwise import borrows, broadcast_shape, cast, check_integers, check_target, double_buffered_tiles, one_to_one, padded_like, result_like, spell_type, wanted_like
+from ttmem.twin.operations.fill_and_copy import copy_between
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.to_layout import tilize, to_layout
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.programs import CIRCULAR
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, UINT8, UINT16, UINT32, DataType
+from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, InvalidSpecError, TensorSpec
+
+_NO_ROWS_IN_PLACE = "Optional output tensor with Row Major input is not supported right now for Elementwise operations"
+_NO_INTEGER_POWER = (
+    "Input tensor A dtype {} is not supported for binary operation POWER: tensor exponents are not supported for "
+    "integer inputs, use a scalar integer exponent"
+)
+
+
+def binary(call: Call, plan: PlanWriter) -> Plan:
+    """Two tensors, or a tensor and a number. A broadcast inside the last two dimensions needs one more stream."""
+    kind = _KINDS[call.name]
+    if len(call.inputs) == 1 and kind.number_is_unary:
+        return (_power_of_number if call.number_first else _with_number_as_unary)(call, plan, kind)
+    rounds = call.arguments.get("rounding_mode") is not None
+    temporaries: list[int] = []
+    meeting = zip(call.inputs, _types(call, kind), strict=True)
+    operands = [in_type(plan, spec, dtype, temporaries) for spec, dtype in meeting]
+    result = result_of(call, operands)
+    if kind.called == "DIV" and operands[0].dtype is INT32:
+        if call.in_place:
+            raise InvalidSpecError("For integer division, supported output dtype is FLOAT32")
+        result = replace(result, dtype=INT32 if rounds else FLOAT32)
+        rounds = False
+    if kind.called == "POWER" and not call.inputs[0].dtype.is_float:
+        if not call.in_place:
+            plan.allocate(_in_common_shape(operands, result))
+        plan.refuse(_NO_INTEGER_POWER.format(spell_type(call.inputs[0].dtype)))
+    if call.in_place and all(spec.layout is ROW_MAJOR for spec in call.inputs):
+        raise InvalidSpecError(_NO_ROWS_IN_PLACE)
+    if call.in_place and len(operands) > 1:
+        check_target((call.target or call.inputs[0]).shape, broadcast_shape(operands[0].shape, operands[1].shape))
+    if any(spec.shard is not None for spec in (*operands, result)):
+        return _with_shards(call, plan, kind, operands, result, temporaries, rounds=rounds)
+    if any(spec.layout is TILE for spec in operands):
+        operands = [_in_tiles(plan, spec, temporaries) for spec in operands]
+    if call.in_place:
+        check_types(kind, operands)
+        return combined(plan, kind, operands, call.inputs[0], temporaries)
+    if not rounds:
+        return combined(plan, kind, operands, result, temporaries, checks=True)
+    inner, outer = _in_turn(call, temporaries)
+    return _rounded(plan, combined(plan, kind, operands, result, inner, checks=True), outer)
+
+
+def _with_shards(
+    call: Call,
+    plan: PlanWriter,
+    kind: BinaryKind,
+    operands: list[TensorSpec],
+    result: TensorSpec,
+    temporaries: list[int],
+    *,
+    rounds: bool,
+) -> Plan:
+    """Rows become tiles where any tensor is in shards, and what is made of rows alone becomes rows again."""
+    are_rows = [spec.layout is ROW_MAJOR for spec in operands]
+    if any(are_rows):
+        if rounds or all(spec.shard is None for spec in operands):
+            return plan.give_up("rows that are divided and rounded in shards, or go from pages to shards")
+        for place, spec in enumerate(operands):
+            if spec.layout is ROW_MAJOR:
+                made = to_layout(Call("to_layout", (spec,), {"layout": "tile"}), plan)
+                if not made.results:
+                    return made
+                ((slot, operands[place]),) = made.results
+                temporaries.append(slot)
+        result = replace(result_of(call, operands), dtype=result.dtype)
+    inner, outer = _in_turn(call, temporaries) if rounds else ([], temporaries) if all(are_rows) else (temporaries, [])
+    made = on_shards(plan, kind, operands, call.inputs[0] if call.in_place else result, inner)
+    if rounds:
+        return _rounded(plan, made, outer)
+    if not all(are_rows):
+        return made
+    ((slot, result),) = made.results
+    made = to_layout(Call("to_layout", (result,), {"layout": "row_major"}), plan)
+    if made.results:
+        plan.free(slot, *reversed(outer))
+        return plan.finish_all(made.results)
+    return made
+
+
+def _in_turn(call: Call, temporaries: list[int]) -> tuple[list[int], list[int]]:
+    """Those that die with the quotient, and those that die when it is rounded: an integer that a fraction divides
+    becomes a float before the division, which stays until all is done."""
+    is_cast_before = len(call.inputs) == 1 and call.inputs[0].dtype is INT32
+    return ([], temporaries) if is_cast_before else (temporaries, [])
+
+
+def _rounded(plan: PlanWriter, quotient: Plan, temporaries: list[int]) -> Plan:
+    """Another program rounds it."""
+    ((slot, result),) = quotient.results
+    rounded = plan.allocate(result)
+    plan.launch([] if borrows(plan, result, result) else double_buffered_tiles(result, result))
+    plan.free(slot, *temporaries)
+    return plan.finish(rounded, result)
+
+
+def combined(
+    plan: PlanWriter,
+    kind: BinaryKind,
+    operands: list[TensorSpec],
+    result: TensorSpec,
+    temporaries: list[int],
+    *,
+    checks: bool = False,
+) -> Plan:
+    """The program, its result in tiles unless all operands are rows; the temporaries die with it."""
+    result = _in_common_shape(operands, result)
+    slot = plan.allocate(result)
+    if checks:
+        # The library looks at the types when there is a place for the result.
+        check_types(kind, operands)
+    plan.launch(streams(kind, operands, result), CIRCULAR)
+    plan.free(*reversed(temporaries))
+    return plan.finish(slot, result)
+
+
+def _in_common_shape(operands: Sequence[TensorSpec], result: TensorSpec) -> TensorSpec:
+    shape = operands[0].shape if len(operands) == 1 else broadcast_shape(operands[0].shape, operands[1].shape)
+    layout = ROW_MAJOR if all(spec.layout is ROW_MAJOR for spec in operands) else TILE
+    return replace(result, shape=shape, layout=layout)
+
+
+def _types(call: Call, kind: BinaryKind) -> list[DataType]:
+    """The types in which the operands meet; block floats meet an integer as bfloat16."""
+    types = [spec.dtype for spec in call.inputs]
+    if kind.called in _COMPARISONS:
+        return [UINT16 if dtype is UINT8 else dtype for dtype in types]
+    if not kind.promotes:
+        return types
+    if len(types) == 1:
+        is_fraction = isinstance(call.arguments.get("other"), float)
+        return [FLOAT32] if is_fraction and types[0] in (INT32, UINT32) else types
+    for one, other in ((0, 1), (1, 0)):
+        if types[one] in (INT32, UINT32) and types[other].is_float:
+            types[one] = FLOAT32 if types[other] is FLOAT32 else BFLOAT16
+    return types
+
+
+def in_type(plan: PlanWriter, spec: TensorSpec, dtype: DataType, temporaries: list[int]) -> TensorSpec:
+    if spec.dtype is dtype:
+        return spec
+    made = replace(spec, dtype=dtype)
+    temporaries.append(cast(plan, spec, made))
+    return made
+
+
+def _in_tiles(plan: PlanWriter, spec: TensorSpec, temporaries: list[int]) -> TensorSpec:
+    if spec.layout is TILE or spec.shard is not None:
+        return spec
+    made = replace(spec, layout=TILE)
+    temporaries.append(tilize(plan, spec, made))
+    return made
+
+
+def _with_number_as_unary(call: Call, plan: PlanWriter, kind: BinaryKind) -> Plan:
+    source = call.inputs[0]
+    result = wanted_like(call, source)
+    if kind.called == "POWER" and call.arguments.get("other") == 1:
+        if source.shard is not None or result.shard is not None:
+            return plan.give_up("a power of one is a copy: of shards it is not known")
+        return plan.finish(copy_between(plan, source, result), result)
+    if not source.dtype.is_float:
+        if kind.called in ("REMAINDER", "FMOD"):
+            return plan.give_up("the remainder of integers and a number")
+        allowed = (INT32, UINT32, UINT16) if kind.called == "POWER" or not kind.takes_floats else (INT32, UINT32)
+        check_integers(plan, source, result, kind.number_is_unary, allowed)
+        if kind.called == "POWER" and source.layout is ROW_MAJOR:
+            raise InvalidSpecError("pow_int: input must be in TILE layout, got Layout::ROW_MAJOR")
+        if kind.called == "POWER":  # a kernel of its own, which never works in place
+            return plan.one_program(result, double_buffered_tiles(source, result))
+    elif not kind.takes_floats:
+        plan.allocate(padded_like(source, result))
+        plan.refuse(
+            f"Unsupported input dtype for bitwise/shift op_type UnaryOpType::{kind.called}: expected Int32, UInt32, "
+            "or UInt16."
+        )
+    return one_to_one(plan, source, result)
+
+
+def _power_of_number(call: Call, plan: PlanWriter, kind: BinaryKind) -> Plan:
+    """The number becomes a tensor like the exponent, then the two are combined."""
+    source = call.inputs[0]
+    if kind.called != "POWER" or call.shard is not None or not (source.shard is None and source.layout is TILE):
+        return plan.give_up("a number before shards or rows")
+    base = plan.allocate(source)
+    if not source.dtype.is_float:
+        plan.allocate(result_like(source, call.memory))
+        plan.refuse(_NO_INTEGER_POWER.format(spell_type(source.dtype)))
+    if source.dtype in (BFLOAT16, FLOAT32, BFLOAT8_B):  # the rest comes from the host
+        plan.launch(double_buffered_tiles(source, source))
+    return combined(plan, kind, [source, source], result_like(source, call.memory), [base], checks=True)
+
+
+def _draw_binary(record: OperationRecord, choose: Choose) -> list[Step]:
+    _, named = draws.options(record, choose)
+    if not choose.integer(0, 4):
+        return _drawon_shards(record, choose)
+    first = draws.tensor(choose, integers=True, odd=True)
+    wish = draws.wish(choose)
+    if not choose.integer(0, 3):
+        steps = write_call(record.name, [first], choose.one_of((2.0, 3, 1)), memory=wish, **named)
+        if record.name in ("pow", "subtract", "divide") and not choose.integer(0, 2):
+            steps[-1]["args"].reverse()
+        return steps
+    second = draw_partner(choose, first)
+    form = choose.integer(0, 9)
+    if form == 0 and not named:
+        return write_call(record.name, [first, second], in_place=True)
+    if form == 1 and record.has_in_place_form and not named:
+        return write_call(f"{record.name}_", [first, second])
+    return write_call(record.name, [first, second] if choose.integer(0, 1) else [second, first], memory=wish, **named)
+
+
+def _drawon_shards(record: OperationRecord, choose: Choose) -> list[Step]:
+    """Two tensors or one and a number, either of them in shards or not, the result too."""
+    first = draws.sharded_tensor(choose)
+    second = {**first, "dtype": choose.one_of((first["dtype"], first["dtype"], "bfloat16"))}
+    if choose.integer(0, 1):
+        shape = [size if choose.integer(0, 3) else 1 for size in first["shape"]]
+        second |= {"shape": shape, "shard": None, "memory": choose.one_of(draws.MEMORIES)}
+    wanted: dict[str, Any] = {}
+    if choose.integer(0, 1):
+        wanted = {"memory": choose.one_of(draws.MEMORIES)}
+        if wanted["memory"] == "L1" and choose.integer(0, 1):
+            wanted["shard"] = draws.shard_of(choose, first["shape"]) if choose.integer(0, 1) else first["shard"]
+    if not choose.integer(0, 2):
+        return write_call(record.name, [first], 2.0, **wanted)
+    return write_call(record.name, [first, second] if choose.integer(0, 3) else [second, first], **wanted)
+
+
+def draw_partner(choose: Choose, first: Step) -> Step:
+    """A tensor that can be broadcast to the first, now and then of another type or layout."""
+    shape = [size if choose.integer(0, 2) else 1 for size in first["shape"]]
+    shorter = choose.integer(0, 1) if len(shape) > 2 else 0
+    second = {**first, "shape": shape[shorter:], "memory": choose.one_of(draws.MEMORIES)}
+    if not choose.integer(0, 4):
+        other = draws.tensor(choose, integers=True, odd=True)
+        second |= {"dtype": other["dtype"], "layout": other["layout"]}
+    return second
+
+
+_COMPARISONS = ("GE", "GT", "LE", "LT", "EQ", "NE")
+_FLOATS_ALONE = BinaryKind("", (), mixes_floats=False)
+_DIVISION = BinaryKind("DIV", (INT32,), promotes=True)
+
+
+def _bits(called: str) -> BinaryKind:
+    return BinaryKind(called, takes_floats=False, number_is_unary=called)
+
+
+_KINDS = {
+    "add": BinaryKind("ADD"),
+    "subtract": BinaryKind("SUB"),
+    "sub": BinaryKind("SUB"),
+    "multiply": BinaryKind("MUL", promotes=True),
+    "mul": BinaryKind("MUL", promotes=True),
+    "divide": _DIVISION,
+    "div": _DIVISION,
+    "rsub": BinaryKind("RSUB", prepares="left"),
+    "squared_difference": BinaryKind("SQUARED_DIFFERENCE"),
+    **{name.lower(): BinaryKind(name) for name in _COMPARISONS},
+    **{f"logical_{name}": BinaryKind(f"LOGICAL_{name.upper()}", prepares="both") for name in ("and", "or", "xor")},
+    "maximum": BinaryKind("MAXIMUM", (INT32, UINT32), mixes_floats=False, number_is_unary="MAXIMUM"),
+    "minimum": BinaryKind("MINIMUM", (INT32, UINT32), mixes_floats=False, number_is_unary="MINIMUM"),
+    "pow": replace(_FLOATS_ALONE, called="POWER", number_is_unary="POWER_ITERATIVE"),
+    "remainder": BinaryKind("REMAINDER", (INT32, UINT32), mixes_floats=False, number_is_unary="REMAINDER"),
+    "fmod": BinaryKind("FMOD", (INT32,), mixes_floats=False, number_is_unary="FMOD"),
+    "logaddexp": replace(_FLOATS_ALONE, called="LOGADDEXP"),
+    "xlogy": replace(_FLOATS_ALONE, called="XLOGY"),
+    "atan2": replace(_FLOATS_ALONE, called="ATAN2"),
+    **{f"bitwise_{name}": _bits(f"BITWISE_{name.upper()}") for name in ("and", "or", "xor")},
+}
+_IN_PLACE = ("add", "subtract", "multiply", "divide", "sub", "mul", "div")
+
+
+def _binary_record(name: str) -> OperationRecord:
+    rounding = (Argument("rounding_mode", default=None, samples=("floor", "trunc")),) if name == "div" else ()
+    example = EXAMPLE_TENSOR if _KINDS[name].takes_floats else {**EXAMPLE_TENSOR, "dtype": "int32"}
+    return record_of(
+        write_call(name, [example] * 2),
+        binary,
+        _draw_binary,
+        Argument("other", 0, None),
+        *rounding,
+        family="binary" if name in _IN_PLACE else "comparison",
+        is_sized_by_elements=lambda spec: True,
+        takes_output=True,
+        has_in_place_form=name in _IN_PLACE,
+        is_drawn_odd=True,
+        takes_shards=True,
+    )
+
+
+RECORDS = tuple(map(_binary_record, _KINDS))

@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keys and values that stay: a cache filled with a prompt, and a row of every user written into it."""
+
+from typing import Any
+
+from ttmem.base.errors import BadInputError
+from ttmem.twin.operations import draws
+from ttmem.twin.operations.elementwise import aligned_page
+from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, draw_kernel_config, type_between
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.refusals import not_in_l1
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, DRAM, FLOAT32, INT32, L1, UINT32, DataType
+from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, Shard, TensorSpec
+from ttmem.twin.paging import paging_of
+from ttmem.twin.bank_sizes import round_up
+
+_CACHED_TYPES = (FLOAT32, BFLOAT16, BFLOAT8_B)
+BFLOAT4_B = DATA_TYPES.find("bfloat4_b")
+_MOST_USERS = 32
+_MOST_DIMENSIONS = 4
+
+
+def _check(call: Call, cache: TensorSpec, source: TensorSpec) -> None:
+    """What the library looks at first. ValueError: forms that some of its programs take, and nobody compared."""
+    is_paged, fills_pages = "paged" in call.name, call.name.endswith("paged_fill_cache")
+    if call.tensor("batch_idx_tensor") is not None:
+        raise ValueError("batches that a tensor names")
+    if cache.shard is not None and not fills_pages:
+        raise BadInputError("Only interleaved cache is supported")
+    if (source.layout is not TILE and "fused" in call.name) or (
+        fills_pages and any(spec.layout is not TILE for spec in (cache, source))
+    ):
+        raise ValueError("rows that are written into a cache, or a cache of rows")
+    if cache.layout is not TILE or source.layout is not TILE:
+        raise BadInputError("a cache of interleaved tiles takes tiles")
+    if len(cache.shape) != 4 or len(source.shape) != 4:
+        raise ValueError("a cache, or what is written into it, of other than four dimensions")
+    if cache.dtype not in (*_CACHED_TYPES, *([BFLOAT4_B] if is_paged else [])):
+        raise BadInputError("a cache holds floats")
+    if source.shape[0] != 1 or -(-source.shape[-1] // 32) != -(-cache.shape[-1] // 32):
+        raise BadInputError("what is written into a cache is of one batch, and as wide as the cache")
+    if source.shard is not None and not _holds_rows(source):
+        raise BadInputError("shards that are written into a cache lie in L1 and hold whole rows")
+    if not is_paged and source.shape[1] != cache.shape[1]:
+        raise BadInputError("what is written into a cache has as many heads as the cache")
+
+
+def _holds_rows(spec: TensorSpec) -> bool:
+    paging, shard = paging_of(spec), spec.shard
+    return (
+        isinstance(shard, Shard)
+        and spec.memory is L1
+        and shard.kind != "width"
+        and shard.width == paging.physical_width
+        and paging.physical_height % shard.height == 0
+    )
+
+
+def fill_cache(call: Call, plan: PlanWriter) -> Plan:
+    """Into the cache that is there; shards are read where they are."""
+    cache, source = call.inputs
+    _check(call, cache, source)
+    if cache.dtype is not source.dtype or source.shape[-2] > round_up(cache.shape[-2], 32):
+        raise BadInputError("a cache is filled with no more rows than it has, of its own type")
+    if source.shard is not None and round_up(source.shape[-2], 32) % source.shard.height:
+        raise BadInputError("shards that fill a cache divide its sequence")
+    plan.launch([] if source.shard is not None else [2 * source.dtype.tile_bytes()])
+    return plan.finish(-1, cache)
+
+
+def update_cache(call: Call, plan: PlanWriter) -> Plan:
+    """A row of every user: two users at a time are unpacked, patched and packed; a head's tiles of all users go out."""
+    cache, source = call.inputs
+    _check(call, cache, source)
+    users, rows = cache.shape[0], round_up(source.shape[-2], 32)
+    offset = int(call.arguments["batch_offset"])
+    if source.dtype not in _CACHED_TYPES or users > rows or offset + min(users, _MOST_USERS) > _MOST_USERS:
+        raise BadInputError("an update of a cache has a row for every user")
+    across, tile = -(-cache.shape[-1] // 32), cache.dtype.tile_bytes()
+    keeps = cache.dtype is FLOAT32
+    """Floats of 32 bits are patched as they are, and what is read is not read ahead."""
+    together = 2 - users % 2
+    between = _type_between(call, cache).tile_bytes()
+    ahead = 2 * together * across
+    read = [] if source.shard is not None else [(1 if keeps else 2) * across * source.dtype.tile_bytes()]
+    patched = [ahead * between, (across if keeps else ahead) * between]
+    plan.launch([ahead * tile, *read, *patched, rows * across * tile])
+    return plan.finish(-1, cache)
+
+
+def _type_between(call: Call, cache: TensorSpec) -> DataType:
+    return FLOAT32 if cache.dtype is FLOAT32 else type_between(call)
+
+
+def paged_update_cache(call: Call, plan: PlanWriter) -> Plan:
+    """A row of every user, each on a core of its own where its shard is."""
+    cache, source = call.inputs[:2]
+    _check_update(call, cache, source)
+    buffers = [*_patched(call, cache, source), *_places(call, plan, source.shape[1])]
+    plan.launch(buffers)
+    return plan.finish(-1, cache)
+
+
+def paged_fused_update_cache(call: Call, plan: PlanWriter) -> Plan:
+    """Keys and values at once, on different cores."""
+    keys, key_rows, values, value_rows = call.inputs[:4]
+    for cache, source in ((keys, key_rows), (values, value_rows)):
+        _check_update(call, cache, source)
+    shards = [source.shard for source in (key_rows, value_rows)]
+    if key_rows.shape != value_rows.shape or keys.shape != values.shape or keys.dtype is not values.dtype:
+        raise ValueError("keys and values that are not alike")
+    if any(one.intersects(two) for one in shards[0].ranges for two in shards[1].ranges):  # type: ignore[union-attr]
+        raise BadInputError("keys and values that are written together lie on different cores")
+    plan.launch([*_patched(call, keys, key_rows), *_places(call, plan, key_rows.shape[1], fused=True)])
+    return plan.finish_all([(-1, keys), (-3, values)])
+
+
+def _check_update(call: Call, cache: TensorSpec, source: TensorSpec) -> None:
+    _check(call, cache, source)
+    if source.shard is None or source.dtype not in (FLOAT32, BFLOAT16) or cache.memory is not DRAM:
+        raise BadInputError("rows that are written into a cache are shards of bfloat16 or float32")
+    if source.shard.by_column or source.shape[-1] % 32:
+        raise BadInputError("rows that are written into a cache are dealt row by row, and whole tiles wide")
+
+
+def _patched(call: Call, cache: TensorSpec, source: TensorSpec) -> list[int]:
+    """Tiles of the cache, unpacked, patched, and packed for as many users as there are."""
+    across = source.shape[-1] // 32
+    between = 2 * across * _type_between(call, cache).tile_bytes()
+    tile = cache.dtype.tile_bytes()
+    return [2 * across * tile, between, between, source.shape[1] * across * tile]
+
+
+def _places(call: Call, plan: PlanWriter, users: int, *, fused: bool = False) -> list[int]:
+    """Where to write: numbers for every user, and the pages of a cache that has some."""
+    table, numbers = call.tensor("page_table"), call.tensor("update_idxs_tensor")
+    cache = call.inputs[0]
+    found: list[int] = []
+    if any(spec is not None and spec.shard is not None for spec in (table, numbers)):
+        raise ValueError("places in a cache, or its pages, in shards")
+    if numbers is not None:
+        if numbers.dtype is not INT32 or numbers.layout is not ROW_MAJOR or numbers.memory is not DRAM:
+            raise BadInputError("places in a cache are rows of int32 in DRAM")
+        if numbers.shard is not None or numbers.shape[0] != users:
+            raise BadInputError("there is a place in the cache for every user")
+        found.append(aligned_page(plan, numbers) if fused else INT32.tile_bytes())
+    elif len(call.arguments["update_idxs"]) != users:
+        raise BadInputError("there is a place in the cache for every user")
+    if table is None:
+        if cache.shape[0] != (1 if call.arguments["share_cache"] else users):
+            raise BadInputError("a cache without pages has a part for every user")
+        return found
+    if numbers is None or table.dtype is not INT32 or table.layout is not ROW_MAJOR or table.shard is not None:
+        raise BadInputError("a paged cache has a table of int32, and places in a tensor")
+    if table.shape[0] != users or table.shape[1] > cache.shape[0]:
+        raise BadInputError("a page table has a row for every user, and no more pages than there are")
+    page = table.shape[-1] * 4
+    return [*found, aligned_page(plan, table) if fused else page]
+
+
+def paged_fill_cache(call: Call, plan: PlanWriter) -> Plan:
+    """Pages of one user from a whole prompt, a row of tiles at a time."""
+    cache, source, table = call.inputs[:3]
+    which = call.tensor("batch_idx_tensor")
+    _check_paged_fill(call, cache, source, table)
+    numbers = [] if which is None else [4 * which.elements]
+    if which is not None and (which.layout is not ROW_MAJOR or which.memory is not DRAM or which.elements != 1):
+        raise BadInputError("the user whose pages are filled is one number in DRAM")
+    ahead = 2 * (source.shape[-1] // 32) * source.dtype.tile_bytes()
+    plan.launch([ahead, aligned_page(plan, table), *numbers])
+    return plan.finish(-1, cache)
+
+
+def _check_paged_fill(call: Call, cache: TensorSpec, source: TensorSpec, table: TensorSpec) -> None:
+    _check(call, cache, source)
+    if source.shard is not None or cache.dtype is not source.dtype or source.shape[-1] % 32:
+        raise BadInputError("pages are filled with interleaved tiles of their own type")
+    if table.dtype is not INT32 or table.shard is not None:
+        raise BadInputError("a page table is interleaved int32")
+    if table.layout is not ROW_MAJOR or len(table.shape) != 2:
+        raise ValueError("a page table of tiles, or not of two dimensions")
+    if (
+        source.shape[1] != cache.shape[1]
+        or source.shape[-2] > cache.shape[-2] * table.shape[-1]
+        or cache.shape[-2] % 32
+    ):
+        raise BadInputError("pages are filled with as many heads as they have, and no more rows")
+    if call.tensor("batch_idx_tensor") is None and int(call.arguments["batch_idx"]) >= table.shape[0]:
+        raise BadInputError("the user whose pages are filled has none")
+
+
+def plus_one(call: Call, plan: PlanWriter) -> Plan:
+    """The next place of every user, in the tensor that is there; shards are worked on where they lie."""
+    source = call.inputs[0]
+    if source.dtype not in (INT32, UINT32):
+        raise BadInputError("Only INT32 and UINT32 is supported for inputs!")
+    if source.layout is not ROW_MAJOR:
+        raise BadInputError("Only ROW_MAJOR layout is supported for inputs!")
+    if len(source.shape) > _MOST_DIMENSIONS:
+        raise BadInputError("must have 1 to 4 dimensions for input tensor")
+    if source.shard is not None and source.memory is not L1:
+        raise BadInputError(not_in_l1("in0", "input", source))
+    if isinstance(source.shard, Shard):
+        alignment = plan.memory_map.page_alignment_bytes(L1)
+        row, there = (
+            4 * paging_of(source).physical_width,
+            source.shard.height * round_up(4 * source.shard.width, alignment),
+        )
+        if row > there:
+            raise BadInputError(
+                f"DFB 'in0' (entry_size {row} * num_entries 1 = {row} bytes) is larger than the per-bank allocation of "
+                f"its borrowed TensorParameter 'input' ({there} bytes)."
+            )
+    plan.launch([aligned_page(plan, source)] if source.shard is None else [])
+    return plan.finish(-1, source)
+
+
+def _draw_fill_cache(record: OperationRecord, choose: Choose) -> list[Step]:
+    heads, width = choose.one_of((1, 2, 8)), choose.one_of((32, 64, 128))
+    cache = draws.tiles(choose, choose.integer(1, 4), heads, 128, width)
+    rows = choose.one_of((32, 64, 128))
+    source = {**cache, "shape": [1, heads, rows, width], "memory": choose.one_of(draws.MEMORIES)}
+    if not choose.integer(0, 2):
+        source |= draws.height_shards(heads * rows // 32, 32, width)
+    return write_call(record.name, [cache, source], 0)
+
+
+def _draw_update_cache(record: OperationRecord, choose: Choose) -> list[Step]:
+    heads, width, users = choose.one_of((1, 2, 8)), choose.one_of((32, 64, 128)), choose.one_of((1, 2, 8, 31, 32, 64))
+    cache = draws.tiles(choose, users, heads, choose.one_of((64, 100)), width)
+    rows = max(users, 32)
+    source = draws.tiles(choose, 1, heads, rows, width)
+    if not choose.integer(0, 2):
+        source |= draws.height_shards(heads * rows // 32, 32, width)
+    return write_call(record.name, [cache, source], choose.integer(0, 40), **draw_kernel_config(choose))
+
+
+_NUMBERS: Step = {"dtype": "int32", "layout": "row_major", "memory": "DRAM"}
+
+
+def _draw_paged_update(record: OperationRecord, choose: Choose) -> list[Step]:
+    users, heads, width = choose.one_of((1, 2, 7, 8, 32)), choose.one_of((1, 2, 8, 32)), choose.one_of((32, 64, 128))
+    is_paged, is_fused = choose.integer(0, 1), "fused" in record.name
+    pages = choose.one_of((1, 4, 9))
+    size = [users * pages, heads, 32 * choose.integer(1, 2), width] if is_paged else [users, heads, 256, width]
+    cache = {**draws.tiles(choose, *size), "memory": "DRAM"}
+    source = {
+        **draws.tiles(choose, 1, users, heads, width),
+        **draws.height_shards(users, 32, width),
+        "dtype": choose.one_of(("bfloat16", "bfloat16", "float32")),
+    }
+    tensors = [cache, source]
+    if is_fused:
+        shifted = draws.height_shards(users, 32, width, first_row=4)
+        tensors += [cache, {**source, **shifted}]
+    given, named = len(tensors), dict[str, Any](draw_kernel_config(choose))
+    if is_paged or choose.integer(0, 1):
+        named["update_idxs_tensor"] = {"tensor": f"t{len(tensors)}"}
+        tensors.append({**_NUMBERS, "shape": [users]})
+    else:
+        named["update_idxs"] = [0] * users
+    if is_paged:
+        named["page_table"] = {"tensor": f"t{len(tensors)}"}
+        tensors.append({**_NUMBERS, "shape": [users, pages]})
+    *made, call = write_call(record.name, tensors, **named)
+    results = ["keys", "values"] if is_fused else "result"
+    return [*made, {**call, "args": call["args"][:given], "out": results}]
+
+
+def _draw_paged_fill(record: OperationRecord, choose: Choose) -> list[Step]:
+    users, heads, width = choose.one_of((1, 4, 32)), choose.one_of((1, 2, 8)), choose.one_of((32, 64, 128))
+    block, pages = choose.one_of((32, 64, 128)), choose.one_of((1, 4, 9, 100))
+    cache = {**draws.tiles(choose, users * pages, heads, block, width), "memory": "DRAM"}
+    filled = cache | draws.any_place(choose, cache["shape"], "tile", sharded=not choose.integer(0, 3))
+    rows = choose.integer(1, block * pages)
+    source = {**cache, "shape": [1, heads, rows, width], "memory": choose.one_of(draws.MEMORIES)}
+    tensors = [filled, source, {**_NUMBERS, "shape": [users, pages]}]
+    if choose.integer(0, 1):
+        return write_call(record.name, tensors, batch_idx=choose.integer(0, users - 1))
+    tensors.append({**_NUMBERS, "shape": [1]})
+    *made, call = write_call(record.name, tensors, batch_idx_tensor={"tensor": "t3"})
+    return [*made, {**call, "args": call["args"][:3]}]
+
+
+def _draw_plus_one(record: OperationRecord, choose: Choose) -> list[Step]:
+    shape = [choose.one_of((1, 8, 32, 100)) for _ in range(choose.integer(1, 3))]
+    dtype, memory = choose.one_of(("int32", "uint32")), choose.one_of(draws.MEMORIES)
+    source = {**_NUMBERS, "shape": shape, "dtype": dtype, "memory": memory}
+    if len(shape) > 1 and not choose.integer(0, 2):
+        source |= draws.any_place(choose, shape, "row_major", sharded=True)
+    return write_call(record.name, [source])
+
+
+_CACHE: Step = {"shape": [1, 1, 64, 64], "dtype": "bfloat16", "layout": "tile", "memory": "DRAM"}
+_ROWS: Step = {**_CACHE, "shape": [1, 1, 1, 64], **draws.height_shards(1, 32, 64)}
+_SECOND: Step = {**_ROWS, **draws.height_shards(1, 32, 64, first_row=1)}
+_BY_PLACE = (Argument("update_idxs", default=()), Argument("share_cache", default=False), KERNEL_CONFIG)
+RECORDS = (
+    record_of(
+        write_call("fill_cache", [_CACHE] * 2, 0),
+        fill_cache,
+        _draw_fill_cache,
+        Argument("batch_index", 0),
+        family="cache",
+    ),
+    record_of(
+        write_call("update_cache", [{**_CACHE, "shape": [32, 1, 64, 64]}, {**_CACHE, "shape": [1, 1, 32, 64]}], 0),
+        update_cache,
+        _draw_update_cache,
+        *(Argument("update_idx", 0), Argument("batch_offset", 1, 0), KERNEL_CONFIG),
+        family="cache",
+    ),
+    record_of(
+        write_call("experimental.paged_update_cache", [_CACHE, _ROWS], update_idxs=[0]),
+        paged_update_cache,
+        _draw_paged_update,
+        *_BY_PLACE,
+        family="paged cache",
+        is_drawn_odd=True,
+    ),
+    record_of(
+        [
+            *(steps := write_call("experimental.paged_fused_update_cache", [_CACHE, _ROWS, _CACHE, _SECOND]))[:-1],
+            {**steps[-1], "kwargs": {"update_idxs": [0]}, "out": ["keys", "values"]},
+        ],
+        paged_fused_update_cache,
+        _draw_paged_update,
+        *_BY_PLACE,
+        family="paged cache",
+        is_drawn_odd=True,
+    ),
+    record_of(
+        write_call("experimental.paged_fill_cache", [_CACHE, _CACHE, {**_NUMBERS, "shape": [1, 1]}], batch_idx=0),
+        paged_fill_cache,
+        _draw_paged_fill,
+        Argument("batch_idx", default=0),
+        family="paged cache",
+        is_drawn_odd=True,
+    ),
+    record_of(
+        write_call("plus_one", [{**_NUMBERS, "shape": [32]}]),
+        plus_one,
+        _draw_plus_one,
+        is_drawn_odd=True,
+    ),
+)

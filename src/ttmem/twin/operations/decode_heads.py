@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Heads of the new row of every user, split and put together: a user on each core."""
+
+from collections.abc import Iterator
+
+from ttmem.base.errors import BadInputError
+from ttmem.twin.operations import draws
+from ttmem.twin.operations.conv_parallelization import row_by_row
+from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.heads import padded_matrix
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.refusals import allocated, spell_cut, spell_layout
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, L1
+from ttmem.twin.tensor_spec import TILE, CoreRange, Shard, TensorSpec
+from ttmem.twin.paging import paging_of
+from ttmem.twin.bank_sizes import round_up
+
+_MOST_USERS = 32
+_SHARDED_MOST = 64
+_NO_FORMAT = "Unsupported data format"
+
+
+def split_new_heads(call: Call, plan: PlanWriter) -> Plan:
+    """Queries, keys and values of the new row of every user: one user's heads on each core."""
+    source = call.inputs[0]
+    heads = int(call.arguments["num_heads"])
+    key_heads = int(call.arguments["num_kv_heads"] or heads)
+    apart = source.shard is not None and call.arguments["overlap_qk_coregrid"] is False
+    if len(call.inputs) > 1 or len(source.shape) != 4:
+        return plan.give_up("new rows of heads of a slice of the users, or not of four dimensions")
+    users, width, parts = source.shape[2], padded_matrix(source)[1], heads + 2 * key_heads
+    if width % parts:
+        raise BadInputError(f"Input shape {width} must be divisible by num_heads + 2*num_kv_heads = {parts}")
+    depth = width // parts
+    grid = call.shard.ranges if call.shard is not None else row_by_row(plan.memory_map.grid.cores, plan.memory_map.grid)
+    there = sum(part.cores for part in grid)
+    if (needed := max(users, min(there, users) + apart)) > there:
+        raise BadInputError(f"Target number of cores {needed} is greater than total available cores {there}")
+    if apart and there < 2 * users:
+        return plan.give_up("queries and keys on different cores of a grid that is too small for them")
+    cores = _first_cores(grid, users)
+    specs = [
+        TensorSpec(
+            (source.shape[0], users, count, depth),
+            source.dtype,
+            source.layout,
+            L1,
+            Shard("height", round_up(count, 32), depth, cores),
+        )
+        for count in (heads, key_heads, key_heads)
+    ]
+    slots = allocated(plan, specs, _faults_of_rows(source, heads, key_heads, depth, apart=apart))
+    alignment = plan.memory_map.architecture.dram_alignment_bytes
+    line = 16 * (source.dtype.element_bytes or 0)
+    short = source.shard is None and source.memory is DRAM and line < alignment
+    plan.launch([(depth // 32 + 1) * alignment] * 2 if short else [])
+    return plan.finish_all(list(zip(slots, specs, strict=True)))
+
+
+def _faults_of_rows(source: TensorSpec, heads: int, key_heads: int, depth: int, *, apart: bool) -> Iterator[str]:
+    """In the library's words and order."""
+    if source.dtype not in (BFLOAT16, FLOAT32):
+        yield _NO_FORMAT
+    if source.layout is not TILE:
+        yield "Only tile layout is supported for input tensor"
+    if source.shape[3] % 32 or source.shape[2] > _MOST_USERS or source.shape[:2] != (1, 1):
+        yield f"Unsupported input shape = Shape({list(source.shape)})"
+    shard = source.shard
+    if isinstance(shard, Shard):
+        if shard.kind != "width":
+            yield f"Current input memory layout is {spell_cut(source)}. It must be width sharded"
+        if shard.height != paging_of(source).physical_height:
+            yield "Shard shape must be correct"
+        if shard.by_column:
+            yield "Shard orientation must be ROW_MAJOR"
+        if apart and depth % shard.width:
+            yield "We don't support partial heads in shards when q and k heads are not overlapping coregrid"
+    if heads < key_heads:
+        yield f"num_q_heads={heads} must be greater than or equal to num_kv_heads={key_heads}"
+
+
+def _first_cores(grid: tuple[CoreRange, ...], wanted: int) -> tuple[CoreRange, ...]:
+    """So many, row by row in each range."""
+    found: list[CoreRange] = []
+    for part in grid:
+        rows, rest = divmod(min(wanted, part.cores), part.columns)
+        x, y = part.start_x, part.start_y
+        found += [CoreRange(x, y, part.end_x, y + rows - 1)] if rows else []
+        found += [CoreRange(x, y + rows, x + rest - 1, y + rows)] if rest else []
+        wanted -= rows * part.columns + rest
+    return tuple(found)
+
+
+def concat_new_heads(call: Call, plan: PlanWriter) -> Plan:
+    """The heads of every user side by side again, a head on each core."""
+    source, heads = call.inputs[0], int(call.arguments["num_heads"])
+    shard = source.shard
+    if len(source.shape) != 4:
+        return plan.give_up("heads of new rows that are not of four dimensions")
+    if isinstance(shard, Shard) and (
+        len(shard.ranges) > 1 or (shard.ranges[0].start_x, shard.ranges[0].start_y) != (0, 0)
+    ):
+        return plan.give_up("heads of new rows on other cores than the first ones")
+    if heads > plan.memory_map.grid.cores:
+        raise BadInputError(f"{heads} heads are more than there are cores")
+    batch, depth = max(source.shape[1], _MOST_USERS), padded_matrix(source)[1]
+    cores = row_by_row(heads, plan.memory_map.grid)
+    shape = (source.shape[0], 1, batch, heads * depth)
+    result = TensorSpec(shape, source.dtype, TILE, L1, Shard("width", batch, depth, cores))
+    (slot,) = allocated(plan, [result], _faults_of_users(source, heads))
+    plan.launch([])
+    return plan.finish(slot, result)
+
+
+def _faults_of_users(source: TensorSpec, heads: int) -> Iterator[str]:
+    rows, depth = padded_matrix(source)
+    if source.dtype not in (BFLOAT16, FLOAT32):
+        yield _NO_FORMAT
+    if source.layout is not TILE:
+        yield f"Input tensor layout must be TILE but got {spell_layout(source)}"
+    if source.shape[0] != 1:
+        yield "seqlen=1 for decode"
+    if source.shape[1] > _MOST_USERS:
+        yield "currently only support less than 32 users"
+    if rows < heads:
+        yield "head_dim must be multiple of TILE_WIDTH"
+    shard = source.shard
+    if not isinstance(shard, Shard):
+        yield "Input tensor must be sharded"
+        return
+    if shard.kind != "height":
+        yield f"Input tensor memory layout must be HEIGHT_SHARDED but got {spell_cut(source)}"
+    if shard.width != depth:
+        yield f"Shard spec shape[1] ({shard.width}) must match input tensor padded shape[-1] ({depth})"
+    if shard.height != rows:
+        yield f"Shard spec shape[0] ({shard.height}) must match input tensor padded shape[-2] ({rows})"
+    if shard.cores != source.shape[1]:
+        yield "Input core grid num_cores must be equal to num users"
+
+
+def _draw_new_heads(record: OperationRecord, choose: Choose) -> list[Step]:
+    heads, depth, users = choose.one_of((1, 4, 8, 32)), choose.one_of((32, 64, 128)), choose.one_of((1, 5, 8, 32))
+    key_heads = choose.one_of((1, heads))
+    width = (heads + 2 * key_heads) * depth
+    source = draws.tiles(choose, 1, 1, users, width)
+    tiles = width // 32
+    if choose.integer(0, 1) and tiles <= _SHARDED_MOST:
+        shard = {"kind": "width", "shape": [32, 32], "ranges": draws.height_shards(tiles, 32, 32)["shard"]["ranges"]}
+        source |= {"memory": "L1", "shard": shard}
+    elif not choose.integer(0, 3):
+        source |= draws.any_place(choose, source["shape"], "tile", sharded=True)
+    steps = write_call(record.name, [source], memory=choose.one_of((None, "L1")), num_heads=heads)
+    steps[-1]["kwargs"]["num_kv_heads"] = key_heads
+    if not choose.integer(0, 3):
+        steps[-1]["kwargs"]["overlap_qk_coregrid"] = bool(choose.integer(0, 1))
+    steps[-1]["out"] = ["queries", "keys", "values"]
+    return steps
+
+
+def _draw_concat_new_heads(record: OperationRecord, choose: Choose) -> list[Step]:
+    users, depth, heads = choose.one_of((1, 4, 8, 16, 32)), choose.one_of((32, 64, 128)), choose.one_of((1, 7, 8, 32))
+    source = draws.tiles(choose, 1, users, choose.one_of((heads, 32)), depth) | draws.height_shards(users, 32, depth)
+    if not choose.integer(0, 7):
+        source |= draws.any_place(choose, source["shape"], "tile", sharded=True)
+    return write_call(record.name, [source], num_heads=heads)
+
+
+_SPLIT = write_call(
+    "experimental.nlp_create_qkv_heads_decode", [{**EXAMPLE_TENSOR, "shape": [1, 1, 32, 768]}], num_heads=8
+)
+RECORDS = (
+    record_of(
+        [
+            *_SPLIT[:-1],
+            {**_SPLIT[-1], "kwargs": {"num_heads": 8, "num_kv_heads": 2}, "out": ["queries", "keys", "values"]},
+        ],
+        split_new_heads,
+        _draw_new_heads,
+        Argument("num_heads"),
+        *(Argument("num_kv_heads", default=None), Argument("overlap_qk_coregrid", default=None)),
+        takes_shards=True,
+    ),
+    record_of(
+        write_call(
+            "experimental.nlp_concat_heads_decode",
+            [{**EXAMPLE_TENSOR, "shape": [1, 1, 32, 64], **draws.height_shards(1, 32, 64)}],
+            num_heads=8,
+        ),
+        concat_new_heads,
+        _draw_concat_new_heads,
+        Argument("num_heads"),
+    ),
+)

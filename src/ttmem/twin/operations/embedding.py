@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of a table by their numbers: embedding."""
+
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from ttmem.twin.operations import draws
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.to_layout import in_layout, tilize, untilize
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.hardware import BFLOAT16, UINT32
+from ttmem.twin.tensor_spec import LAYOUTS, ROW_MAJOR, TILE, InvalidSpecError, TensorSpec
+from ttmem.twin.paging import paging_of
+from ttmem.twin.bank_sizes import round_up
+
+_NUMBERS_AT_ONCE = 8
+_WIDEST_KNOWN_TILES = 32
+"""Beyond, tiles are made in parts of a row whose size nobody worked out."""
+
+
+def embedding(call: Call, plan: PlanWriter) -> Plan:
+    """Rows of the table, one per number, in the table's layout unless another is wanted."""
+    numbers, table = call.inputs
+    if any(spec.shard is not None for spec in call.inputs) or numbers.layout is not ROW_MAJOR:
+        return plan.give_up("an embedding of shards, or of numbers in tiles")
+    wanted = call.arguments.get("layout")
+    layout = table.layout if wanted is None else LAYOUTS.find(str(wanted).removeprefix("ttnn."))
+    shape = (
+        (*numbers.shape[:1], numbers.shape[-1], table.shape[-1])
+        if len(numbers.shape) > 1
+        else (
+            *numbers.shape,
+            table.shape[-1],
+        )
+    )
+    rows, made = in_layout(table, tiled=False), 0
+    if table.layout is TILE:
+        made = untilize(plan, table, rows)
+    if rows.dtype is not BFLOAT16:
+        raise InvalidSpecError("Weights tensor must have BFLOAT16 dtype")
+    result = TensorSpec(shape, BFLOAT16, layout, call.memory or numbers.memory)
+    if layout is TILE and not shape[-1] % 32 and not shape[-2] % 32:
+        return _in_tiles(plan, result, made)
+    flat = replace(result, layout=ROW_MAJOR)
+    slot = plan.allocate(flat)
+    alignment = plan.memory_map.page_alignment_bytes(numbers.memory)
+    depth = 2 if prod(shape[:-1]) > plan.memory_map.grid.cores else 1
+    plan.launch([depth * round_up(paging_of(flat).page_bytes, alignment), _NUMBERS_AT_ONCE * alignment])
+    if layout is TILE:
+        tiles = tilize(plan, flat, result)
+        plan.free(slot)
+        slot = tiles
+    plan.free(made)
+    return plan.finish(slot, result)
+
+
+def _in_tiles(plan: PlanWriter, result: TensorSpec, made: int) -> Plan:
+    """Whole tiles are made from the rows by the same program: two rows of tiles in, two out, and 32 numbers."""
+    slot = plan.allocate(result)
+    across, tile = result.shape[-1] // 32, BFLOAT16.tile_bytes()
+    numbers = 32 * UINT32.tile_bytes() // 1024
+    if across <= _WIDEST_KNOWN_TILES:
+        plan.launch([2 * across * tile, 2 * across * tile, numbers])
+    else:
+        least, most = (4 * tiles * tile + numbers for tiles in (1, across))
+        plan.launch([least], at_least="wide rows are made into tiles in parts", at_most_bytes=most)
+    plan.free(made)
+    return plan.finish(slot, result)
+
+
+def _draw_embedding(record: OperationRecord, choose: Choose) -> list[Step]:
+    length = choose.one_of((1, 7, 32, 64, 100, 300))
+    outer = [[], [1], [1], [3]][choose.integer(0, 3)]
+    numbers = {
+        "shape": [*outer, length],
+        "dtype": "uint32",
+        "layout": "row_major",
+        "memory": choose.one_of(draws.MEMORIES),
+    }
+    table = {
+        "shape": [choose.one_of((32, 100, 500)), choose.one_of((16, 30, 32, 64, 100, 768, 1024))],
+        "dtype": "bfloat16",
+        "layout": choose.one_of(("row_major", "row_major", "tile")),
+        "memory": choose.one_of(draws.MEMORIES),
+    }
+    named: dict[str, Any] = (
+        {"layout": {"layout": choose.one_of(("tile", "row_major"))}} if not choose.integer(0, 2) else {}
+    )
+    return write_call(record.name, [numbers, table], memory=draws.wish(choose), **named)
+
+
+def _draw_wide_embedding(record: OperationRecord, choose: Choose) -> list[Step]:
+    numbers = {"shape": [1, 32 * choose.integer(1, 3)], "dtype": "uint32", "layout": "row_major", "memory": "DRAM"}
+    table = {
+        "shape": [100, 32 * choose.integer(33, 200)],
+        "dtype": "bfloat16",
+        "layout": "row_major",
+        "memory": choose.one_of(draws.MEMORIES),
+    }
+    return write_call(record.name, [numbers, table], layout={"layout": "tile"})
+
+
+RECORDS = (
+    record_of(
+        write_call(
+            "embedding",
+            [
+                {"shape": [1, 32], "dtype": "uint32", "layout": "row_major", "memory": "DRAM"},
+                {"shape": [64, 64], "dtype": "bfloat16", "layout": "row_major", "memory": "DRAM"},
+            ],
+        ),
+        embedding,
+        _draw_embedding,
+        Argument("layout", default=None),
+        draw_bounded=_draw_wide_embedding,
+        is_drawn_odd=True,
+    ),
+)

@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands around attention: heads of whole sequences, split and put together."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ttmem.base.errors import BadInputError
+from ttmem.twin.operations import draws
+from ttmem.twin.operations.tensor_handle import Held, applied
+from ttmem.twin.operations.conv_parallelization import row_by_row
+from ttmem.twin.operations.elementwise import wanted_like
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.refusals import allocated, not_in_l1, spell_cut, spell_layout
+from ttmem.twin.operations.memory_config import to_memory_config
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32
+from ttmem.twin.tensor_spec import TILE, Shard, TensorSpec
+from ttmem.twin.paging import paging_of
+from ttmem.twin.bank_sizes import round_up
+
+_TYPES = (FLOAT32, BFLOAT16, BFLOAT8_B)
+_TILES_AHEAD = 4
+
+
+def padded_matrix(spec: TensorSpec) -> tuple[int, int]:
+    """Rows and width as they lie."""
+    rows = spec.shape[-2]
+    return round_up(rows, 32) if spec.layout is TILE else rows, paging_of(spec).physical_width
+
+
+def _faults_of_tiles(source: TensorSpec) -> Iterator[str]:
+    if source.dtype not in _TYPES:
+        yield "Unsupported data format"
+    if source.layout is not TILE:
+        yield f"Input tensor layout must be TILE but got {spell_layout(source)}"
+
+
+def concat_heads(call: Call, plan: PlanWriter) -> Plan:
+    """Heads side by side; shards that hold whole heads stay where they are."""
+    source = call.inputs[0]
+    if call.name.endswith("concatenate_heads"):
+        return _concatenated(call, plan, source)
+    if len(source.shape) < 4:
+        raise BadInputError(f"ShapeBase[] index out of range. 3 not in [-4, {len(source.shape)})")
+    if len(source.shape) > 4:
+        return plan.give_up("heads of more than four dimensions")
+    result = _joined(plan, call, source)
+    return plan.finish(*result) if result else plan.give_up("shards with parts of heads kill the library")
+
+
+def _concatenated(call: Call, plan: PlanWriter, source: TensorSpec) -> Plan:
+    """The same of heads that are whole tiles; shards are made pages first where pages are wanted."""
+    if len(source.shape) != 4:
+        raise BadInputError(f"Input tensor must have rank 4. Shape: Shape({list(source.shape)})")
+    if width := source.shape[-1] % 32 and source.shape[-1]:
+        raise BadInputError(
+            f"Head size must be a multiple of 32 but was found to be {width}. Update the matmul that uses the output "
+            "of this operation to include padding in the weights."
+        )
+    if padded_matrix(source)[1] != source.shape[-1]:
+        raise BadInputError(
+            f"Head size ({source.shape[-1]}) cannot have tile padding. Ensure that the head size is not padded."
+        )
+    held = Held(-1, source)
+    if source.shard is not None and call.memory is not None and call.shard is None:
+        held = applied(plan, to_memory_config, held, call.memory)
+    made = _joined(plan, call, held.spec)
+    if made is None:
+        return plan.give_up("shards with parts of heads kill the library")
+    plan.free(held.slot)
+    slot, result = made
+    batch, _, rows, width = result.shape
+    return plan.finish(slot, replace(result, shape=(batch, rows, width)))
+
+
+def _joined(plan: PlanWriter, call: Call, source: TensorSpec) -> tuple[int, TensorSpec] | None:
+    """A row of tiles of all heads at a time, and the next one; of shards nothing but themselves."""
+    batch, heads, rows, width = source.shape
+    high, wide = padded_matrix(source)
+    result = replace(wanted_like(call, source), shape=(batch, 1, rows, heads * width), layout=TILE)
+    if isinstance(result.shard, Shard):
+        if not isinstance(source.shard, Shard):
+            raise BadInputError("bad optional access")
+        together = source.shard.height // high
+        if not together:
+            return None
+        own = source.shard
+        cut = Shard(result.shard.kind, own.height // together, own.width * together, own.ranges, own.by_column)
+        result = replace(result, shard=cut)
+    (slot,) = allocated(plan, [result], _faults_of_heads(source, result, high, wide))
+    plan.launch([] if source.shard is not None else [2 * heads * (wide // 32) * source.dtype.tile_bytes()])
+    return slot, result
+
+
+def _faults_of_heads(source: TensorSpec, result: TensorSpec, high: int, wide: int) -> Iterator[str]:
+    """In the library's words and order."""
+    yield from _faults_of_tiles(source)
+    shard, wanted = source.shard, result.shard
+    if not isinstance(shard, Shard):
+        if isinstance(wanted, Shard):
+            yield f"Output memory config layout must be INTERLEAVED but got {spell_cut(result)}"
+        return
+    if shard.kind == "width":
+        yield f"Input tensor memory layout must not be WIDTH_SHARDED but got {spell_cut(source)}"
+    if shard.width != wide:
+        yield f"Input tensor shard width ({shard.width}) must equal padded width ({wide})"
+    if shard.height % high:
+        yield f"Input tensor shard height ({shard.height}) must be divisible by padded height ({high})"
+    if source.shape[1] % (shard.height // high):
+        yield (
+            f"Input tensor padded height ({source.shape[1]}) must be divisible by shard height / padded height "
+            f"({shard.height} / {high})"
+        )
+    if not isinstance(wanted, Shard):
+        yield f"Sharded input requires a sharded output memory config but got {spell_cut(result)}"
+    elif wanted.kind == "height":
+        yield f"Output memory config layout must not be HEIGHT_SHARDED but got {spell_cut(result)}"
+    yield from filter(None, (not_in_l1("in0", "input", source), not_in_l1("out0", "output", result)))
+
+
+def split_heads(call: Call, plan: PlanWriter) -> Plan:
+    """Queries, keys and values out of one tensor; keys may be transposed on the way, which takes two more buffers."""
+    source = call.inputs[0]
+    heads = int(call.arguments["num_heads"])
+    key_heads = int(call.arguments["num_kv_heads"] or heads)
+    if call.arguments["num_kv_heads"] == 0:
+        return plan.give_up("queries alone")
+    is_nlp = call.name.endswith("nlp_create_qkv_heads")
+    flips = bool(call.arguments["transpose_k_heads" if is_nlp else "transpose_key"])
+    if len(call.inputs) > 1 or len(source.shape) < 2:
+        return plan.give_up("heads of two tensors, or of less than three dimensions")
+    parts, width = heads + 2 * key_heads, padded_matrix(source)[1]
+    if not is_nlp:
+        _check_parts(source, parts)
+    elif len(source.shape) != 4:
+        return plan.give_up("heads of more or less than four dimensions")
+    elif width % parts:
+        raise BadInputError("Unsupported input shape")
+    depth = width // parts
+    if source.shard is not None and not is_nlp:
+        return _split_blocks(call, plan, heads, key_heads, flips=flips)
+    whole = round_up(depth, 32)
+    shapes = _shapes(source, heads, key_heads, whole, flips=flips)
+    like = wanted_like(call, source)
+    if isinstance(like.shard, Shard):
+        grid = plan.memory_map.grid
+        if max(heads, key_heads) > grid.cores:
+            raise BadInputError(f"{max(heads, key_heads)} heads are more than there are cores")
+        cuts = [Shard(like.shard.kind, 32, depth, row_by_row(n, grid)) for n in (heads, key_heads, key_heads)]
+        specs = [replace(like, shape=shape, shard=cut) for shape, cut in zip(shapes, cuts, strict=True)]
+    else:
+        specs = [replace(like, shape=shape, layout=TILE) for shape in shapes]
+    slots = allocated(plan, specs, _faults_of_split(source, specs[0], heads, key_heads, depth, flips=flips))
+    tile = source.dtype.tile_bytes()
+    if source.shard is not None:
+        plan.launch([])
+    elif flips:
+        plan.launch([_TILES_AHEAD * tile] * 3)
+    else:
+        across = depth // 32
+        plan.launch([(16 if across % 8 == 0 else 8 if across % 4 == 0 else _TILES_AHEAD) * tile])
+    return plan.finish_all(list(zip(slots, specs, strict=True)))
+
+
+def _check_parts(source: TensorSpec, parts: int) -> None:
+    """What is looked at before anything is done."""
+    if len(source.shape) != 3:
+        raise BadInputError(f"Invalid input tensor: expected 3 dimensions, but found {len(source.shape)}.")
+    if source.layout is not TILE:
+        raise BadInputError("Invalid layout: input tensor must use TILE_LAYOUT, but found 0.")
+    depth, whole = source.shape[-1] // parts, round_up(source.shape[-1], 32) // parts
+    if depth % 32:
+        raise BadInputError(
+            f"Invalid head size: {depth}. The head size must be a multiple of the tile width (32). Please adjust the "
+            "dimensions accordingly."
+        )
+    if whole != depth:
+        raise BadInputError(
+            f"Padding error: Head size {depth} should not include additional tile padding, but padded head size was "
+            f"found to be {whole}. Ensure that no extra padding is applied."
+        )
+    if round_up(source.shape[-1], 32) % parts:
+        raise BadInputError("Unsupported input shape")
+
+
+def _shapes(
+    source: TensorSpec, heads: int, key_heads: int, depth: int, *, flips: bool
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    batch, rows = source.shape[0], source.shape[-2]
+    keys = (batch, key_heads, depth, rows) if flips else (batch, key_heads, rows, depth)
+    return (batch, heads, rows, depth), keys, (batch, key_heads, rows, depth)
+
+
+def _faults_of_split(
+    source: TensorSpec, queries: TensorSpec, heads: int, key_heads: int, depth: int, *, flips: bool
+) -> Iterator[str]:
+    """In the library's words and order."""
+    yield from _faults_of_tiles(source)
+    if len(source.shape) == 4 and source.shape[1] != 1:
+        yield f"Unsupported input sequence length {source.shape[1]} is not equal to 1"
+    shard, wanted = source.shard, queries.shard
+    if not isinstance(shard, Shard):
+        if isinstance(wanted, Shard):
+            yield f"Output memory config layout must be INTERLEAVED but got {spell_cut(queries)}"
+        return
+    if shard.height != (rows := paging_of(source).physical_height):
+        yield f"Shard spec shape[0] ({shard.height}) must equal physical volume / padded shape[-1] ({rows})"
+    if not isinstance(wanted, Shard) or wanted.kind == "width":
+        yield (
+            f"Output memory config must be sharded and not WIDTH_SHARDED but got memory_layout: {spell_cut(queries)}"
+        )
+    if shard.by_column:
+        yield "Input tensor shard orientation must be ROW_MAJOR but got ShardOrientation::COL_MAJOR"
+    if heads < key_heads:
+        yield f"Number of Q heads ({heads}) must be >= number of KV heads ({key_heads})"
+    for name, count in (("Q", heads), ("KV", key_heads)):
+        if count % shard.cores:
+            yield f"Number of {name} heads ({count}) must be divisible by number of cores ({shard.cores})"
+    if shard.width != (needed := (heads // key_heads + 2) * depth):
+        yield f"Shard spec shape[1] ({shard.width}) must equal (num_q_heads / num_kv_heads + 2) * head_dim ({needed})"
+    if flips:
+        yield "Transpose K heads must be false"
+    yield from filter(None, [not_in_l1("q_out", "q", queries)])
+
+
+def _split_blocks(call: Call, plan: PlanWriter, heads: int, key_heads: int, *, flips: bool) -> Plan:
+    """Blocks with whole groups of heads on each core: they are dealt out again where they lie."""
+    source, shard = call.inputs[0], call.inputs[0].shard
+    like = wanted_like(call, source)
+    if not isinstance(shard, Shard):
+        return plan.give_up("heads of shards of many dimensions")
+    batch, _, width = source.shape
+    rows, depth = padded_matrix(source)[0], width // (heads + 2 * key_heads)
+    across = max(part.end_x for part in shard.ranges) + 1
+    down = max(part.end_y for part in shard.ranges) + 1
+    low_x, low_y = (min(getattr(part, name) for part in shard.ranges) for name in ("start_x", "start_y"))
+    cores = (across - low_x) * (down - low_y)
+    if shard.by_column:
+        across, down = down, across
+    specs = []
+    for shape in _shapes(replace(source, shape=(batch, rows, width)), heads, key_heads, depth, flips=flips):
+        own = shape[0] * shape[1] * shape[2] // cores
+        cut = (
+            Shard(like.shard.kind, own, shape[3], shard.ranges, shard.by_column)
+            if isinstance(like.shard, Shard)
+            else None
+        )
+        specs.append(replace(like, shape=shape, shard=cut))
+    faults = _faults_of_blocks(source, specs, heads, key_heads, down, across)
+    slots = allocated(plan, specs, faults)
+    if call.shard != specs[0].shard or rows != source.shape[-2]:
+        return plan.give_up("heads of blocks into shards of the caller's")
+    tiles = rows // 32 * (depth // 32) * (key_heads // across)
+    plan.launch([tiles * source.dtype.tile_bytes()] if flips else [])
+    return plan.finish_all(list(zip(slots, specs, strict=True)))
+
+
+def _faults_of_blocks(
+    source: TensorSpec, results: list[TensorSpec], heads: int, key_heads: int, down: int, across: int
+) -> Iterator[str]:
+    yield from _faults_of_tiles(source)
+    shard, wanted, width = source.shard, results[0].shard, source.shape[-1]
+    assert isinstance(shard, Shard)
+    if shard.kind != "block":
+        yield f"Input tensor memory layout must be BLOCK_SHARDED but got {spell_cut(source)}"
+    if heads % key_heads:
+        yield f"Number of q heads {heads} must fit evenly into number of kv heads {key_heads}"
+    if width % (across * 32):
+        yield (
+            f"Flattened hidden dimension {width} must be a multiple of width cores {across} * tile width 32 to ensure "
+            "that each core gets an even amount of tiles"
+        )
+    if not isinstance(wanted, Shard) or wanted.kind != "height":
+        yield f"Output memory config layout must be HEIGHT_SHARDED but got {spell_cut(results[0])}"
+    if source.shape[0] != down:
+        yield f"Batch size {source.shape[0]} must be equal to num cores {down}"
+    if key_heads % across:
+        yield f"number of groups {key_heads} must be a multiple of the number of width cores {across}"
+
+
+def _draw_concat_heads(record: OperationRecord, choose: Choose) -> list[Step]:
+    rows = choose.one_of((32, 64, 100, 128))
+    batch, heads = choose.integer(1, 2), choose.one_of((1, 4, 8, 12))
+    source = draws.tiles(choose, batch, heads, rows, choose.one_of((32, 64, 64, 80, 128)))
+    if choose.integer(0, 2):
+        return write_call(record.name, [source], memory=draws.wish(choose))
+    if not choose.integer(0, 2):
+        source |= draws.any_place(choose, source["shape"], "tile", sharded=True)
+        return write_call(record.name, [source], memory=choose.one_of(draws.MEMORIES))
+    # As many whole heads on a core as there are in one of the result's blocks.
+    whole, width = round_up(rows, 32), round_up(source["shape"][-1], 32)
+    together = choose.one_of([n for n in range(1, heads + 1) if heads % n == 0])
+    across = heads // together
+    columns, lines = (across, batch) if across <= 8 else (4, batch * (across // 4))
+    kind = choose.one_of(("height", "block")) if across == 1 else "height"
+    ranges = [[0, 0, 0, batch - 1]] if across == 1 else [[0, 0, columns - 1, lines - 1]]
+    shard: Step = {"kind": kind, "shape": [together * whole, width], "ranges": ranges}
+    source |= {"memory": "L1", "shard": shard}
+    out = {**shard, "kind": choose.one_of(("width", "block", "block")), "shape": [whole, together * width]}
+    return write_call(record.name, [source], memory="L1", shard=out)
+
+
+def _draw_split_heads(record: OperationRecord, choose: Choose) -> list[Step]:
+    heads, width = choose.one_of((1, 4, 8)), choose.one_of((32, 64, 96, 128, 192, 256, 384))
+    flips = bool(choose.integer(0, 1))
+    batch, rows = choose.integer(1, 2), choose.one_of((32, 64, 96))
+    if record.name.startswith("transformer"):
+        source = draws.tiles(choose, batch, rows, 3 * heads * width)
+        steps = write_call(record.name, [source], memory=draws.wish(choose), num_heads=heads)
+        steps[-1]["kwargs"]["transpose_key"] = flips
+        steps[-1]["out"] = ["queries", "keys", "values"]
+        return steps
+    key_heads = choose.one_of((1, heads))
+    source = draws.tiles(choose, batch, 1, rows, (heads + 2 * key_heads) * choose.one_of((width, width, 16, 40)))
+    options = {"num_heads": heads, "num_kv_heads": key_heads, "transpose_k_heads": flips}
+    where: Step = {"memory": draws.wish(choose)}
+    if not choose.integer(0, 2):
+        cores = choose.one_of([n for n in (1, 2, 4, 8) if key_heads % n == 0])
+        own = (heads // key_heads + 2) * width
+        source = draws.tiles(choose, 1, 1, 32, own * cores)
+        shard: Step = {"kind": "width", "shape": [32, own], "ranges": [[0, 0, cores - 1, 0]]}
+        source |= {"memory": "L1", "shard": shard}
+        where = {"memory": "L1", "shard": {**shard, "kind": choose.one_of(("height", "height", "block"))}}
+        options["transpose_k_heads"] = not choose.integer(0, 7)
+    steps = write_call(record.name, [source], **where)
+    steps[-1]["kwargs"] |= options
+    steps[-1]["out"] = ["queries", "keys", "values"]
+    return steps
+
+
+def _named(name: str, shape: list[int], **options: object) -> list[Step]:
+    steps = write_call(name, [{"shape": shape, "dtype": "bfloat16", "layout": "tile", "memory": "DRAM"}])
+    steps[-1]["kwargs"] |= options
+    return steps
+
+
+RECORDS = (
+    *(
+        record_of(
+            _named(name, [1, 8, 64, 64]), concat_heads, _draw_concat_heads, family="concat heads", takes_shards=True
+        )
+        for name in ("experimental.nlp_concat_heads", "transformer.concatenate_heads")
+    ),
+    record_of(
+        _named("experimental.nlp_create_qkv_heads", [1, 1, 64, 768], num_heads=8, num_kv_heads=2),
+        split_heads,
+        _draw_split_heads,
+        Argument("num_heads"),
+        *(Argument("num_kv_heads", default=None), Argument("transpose_k_heads", default=True)),
+        family="split heads",
+        takes_shards=True,
+    ),
+    record_of(
+        _named("transformer.split_query_key_value_and_split_heads", [1, 64, 768], num_heads=4),
+        split_heads,
+        _draw_split_heads,
+        Argument("num_heads"),
+        *(Argument("num_kv_heads", default=None), Argument("transpose_key", default=True)),
+        family="split heads",
+        takes_shards=True,
+    ),
+)

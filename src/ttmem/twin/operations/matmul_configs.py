@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Program configs that a caller gives to a product of matrices, and what they must fulfil."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from ttmem.hardware.boards import Grid
+from ttmem.twin.tensor_spec import TensorSpec
+
+GRID, LINE, REUSE, DRAM_SHARDS = "MultiCast", "MultiCast1D", "", "MultiCastDRAMSharded"
+"""What stands in a config's name: blocks of a grid, of a line, without multicast, weights in shards of DRAM."""
+_TILE = 32
+_DESTINATIONS = 8
+"""Tiles that the registers hold."""
+
+
+class UnknownConfigError(Exception):
+    """A config, or a field of one, of which nobody compared what it changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The fields of a config; sizes in tiles."""
+
+    kind: str
+    depth: int
+    core_height: int
+    core_width: int
+    columns: int = 0
+    rows: int = 0
+    sub_height: int = 1
+    sub_width: int = 1
+    height: int = 0
+    width: int = 0
+    """Of a block that a core works on at a time; ``core_height`` by ``core_width`` may be several of them."""
+    by_columns: bool = False
+    joins_batches: bool = True
+    spreads_first: bool = True
+    """Of a line: the first input goes to all cores, not the second."""
+    has_activation: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"MatmulMultiCoreReuse{self.kind}ProgramConfig"
+
+
+_PLAIN = {"new", "compute_with_storage_grid_size", "in0_block_w", "out_subblock_h", "out_subblock_w", "out_block_h"}
+_PLAIN |= {"out_block_w", "per_core_M", "per_core_N", "transpose_mcast", "fused_activation", "fuse_batch", "mcast_in0"}
+_WITHOUT_MEANING = {"gather_in0": False, "untilize_out": False, "stream_in1": False, "num_global_cb_receivers": 1}
+"""Fields that change much, and the values with which they change nothing."""
+
+
+def config_of(given: Mapping[str, Any]) -> Config:
+    """As the step wrote it; UnknownConfigError for one that was not compared."""
+    kinds = {f"MatmulMultiCoreReuse{kind}ProgramConfig": kind for kind in (GRID, LINE, REUSE, DRAM_SHARDS)}
+    kind = kinds.get(str(given.get("new", "")).rpartition(".")[2])
+    if kind is None:
+        raise UnknownConfigError(str(given.get("new")))
+    for name in set(given) - _PLAIN:
+        if given[name] not in (_WITHOUT_MEANING.get(name), None):
+            raise UnknownConfigError(name)
+    depth, height, width = (int(given[name]) for name in ("in0_block_w", "per_core_M", "per_core_N"))
+    activates = given.get("fused_activation") is not None
+    if kind == DRAM_SHARDS:
+        return Config(kind, depth, height, width, has_activation=activates)
+    columns, rows = grid_of_cores(given["compute_with_storage_grid_size"])
+    high, wide = (None, None) if kind == REUSE else (given.get("out_block_h"), given.get("out_block_w"))
+    return Config(
+        kind,
+        depth,
+        height,
+        width,
+        columns,
+        rows,
+        sub_height=int(given["out_subblock_h"]),
+        sub_width=int(given["out_subblock_w"]),
+        height=height if high is None else int(high),
+        width=width if wide is None else int(wide),
+        by_columns=bool(given.get("transpose_mcast")),
+        joins_batches=bool(given.get("fuse_batch", True)) and kind != REUSE,
+        spreads_first=bool(given.get("mcast_in0", True)),
+        has_activation=activates,
+    )
+
+
+def grid_of_cores(given: Any) -> tuple[int, int]:
+    """Columns and rows."""
+    if isinstance(given, Mapping):
+        return int(given["x"]), int(given["y"])
+    columns, rows = given
+    return int(columns), int(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """A product with its config; the inputs' shapes are those that are multiplied."""
+
+    config: Config
+    first: TensorSpec
+    second: TensorSpec
+    bias: TensorSpec | None
+    """One that the program itself adds."""
+    first_shape: tuple[int, ...]
+    second_shape: tuple[int, ...]
+    is_first_transposed: bool
+    destinations: int
+
+    @property
+    def matrix_height(self) -> int:
+        return -(-self.first_shape[-2] // _TILE)
+
+    @property
+    def batches(self) -> tuple[int, int]:
+        """Of the two inputs, where they are not joined into one tall matrix."""
+        if self.config.joins_batches:
+            return 1, 1
+        return prod(self.first_shape[:-2]), prod(self.second_shape[:-2])
+
+    @property
+    def height(self) -> int:
+        joined = prod(self.first_shape[:-2]) if self.config.joins_batches else 1
+        return joined * self.matrix_height
+
+    @property
+    def depth(self) -> int:
+        return -(-self.first_shape[-1] // _TILE)
+
+    @property
+    def width(self) -> int:
+        return -(-self.second_shape[-1] // _TILE)
+
+    @property
+    def high(self) -> int:
+        """Cores down."""
+        return -(-self.height // self.config.core_height)
+
+    @property
+    def wide(self) -> int:
+        return -(-self.width // self.config.core_width)
+
+
+def register_tiles(kernel_config: Mapping[str, Any] | None, *, in_float32: bool) -> int:
+    """How many tiles the registers hold at a time."""
+    tiles = _DESTINATIONS // 2 if in_float32 else _DESTINATIONS
+    return tiles * 2 if (kernel_config or {}).get("dst_full_sync_en") else tiles
+
+
+def fault(work: Configured, chip: Grid) -> str:
+    """The first thing that the library does not accept, in its words; empty: none. Shards are looked at elsewhere."""
+    return next(iter(_faults(work, chip)), "")
+
+
+def _faults(work: Configured, chip: Grid) -> Iterator[str]:
+    config = work.config
+    if config.kind != DRAM_SHARDS:
+        yield from _faults_of_blocks(config, chip, work.depth, work.destinations)
+    if config.kind in (GRID, LINE):
+        yield from _faults_of_sharing(work)
+    yield from _faults_of_batches(work)
+    if config.kind == REUSE:
+        yield from _faults_without_multicast(work)
+
+
+def _faults_of_blocks(config: Config, chip: Grid, depth: int, destinations: int) -> Iterator[str]:
+    name = config.name
+    if config.columns < 1 or config.rows < 1:
+        yield f"{name}: compute_with_storage_grid_size must be non-zero, got ({config.columns}, {config.rows})"
+    if config.columns > chip.columns or config.rows > chip.rows:
+        yield (
+            f"{name}: compute_with_storage_grid_size ({config.columns}, {config.rows}) must fit within device grid "
+            f"({chip.columns}, {chip.rows})"
+        )
+    sizes = {"in0_block_w": config.depth, "per_core_M": config.core_height, "per_core_N": config.core_width}
+    sizes |= {"out_subblock_h": config.sub_height, "out_subblock_w": config.sub_width}
+    sizes |= {"out_block_h": config.height, "out_block_w": config.width}
+    yield from (f"{name}: {what} is 0, which is not valid" for what, size in sizes.items() if size == 0)
+    if depth % config.depth:
+        yield f"{name}: Kt ({depth}) must be divisible by in0_block_w ({config.depth})"
+    pairs = [("out_subblock_h", "out_block_h"), ("out_subblock_w", "out_block_w")]
+    pairs += [("out_block_h", "per_core_M"), ("out_block_w", "per_core_N")]
+    if config.kind == REUSE:
+        pairs = [("out_subblock_h", "per_core_M"), ("out_subblock_w", "per_core_N")]
+    for part, whole in pairs:
+        if sizes[whole] % sizes[part]:
+            yield f"{name}: {whole} ({sizes[whole]}) must be divisible by {part} ({sizes[part]})"
+    if config.sub_height * config.sub_width > destinations:
+        yield (
+            f"{name}: out_subblock_w {config.sub_width} times out_subblock_h {config.sub_height} needs to be at most "
+            f"{destinations} to fit in hardware"
+        )
+
+
+def _faults_of_sharing(work: Configured) -> Iterator[str]:
+    config, name = work.config, work.config.name
+    if config.kind == GRID:
+        across, down = (work.high, work.wide) if config.by_columns else (work.wide, work.high)
+        axes = (across, config.columns, "x", "columns"), (down, config.rows, "y", "rows")
+        for blocks, most, axis, called in axes:
+            if blocks > most:
+                yield (
+                    f"{name}: Num output blocks along {axis} ({blocks}) must be smaller than or equal to the number of "
+                    f"{called} in compute grid ({most})!"
+                )
+        return
+    cores = config.columns * config.rows
+    if work.high * work.wide > cores:
+        blocks = work.high * work.wide
+        yield f"{name}: Number of blocks exceeds number of cores: {blocks} blocks > {cores} cores"
+    if config.spreads_first and work.high > 1:
+        yield (
+            f"{name}: mcast_in0 requires M ({work.height}) to fit within a single per_core_M block "
+            f"({config.core_height}), got num_blocks_y={work.high}"
+        )
+    if not config.spreads_first:
+        yield from _faults_of_tails(work)
+
+
+def _faults_of_tails(work: Configured) -> Iterator[str]:
+    """A line that shares rows: what is left over has to be in the last block."""
+    config, name = work.config, work.config.name
+    if work.wide > 1:
+        yield (
+            f"{name}: mcast_in1 requires N ({work.width}) to fit within a single per_core_N block "
+            f"({config.core_width}), got num_blocks_x={work.wide}. A single in1 sender multicasts one per_core_N-wide "
+            "weight slice to the whole grid, so multi-column N is not supported here; use "
+            "MatmulMultiCoreReuseMultiCastProgramConfig (the 2D factory) for multi-column N."
+        )
+    needed, there = -(-work.width // config.width), config.core_width // config.width
+    if needed != there:
+        yield (
+            f"{name}: mcast_in1 requires the logical N tail to be in the final internal W block; got N={work.width}, "
+            f"per_core_N={config.core_width}, out_block_w={config.width} (logical blocks={needed}, physical "
+            f"blocks={there}). Reduce per_core_N or increase out_block_w."
+        )
+    if work.high > 1:
+        return
+    needed, there = -(-work.height // config.height), config.core_height // config.height
+    sizes = f"got M={work.height}, per_core_M={config.core_height}, out_block_h={config.height}"
+    if needed != there:
+        yield (
+            f"{name}: a single-Y mcast_in1 sender requires the logical M tail to be in the final internal H block; "
+            f"{sizes} (logical blocks={needed}, physical blocks={there}). Reduce per_core_M or increase out_block_h."
+        )
+    if work.height % config.height and there > 1:
+        yield (
+            f"{name}: a single-Y mcast_in1 sender supports a partial final H block only when per_core_M contains one "
+            f"internal H block; {sizes} (physical blocks={there})."
+        )
+
+
+_UNEQUAL_BATCHES = (
+    "bmm (non-bcast matmul) expects input tensors of shapes BCMK*BCKN=BCMN or batch dimension {} mismatch: "
+    "a={} vs b={} (dimension mismatch only allowed when all batch dimensions of a are size 1 and using "
+    "MatmulMultiCoreReuseMultiCast1DProgramConfig with fuse_batch=false, fused_activation=none, mcast_in0=false, and "
+    "non-sharded inputs for in0 reuse optimization)"
+)
+
+
+def unequal_batches(first: tuple[int, ...], second: tuple[int, ...]) -> str:
+    """What is said of batches that differ; both of one length."""
+    place = next(place for place, (a, b) in enumerate(zip(first, second, strict=True)) if a != b)
+    return _UNEQUAL_BATCHES.format(place, first[place], second[place])
+
+
+def unequal_ranks(first: tuple[int, ...], second: tuple[int, ...]) -> str:
+    """What is said of batches in tensors of different ranks."""
+    return (
+        f"Batched (non-bcast) matmul requires inputs of the same rank, got a_shape rank: {len(first)} vs b_shape rank: "
+        f"{len(second)}"
+    )
+
+
+def _faults_of_batches(work: Configured) -> Iterator[str]:
+    config, first, second = work.config, work.first_shape[:-2], work.second_shape[:-2]
+    is_shared = prod(second) == 1 and (config.kind != REUSE or prod(first) > 1)
+    if not is_shared and len(first) != len(second):
+        yield unequal_ranks(work.first_shape, work.second_shape)
+    keeps_first = config.kind == LINE and not (
+        config.joins_batches or config.has_activation or config.spreads_first or work.first.shard or work.second.shard
+    )
+    if not is_shared and first != second and not (keeps_first and prod(first) == 1):
+        yield unequal_batches(first, second)
+    if config.joins_batches and config.kind in (GRID, LINE):
+        if prod(second) > 1:
+            yield (
+                f"{config.name}: Matmul with fused batch requires input tensors of shapes BCMK*11KN=BCMN or "
+                "equivalent. Please change the second input tensor or adjust the program config."
+            )
+        if work.is_first_transposed and prod(first) > 1 and work.matrix_height > 1:
+            padded = [*first, *(-(-size // _TILE) * _TILE for size in work.first_shape[-2:])]
+            yield (
+                f"{config.name}: transpose_a with fuse_batch is not supported when batch dimensions exist and "
+                f"M_per_batch > 1 (batch_size={prod(first)}, M_per_batch={work.matrix_height}, "
+                f"a_shape_padded=Shape({padded}))"
+            )
+
+
+def _faults_without_multicast(work: Configured) -> Iterator[str]:
+    config, name = work.config, work.config.name
+    height, own = work.matrix_height, work.config.core_height
+    first, second = (prod(shape[:-2]) for shape in (work.first_shape, work.second_shape))
+    if own > height and own % height:
+        yield f"{name}: per_core_M, {own}, must be a multiple of M, {height} if per_core_M > M!"
+    if own > height and first * height % own:
+        yield f"{name}: input a total height, {first * height}, must be divisible by per_core_M, {own}!"
+    if own <= height and height % own:
+        yield f"{name}: per_core_M, {own}, must divide M, {height}, if per_core_M < M!"
+    if work.width != config.core_width:
+        yield f"{name}: N ({work.width}) must equal per_core_N ({config.core_width})"
+    if first > 1 and second == 1:
+        yield f"{name}: Batch broadcasting is not supported for the chosen program config"
+    if first > 1 and second > 1 and height % config.sub_height:
+        yield (
+            f"{name}: out_subblock_h ({config.sub_height}) needs to divide M ({height}) evenly and does not. "
+            "Please update your program config."
+        )

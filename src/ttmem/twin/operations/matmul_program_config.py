@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of matrices with a program config of the caller's: buffers, shards, random calls."""
+
+from dataclasses import replace
+from math import prod
+
+from ttmem.twin.operations.conv_parallelization import row_by_row
+from ttmem.twin.operations.matmul_blocks import Sums
+from ttmem.twin.operations.matmul_configs import DRAM_SHARDS, GRID, LINE, REUSE, Configured, UnknownConfigError, fault
+from ttmem.twin.operations.plan import BOUNDED, PlanWriter
+from ttmem.hardware import DRAM, L1, MemoryMap
+from ttmem.hardware.boards import Grid
+from ttmem.twin.tensor_spec import CoreRange, Shard, TensorSpec
+
+_TILE = 32
+
+
+def configured_product(
+    plan: PlanWriter, work: Configured, result: TensorSpec, wished: Shard | None, sums: Sums
+) -> tuple[int, TensorSpec]:
+    """The result and the one program that fills it; UnknownConfigError where nobody knows."""
+    chip = plan.memory_map.grid
+    why = fault(work, chip) or _fault_of_bias(work)
+    if wished is not None and work.config.core_height and work.config.core_width:
+        result = replace(result, shard=result_shard(work, wished, chip))
+    if why:
+        plan.allocate(result)
+        plan.refuse(why)
+    why = fault_of_shards(work, result, wished)
+    if why:
+        plan.doubt(BOUNDED, f"a program config is refused for {why}, in words that were not compared")
+        plan.refuse(f"{work.config.name} with {why}")
+    slot = plan.allocate(result)
+    plan.launch(static_buffers(work, result, sums, plan.memory_map))
+    return slot, result
+
+
+def _fault_of_bias(work: Configured) -> str:
+    """Without multicast the program adds a whole matrix, with it one row of tiles."""
+    if work.bias is None:
+        return ""
+    if (wide := -(-work.bias.shape[-1] // _TILE)) != work.width:
+        return unequal_widths(wide * _TILE, work.width * _TILE)
+    if work.config.kind != REUSE:
+        return ""
+    rows, own = work.matrix_height, -(-work.bias.shape[-2] // _TILE) * _TILE
+    if own == rows * _TILE:
+        return ""
+    return (
+        f"Unsupported bias shape: padded second last dimension of bias, {own}, not equal to expected bias height, "
+        f"{rows * _TILE} (tile height {_TILE} x {rows} bias tile-row(s))"
+    )
+
+
+def unequal_widths(own: int, wanted: int) -> str:
+    """What is said of a bias that the program itself is to add; both in whole tiles."""
+    return (
+        f"Unsupported bias shape: padded last dimension of bias, {own}, not equal to second input's padded last "
+        f"dimension, {wanted}."
+    )
+
+
+def is_one_number(bias: TensorSpec, width: int) -> bool:
+    """Of a row of the result, for all its columns: no program adds such a bias itself."""
+    return bias.shape[-1] == 1 != width
+
+
+def adds_bias_itself(bias: TensorSpec, second: TensorSpec, width: int) -> bool:
+    """Whether a program with multicast adds the bias: one row of tiles as wide as the result, and no batches."""
+    is_row = bias.shape[-2] <= _TILE and not is_one_number(bias, width)
+    return is_row and all(size == 1 for spec in (bias, second) for size in spec.shape[:-2])
+
+
+def fuses_bias(work: Configured, bias: TensorSpec) -> bool:
+    """Whether the program adds the bias: one row of tiles without batches; without multicast a whole matrix."""
+    if work.config.kind != REUSE:
+        return adds_bias_itself(bias, work.second, work.second_shape[-1])
+    whole = work.matrix_height * _TILE, work.width * _TILE
+    is_plain = not work.is_first_transposed and work.second.shape == work.second_shape and prod(bias.shape[:-2]) == 1
+    if is_plain and bias.shape[-2:] == whole and work.config.core_height >= work.matrix_height:
+        return True
+    return adds_bias_itself(bias, work.second, work.second_shape[-1]) and bias.shape[-2] > 1
+
+
+def static_buffers(work: Configured, result: TensorSpec, sums: Sums, memory_map: MemoryMap) -> list[int]:
+    """Of the program, in order. What lies in shards of L1 already takes nothing."""
+    config, alignment = work.config, memory_map.architecture.dram_alignment_bytes
+    if config.kind == DRAM_SHARDS:
+        return _buffers_of_dram_shards(work, result, sums, memory_map)
+    steps = work.depth // config.depth
+    one, two = work.batches
+
+    def tile(spec: TensorSpec, *, is_read_in_pages: bool) -> int:
+        size = spec.dtype.tile_bytes()
+        return -(-size // alignment) * alignment if is_read_in_pages else size
+
+    first = tile(work.first, is_read_in_pages=work.first.shard is None)
+    second = tile(work.second, is_read_in_pages=work.second.shard is None)
+    height, width = config.height, config.width
+    copies = (2 if one * steps > 1 else 1, 2 if (one if config.kind == GRID else two) * steps > 1 else 1)
+    if config.kind == REUSE:
+        copies, height, width = (2, 2), min(config.core_height, work.matrix_height), config.core_width
+    read = copies[0] * height * config.depth * first
+    is_column = config.kind == LINE and not config.spreads_first
+    if is_column and one == 1 < two:
+        read = config.core_height * work.depth * first
+    elif is_column and work.first.shard is not None:
+        read = one * config.core_height * work.depth * first
+    sizes = [0 if _is_borrowed(work) else read]
+    sizes.append(0 if work.second.shard and work.second.memory is L1 else copies[1] * width * config.depth * second)
+    bias = 0 if work.bias is None else tile(work.bias, is_read_in_pages=config.kind != REUSE)
+    if bias and config.kind == REUSE:
+        sizes.append(height * width * bias)
+    tiles = height * width if config.kind != REUSE else config.core_height * width
+    sizes.append(0 if result.shard else tiles * result.dtype.tile_bytes())
+    between = sums.between(result.dtype, steps)
+    if between is not result.dtype or (
+        result.shard and (config.core_height, config.core_width) != (height, width) and config.kind != REUSE
+    ):
+        sizes.append(tiles * between.tile_bytes())
+    if bias and config.kind != REUSE:
+        sizes.append(width * bias)
+    if work.is_first_transposed:
+        sizes.append(read)
+    return [size for size in sizes if size]
+
+
+def _is_borrowed(work: Configured) -> bool:
+    """Whether the first input is worked on where it lies."""
+    config, shard = work.config, work.first.shard
+    if not isinstance(shard, Shard):
+        return False
+    if config.kind == GRID:
+        return shard.kind == "height"
+    several = config.core_height > config.height and config.core_width > config.width
+    is_cut = shard.width // _TILE > config.depth or several
+    return config.kind == REUSE or (not config.spreads_first and not is_cut)
+
+
+def _buffers_of_dram_shards(work: Configured, result: TensorSpec, sums: Sums, memory_map: MemoryMap) -> list[int]:
+    """Each bank of DRAM has a core that reads it; the columns of a core are rounded up to whole groups."""
+    config, alignment, shard = work.config, memory_map.architecture.dram_alignment_bytes, work.second.shard
+    assert isinstance(shard, Shard)
+    banks = memory_map.pool(DRAM).banks
+    banks -= max(shard.width // _TILE * banks - work.width, 0) // (shard.width // _TILE)
+    read = -(-work.width // banks)
+    computed = _in_groups(read, config.core_height, work.destinations)
+    steps = work.depth // config.depth
+    second = -(-work.second.dtype.tile_bytes() // alignment) * alignment
+    sizes = [
+        (2 if steps > 1 else 1) * config.core_height * config.depth * work.first.dtype.tile_bytes(),
+        (3 if steps > 1 else 1) * read * config.depth * second,
+        config.core_height * computed * result.dtype.tile_bytes(),
+    ]
+    if (between := sums.between(result.dtype, steps)) is not result.dtype:
+        sizes.append(config.core_height * computed * between.tile_bytes())
+    if work.bias is not None:
+        sizes.append(computed * -(-work.bias.dtype.tile_bytes() // alignment) * alignment)
+    return sizes
+
+
+_GROUPS: tuple[tuple[int, int], ...] = (
+    (4, 2),
+    (2, 4),
+    (8, 1),
+    (1, 8),
+    (7, 1),
+    (1, 7),
+    (3, 2),
+    (2, 3),
+    (6, 1),
+    (1, 6),
+    (5, 1),
+    (1, 5),
+    (2, 2),
+)
+_GROUPS += ((4, 1), (1, 4), (3, 1), (1, 3), (2, 1), (1, 2), (1, 1))
+"""Height and width of what the registers work on at a time, the best first."""
+
+
+def _in_groups(width: int, height: int, most: int) -> int:
+    """Columns of a core when groups of them may be filled up, if that makes fewer groups."""
+    down, across = next((h, w) for h, w in _GROUPS if h * w <= most and height % h == 0 == width % w)
+    if down > 1 or across >= most:
+        return width
+    groups, chosen = width // across, across
+    for wider in range(across + 1, most + 1):
+        if -(-width // wider) < groups:
+            groups, chosen = -(-width // wider), wider
+    return chosen * groups
+
+
+def result_shard(work: Configured, wished: Shard, chip: Grid) -> Shard:
+    """Where the result lies: by the config, not by the wish, which only says that it is in shards."""
+    config = work.config
+    height, width = config.core_height * _TILE, config.core_width * _TILE
+    if config.kind == GRID:
+        # Rows of the whole tensor, though batches may be computed one after the other.
+        across, down = (work.high, work.wide) if config.by_columns else (work.wide, work.high)
+        return Shard(wished.kind, height, width, (CoreRange(0, 0, across - 1, down - 1),), config.by_columns)
+    if config.kind == REUSE:
+        return Shard(wished.kind, height, width, wished.ranges, _orientation(work))
+    grid = chip if config.kind == DRAM_SHARDS else Grid(config.columns, config.rows)
+    return Shard(wished.kind, height, width, row_by_row(work.high * work.wide, grid))
+
+
+def _orientation(work: Configured) -> bool:
+    for spec in (work.first, work.second):
+        if spec.shard is not None:
+            return spec.shard.by_column
+    return True
+
+
+def fault_of_shards(work: Configured, result: TensorSpec, wished: Shard | None) -> str:
+    """Why the library does not accept these shards with this config, in our words; empty: it does."""
+    first, second, config = work.first.shard, work.second.shard, work.config
+    if any(shard is not None and not isinstance(shard, Shard) for shard in (first, second, wished)):
+        raise UnknownConfigError("shards of many dimensions")
+    if any(spec.shard and spec.memory is not L1 for spec in (work.first, result)):
+        raise UnknownConfigError("inputs or results in shards of DRAM")
+    if config.kind == DRAM_SHARDS:
+        return _fault_of_dram_shards(work, wished)
+    if second is not None:
+        raise UnknownConfigError("a second input in shards")
+    why = _fault_of_first_shard(work, first) if isinstance(first, Shard) else ""
+    if why or wished is None:
+        return why
+    kinds = {GRID: ("block",), LINE: ("width",) if config.spreads_first else ("height",), REUSE: ("height", "block")}
+    if wished.kind not in kinds[config.kind] or (
+        isinstance(first, Shard) and wished.kind != first.kind and config.kind != GRID
+    ):
+        if wished.kind == "block" and config.kind == LINE:
+            raise UnknownConfigError("a result in blocks of a line")
+        return f"a result in {wished.kind} shards"
+    if config.sub_width != config.core_width and config.sub_height != 1:
+        return "sub-blocks neither of one row nor of a core's width"
+    if config.kind != REUSE and config.width != config.core_width and config.height != 1:
+        if config.kind == GRID:
+            raise UnknownConfigError("blocks neither of one row nor of a core's width")
+        return "blocks neither of one row nor of a core's width"
+    blocks = prod(work.first_shape[:-2]) * work.matrix_height // config.core_height
+    if config.kind == REUSE and first is None and blocks < wished.cores:
+        raise UnknownConfigError("a result on more cores than there are blocks")
+    if config.kind == LINE:
+        own, all_of_it = (config.core_height, work.height) if config.spreads_first else (config.core_width, work.width)
+        return "" if own == all_of_it else "a line whose cores have more than the tensor in the other direction"
+    return ""
+
+
+def _fault_of_first_shard(work: Configured, shard: Shard) -> str:
+    config = work.config
+    high, wide = shard.height // _TILE, shard.width // _TILE
+    kinds = {GRID: ("block", "height"), LINE: ("width",) if config.spreads_first else ("height",)}
+    if shard.kind not in kinds.get(config.kind, ("height", "block")):
+        return f"a first input in {shard.kind} shards"
+    if config.kind != REUSE and not config.joins_batches:
+        return "batches that are not joined"
+    if shard.by_column != (config.kind == GRID and config.by_columns and shard.kind == "block"):
+        if config.kind == REUSE:
+            raise UnknownConfigError("shards by column")
+        return "shards in the other orientation"
+    is_whole = config.kind == REUSE or shard.kind == "height"
+    if high != config.core_height or wide % config.depth or (is_whole and wide != work.depth):
+        return "shards of another size than the config's blocks"
+    if (config.kind == REUSE or (config.kind == GRID and shard.kind == "height")) and wide != config.depth:
+        return "shards of another size than the config's blocks"
+    if config.kind == LINE:
+        return (
+            "less rows than the config's blocks"
+            if config.spreads_first and work.height != config.core_height
+            else "fewer shards than blocks"
+            if not config.spreads_first and work.high > shard.cores
+            else ""
+        )
+    if config.kind == GRID and shard.kind == "height":
+        return "height shards beside each other" if any(r.columns > 1 for r in shard.ranges) else ""
+    blocks = prod(work.first_shape[:-2]) * work.matrix_height // config.core_height
+    return "blocks that the cores cannot share" if config.kind == REUSE and blocks % shard.cores else ""
+
+
+def _fault_of_dram_shards(work: Configured, wished: Shard | None) -> str:
+    first, second, config = work.first.shard, work.second.shard, work.config
+    if not isinstance(first, Shard) or not isinstance(second, Shard) or wished is None:
+        return "a first input, a second or a result without shards"
+    if work.second.memory is not DRAM or second.by_column:
+        raise UnknownConfigError("a second input that is not in rows of shards of DRAM")
+    if {first.kind, second.kind, wished.kind} != {"width"} or first.by_column:
+        return "shards that are not of the width"
+    if work.height != 1 or config.core_height != 1 or first.height != _TILE:
+        return "more than one row of tiles"
+    if work.depth % config.depth or first.width // _TILE % config.depth or work.depth % (first.width // _TILE):
+        return "blocks that do not divide the depth"
+    return ""

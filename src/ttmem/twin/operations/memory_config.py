@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From pages to shards, back, and from shards to other shards."""
+
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from ttmem.base.errors import BadInputError
+from ttmem.twin.operations import draws
+from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.elementwise import aligned_page, has_longer_rows, wanted_like
+from ttmem.twin.operations.fill_and_copy import copy_between
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.hardware import DATA_TYPES, DRAM, L1
+from ttmem.twin.tensor_spec import TILE, InvalidSpecError, NdShard, Shard, TensorSpec
+from ttmem.twin.paging import paging_of
+from ttmem.twin.placement import place
+from ttmem.twin.bank_sizes import round_up
+
+_READS_AT_ONCE = 4
+"""Rows that are on their way while shards are filled."""
+_NO_BLOCKS_IN_DRAM = "We don't support DRAM block sharding"
+
+
+def to_memory_config(call: Call, plan: PlanWriter) -> Plan:
+    """A copy between memories, or between shards and pages; nothing when the tensor is there already."""
+    source, dtype = call.inputs[0], call.arguments.get("dtype")
+    if dtype is not None and DATA_TYPES.find(str(dtype)) is not source.dtype:
+        return plan.give_up("another type on the way to another memory")
+    result = wanted_like(call, source)
+    if (result.memory, result.shard) == (source.memory, source.shard):
+        return plan.finish(-1, source)
+    if source.shard is None and result.shard is None:
+        return plan.finish(copy_between(plan, source, result), result)
+    if result.shard is None:
+        return _to_pages(plan, source, result, copies=True)
+    if source.shard is not None:
+        return _to_other_shards(plan, source, result, goes_round=True)
+    return _to_shards(plan, source, result, copies_where_short=True)
+
+
+def interleaved_to_sharded(call: Call, plan: PlanWriter) -> Plan:
+    source, result = call.inputs[0], _wanted(call)
+    refusal = ""
+    if source.shard is not None or result.shard is None:
+        refusal = "interleaved_to_sharded goes from pages to shards"
+    elif source.layout is not TILE and source.dtype is not result.dtype:
+        refusal = "Input tensor layout must be TILE when dtype conversion is needed"
+    if refusal:  # there must be room for the result before anybody looks
+        plan.allocate(result)
+        plan.refuse(refusal)
+    return _to_shards(plan, source, result)
+
+
+def sharded_to_interleaved(call: Call, plan: PlanWriter) -> Plan:
+    """Into DRAM unless the caller says where; what has no shards stays."""
+    source = call.inputs[0]
+    if source.shard is None:
+        return plan.finish(-1, source)
+    result = replace(_wanted(call), memory=call.memory or DRAM, shard=call.shard)
+    if result.shard is not None:
+        raise BadInputError("sharded_to_interleaved goes from shards to pages")
+    return _to_pages(plan, source, result)
+
+
+def reshard(call: Call, plan: PlanWriter) -> Plan:
+    source, result = call.inputs[0], wanted_like(call, call.inputs[0])
+    if source.shard is None or result.shard is None:
+        raise BadInputError("reshard goes from shards to other shards")
+    return _to_other_shards(plan, source, result)
+
+
+def _wanted(call: Call) -> TensorSpec:
+    dtype = call.arguments["output_dtype"]
+    wanted = wanted_like(call, call.inputs[0])
+    return replace(wanted, dtype=DATA_TYPES.find(str(dtype))) if dtype is not None else wanted
+
+
+def _to_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, copies_where_short: bool = False) -> Plan:
+    """Shards of L1 are written in their place, those of DRAM are put together in L1 first. Rows pass through a few
+    aligned ones, another type through a whole shard.
+    """
+    shard = result.shard
+    if not isinstance(shard, Shard):
+        if copies_where_short and source.dtype is result.dtype and _is_truly_nd(source, shard):
+            return _copied(plan, source, result)
+        return plan.one_program(result, [], at_least="pages to shards of many dimensions")
+    if shard.kind == "block" and result.memory is DRAM:
+        raise InvalidSpecError(_NO_BLOCKS_IN_DRAM)
+    alignment = plan.memory_map.architecture.l1_alignment_bytes
+    if source.layout is not TILE and shard.width * (source.dtype.element_bytes or 0) % alignment:
+        if not copies_where_short:
+            plan.allocate(result)
+            plan.refuse("Shard page size must currently have L1 aligned page size")
+        return _copied(plan, source, result)
+    converted, passing = _buffers_of_shards(plan, source, result, shard)
+    if copies_where_short and _is_short(plan, source, result, shard):
+        why, pages = "shards are written in place, or through two pages where L1 is short", 2 * _unit(source, shard)
+        return plan.one_program(result, [], at_least=why, at_most_bytes=max(pages, converted + passing))
+    return plan.one_program(result, [converted] * bool(converted) + [passing] * (source.layout is not TILE))
+
+
+def _unit(source: TensorSpec, shard: Shard) -> int:
+    """In bytes, of what a shard is made of."""
+    return source.dtype.tile_bytes() if source.layout is TILE else shard.width * (source.dtype.element_bytes or 0)
+
+
+def _buffers_of_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, shard: Shard) -> tuple[int, int]:
+    """Where shards are put together, and what passes through on the way: of tiles the library only reckons with it."""
+    unit, units = _unit(source, shard), _tiles(shard) if source.layout is TILE else shard.height
+    quantum = plan.memory_map.architecture.dram_alignment_bytes
+    converted = 0 if source.dtype is result.dtype else units * unit
+    if result.memory is DRAM:
+        written = result.dtype.tile_bytes() if source.layout is TILE else unit
+        converted += units * round_up(written, quantum)
+    return converted, _READS_AT_ONCE * round_up(unit + quantum, quantum)
+
+
+def _is_short(plan: PlanWriter, source: TensorSpec, result: TensorSpec, shard: Shard) -> bool:
+    left = plan.l1_space() - (place(result, plan.memory_map).taken_bytes_per_bank if result.memory is L1 else 0)
+    return sum(_buffers_of_shards(plan, source, result, shard)) >= left
+
+
+def _copied(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Plan:
+    """What the library does where it has no better way."""
+    return plan.finish(copy_between(plan, source, result), result)
+
+
+def _is_truly_nd(spec: TensorSpec, shard: NdShard | None) -> bool:
+    """The library takes other shards of many dimensions for height, width or block shards; of these nothing is said."""
+    return shard is not None and len(shard.shape) > 2 and prod(shard.shape[:-2]) > 1 and prod(spec.shape[:-2]) > 1
+
+
+def _tiles(shard: Shard) -> int:
+    return -(-shard.height // 32) * -(-shard.width // 32)
+
+
+def _to_pages(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, copies: bool = False) -> Plan:
+    """The shards themselves are read; another type takes a shard of its own. Where the library ``copies`` what it has
+    no other way for, two pages pass through."""
+    shard = source.shard
+    if not isinstance(shard, Shard) or source.memory is not L1:
+        if copies and source.dtype is result.dtype and (isinstance(shard, Shard) or _is_truly_nd(source, shard)):
+            return _copied(plan, source, result)
+        return plan.give_up("shards of DRAM, or of many dimensions, to pages")
+    if source.layout is TILE:
+        converted = _tiles(shard) * result.dtype.tile_bytes()
+        return plan.one_program(result, [] if source.dtype is result.dtype else [converted])
+    if shard.width * (source.dtype.element_bytes or 0) % plan.memory_map.architecture.l1_alignment_bytes:
+        if not copies:
+            plan.allocate(result)
+            alignment = plan.memory_map.architecture.l1_alignment_bytes
+            plan.refuse(f"Shard page size must be aligned to {alignment}B for L1 Tensor")
+        return _copied(plan, source, result)
+    return plan.one_program(result, [])
+
+
+def _to_other_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, goes_round: bool = False) -> Plan:
+    """Each shard is put together in its place; between banks of DRAM a page passes through L1. Where the library
+    chooses the way (``goes_round``) rows that change their length go by pages of DRAM, and what L1 has no page left for
+    is copied.
+    """
+    one, two = source.shard, result.shard
+    in_dram = [spec.memory is DRAM for spec in (source, result)]
+    page = source.dtype.tile_bytes() if source.layout is TILE else aligned_page(plan, source)
+    is_short = goes_round and all(in_dram) and page >= plan.l1_space()
+    if not isinstance(one, Shard) or not isinstance(two, Shard):
+        if source.layout is not TILE:
+            return plan.one_program(result, [], at_least="rows in shards of many dimensions to other shards")
+        return _copied(plan, source, result) if is_short else plan.one_program(result, [page] if all(in_dram) else [])
+    if any(spec.memory is DRAM and cut.kind == "block" for spec, cut in ((source, one), (result, two))):
+        raise InvalidSpecError(_NO_BLOCKS_IN_DRAM)
+    if source.layout is TILE:
+        return _copied(plan, source, result) if is_short else plan.one_program(result, [page] if all(in_dram) else [])
+    if has_longer_rows(source) or has_longer_rows(result):
+        return plan.give_up("rows that are longer in their shards, to other shards: some of these kill the library")
+    before, after = (cut.width * (source.dtype.element_bytes or 0) for cut in (one, two))
+    is_aligned = before == aligned_page(plan, source) and after % plan.memory_map.architecture.l1_alignment_bytes == 0
+    is_by_height = one.kind == two.kind == "height"
+    if goes_round and ((one.width != two.width and one.kind != two.kind) or not (is_aligned or is_by_height)):
+        return _by_way_of_pages(plan, source, result)
+    if all(in_dram) and one.width == two.width:
+        return _copied(plan, source, result) if is_short else plan.one_program(result, [page])
+    if not is_aligned or all(in_dram) or (in_dram[1] and one.kind != two.kind and one.width != two.width):
+        return plan.one_program(
+            result, [], at_least="rows in shards that are not aligned, or of another length in DRAM"
+        )
+    return plan.one_program(result, [])
+
+
+def _by_way_of_pages(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Plan:
+    """Rows that change their length: out of the shards into DRAM and back; where that is not possible a plain copy."""
+    one, two = (spec.shard.width * (spec.dtype.element_bytes or 0) for spec in (source, result) if spec.shard)
+    alignment = plan.memory_map.architecture.l1_alignment_bytes
+    if source.memory is L1 and one % alignment == 0:
+        pages = replace(source, memory=DRAM, shard=None)
+        if isinstance(result.shard, Shard) and _is_short(plan, pages, result, result.shard):
+            return plan.give_up("rows that change their length in shards where L1 is short: by way of DRAM or not")
+        between = plan.allocate(pages)
+        plan.launch([])
+        if two % alignment == 0:
+            made = _to_shards(plan, pages, result, copies_where_short=True)
+            plan.free(between)
+            return plan.finish_all(made.results)
+        plan.free(between)
+    elif source.memory is DRAM:
+        most = 2 * aligned_page(plan, result) + paging_of(source).page_bytes
+        return plan.one_program(result, [], at_least="rows of DRAM's shards to others", at_most_bytes=most)
+    return _copied(plan, source, result)
+
+
+def _draw_to_memory_config(record: OperationRecord, choose: Choose) -> list[Step]:
+    if not choose.integer(0, 1):
+        source = draws.tensor(choose, integers=True, odd=True)
+        dtype: Step = {} if choose.integer(0, 3) else {"dtype": {"dtype": source["dtype"]}}
+        return write_call(record.name, [source], {"memory": choose.one_of(draws.MEMORIES)}, **dtype)
+    return _draw_sharding(record, choose, bool(choose.integer(0, 2)), bool(choose.integer(0, 2)))
+
+
+def _draw_to_shards(record: OperationRecord, choose: Choose) -> list[Step]:
+    return _draw_sharding(record, choose, False, True)
+
+
+def _draw_to_pages(record: OperationRecord, choose: Choose) -> list[Step]:
+    return _draw_sharding(record, choose, True, False)
+
+
+def _draw_reshard(record: OperationRecord, choose: Choose) -> list[Step]:
+    return _draw_sharding(record, choose, True, True)
+
+
+def _draw_sharding(record: OperationRecord, choose: Choose, before: bool, after: bool) -> list[Step]:
+    """Tiles or rows; shards before, behind, or on both sides, in L1 and now and then in DRAM."""
+    outer = [choose.one_of((1, 1, 2, 3)) for _ in range(choose.integer(0, 2))]
+    sizes = [*outer, choose.one_of((1, 32, 48, 64, 96, 160, 300)), choose.one_of((16, 32, 64, 96, 250, 256, 512))]
+    layout = choose.one_of(("tile", "tile", "row_major"))
+    types = ("bfloat16", "float32", "bfloat8_b") if layout == "tile" else ("bfloat16", "float32", "uint32")
+    source: Step = {"shape": sizes, "dtype": choose.one_of(types), "layout": layout}
+    source |= draws.any_place(choose, sizes, layout, sharded=before)
+    wanted: dict[str, Any] = {}
+    if record.name != "to_memory_config" and record.arguments and layout == "tile" and not choose.integer(0, 3):
+        wanted = {"output_dtype": {"dtype": choose.one_of(types)}}
+    place = draws.any_place(choose, sizes, layout, sharded=after)
+    if choose.integer(0, 2):
+        return write_call(record.name, [source], place, **wanted)
+    return write_call(record.name, [source], place, *wanted.values())
+
+
+_PLACE = draws.height_shards(2, 32, 64)
+_SHARDED: Step = {**EXAMPLE_TENSOR, **_PLACE}
+_TYPE = Argument("output_dtype", 0, None)
+RECORDS = (
+    record_of(
+        write_call("to_memory_config", [EXAMPLE_TENSOR], {"memory": "L1"}),
+        to_memory_config,
+        _draw_to_memory_config,
+        Argument("dtype", 0, None),
+        is_drawn_odd=True,
+        takes_shards=True,
+        takes_nd_shards=True,
+    ),
+    record_of(
+        write_call("interleaved_to_sharded", [EXAMPLE_TENSOR], _PLACE),
+        interleaved_to_sharded,
+        _draw_to_shards,
+        _TYPE,
+        takes_shards=True,
+        takes_nd_shards=True,
+        family="sharding",
+    ),
+    record_of(
+        write_call("sharded_to_interleaved", [_SHARDED]),
+        sharded_to_interleaved,
+        _draw_to_pages,
+        _TYPE,
+        takes_shards=True,
+        takes_nd_shards=True,
+        family="sharding",
+    ),
+    record_of(
+        write_call("reshard", [_SHARDED], draws.height_shards(1, 64, 64)),
+        reshard,
+        _draw_reshard,
+        takes_shards=True,
+        takes_nd_shards=True,
+        family="sharding",
+    ),
+)

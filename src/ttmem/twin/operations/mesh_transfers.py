@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each chip of a mesh keeps of a tensor, and what one chip sends to others. Figures are those of one chip."""
+
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from ttmem.base.errors import BadInputError
+from ttmem.twin.operations import draws
+from ttmem.twin.operations.collective_programs import PAIR, NotKnownError, broadcast, keep_semaphores, largest_packet, lines_of
+from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.elementwise import aligned_page, double_buffered_tiles, wanted_like
+from ttmem.twin.operations.plan import BOUNDED, Call, Plan, PlanWriter, dimension
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.slice_ import row_buffers
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.programs import CIRCULAR
+from ttmem.hardware import L1
+from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
+from ttmem.twin.paging import paging_of
+from ttmem.twin.placement import place
+from ttmem.twin.bank_sizes import round_up
+
+_HEADER_BYTES = 192
+"""What tells packets where to go."""
+_NOT_LAUNCHED = "a program for some chips of a mesh only, which a mock cannot launch: nobody compared it"
+
+
+def mesh_partition(call: Call, plan: PlanWriter) -> Plan:
+    """Each chip keeps a slice, which is another one for every chip."""
+    source, mesh, number = call.inputs[0], plan.memory_map.settings.mesh, call.arguments["cluster_axis"]
+    axis = dimension(call.arguments["dim"], len(source.shape))
+    chips = prod(mesh) if number is None else mesh[int(number)]
+    if chips == 1:
+        return plan.finish(-1, source)
+    if source.shape[axis] % chips:
+        raise BadInputError(f"dimension {axis} of {source.shape[axis]} for {chips} chips")
+    wanted = wanted_like(call, source)
+    shape = (*source.shape[:axis], source.shape[axis] // chips, *source.shape[axis + 1 :])
+    result = replace(wanted, shape=shape)
+    rule = _tiles_for_each if source.layout is TILE else _rows_for_each
+    return rule(plan, source, axis, chips, result)
+
+
+def _rows_for_each(plan: PlanWriter, source: TensorSpec, axis: int, chips: int, result: TensorSpec) -> Plan:
+    """Shards by height are copied where they lie, if the parts begin aligned; all else goes through a few rows, which
+    are as long as the result's shards together.
+    """
+    kinds = [spec.shard.kind if isinstance(spec.shard, Shard) else "" for spec in (source, result)]
+    is_by_height, l1_alignment = kinds == ["height", "height"], plan.memory_map.architecture.l1_alignment_bytes
+    if is_by_height and (source.memory is not L1 or result.memory is not L1):
+        return plan.give_up("a part for each chip of rows in shards of DRAM by height")
+    slot = plan.allocate(result)
+    for called, spec, kind in (("input", source, kinds[0]), ("output", result, kinds[1])):
+        page, aligned = paging_of(spec).page_bytes, aligned_page(plan, spec)
+        if kind in ("width", "block") and page != aligned:
+            plan.refuse(
+                f"ttnn::slice: {called} per-shard page size {page} B disagrees with the accessor's aligned page size "
+                f"{aligned} B ({page} B is not a multiple of the {plan.memory_map.page_alignment_bytes(spec.memory)} B "
+                "buffer alignment). Reach this op through ttnn::slice, which reshards such tensors, rather than "
+                "building the program factory directly."
+            )
+    stored, rank = paging_of(source).padded_shape, len(source.shape)
+    # A part of what is stored, rows as long as in their shards, must fit the result's shards too.
+    place(replace(result, shape=(*stored[:axis], stored[axis] // chips, *stored[axis + 1 :])), plan.memory_map)
+    pages = replace(result, shape=(*result.shape[:-1], paging_of(result).padded_shape[-1]), shard=None)
+    alignments = [plan.memory_map.page_alignment_bytes(spec.memory) for spec in (source, result)]
+
+    def part(chip: int) -> list[int]:
+        begins = [stored[axis] // chips * chip if dim == axis else 0 for dim in range(rank)]
+        if is_by_height and begins[-1] * (source.dtype.element_bytes or 0) % l1_alignment == 0:
+            return []
+        return row_buffers(plan, source, begins, pages, alignments)
+
+    plan.launch_kept(("mesh_partition", source, axis, chips, result), lambda: [part(chip) for chip in range(chips)])
+    return plan.finish(slot, result)
+
+
+def _tiles_for_each(plan: PlanWriter, source: TensorSpec, axis: int, chips: int, result: TensorSpec) -> Plan:
+    """Each part begins with a tile, counted with what tiles are filled up by."""
+    slot = plan.allocate(result)
+    rank = len(source.shape)
+    part = paging_of(source).padded_shape[-rank:][axis] // chips
+    if axis >= rank - 2 and part % 32:
+        side = "width" if axis == rank - 1 else "height"
+        plan.refuse(f"Can only slice tilized tensor with {side} begin index aligned to tiles")
+    plan.launch([*double_buffered_tiles(source), 4 * rank])
+    return plan.finish(slot, result)
+
+
+def broadcast_one(call: Call, plan: PlanWriter) -> Plan:
+    """One chip's tensor for all."""
+    source, sender = call.inputs[0], str(call.arguments["sender_coord"])
+    try:
+        lines = lines_of(plan, call.arguments, uses_all_links=True)
+    except NotKnownError as why:
+        return plan.give_up(str(why))
+    if len(lines) > 1:
+        raise BadInputError("broadcast op is only supported for a linear tensor topology shape")
+    if lines[0].is_ring:
+        return plan.give_up("a tensor for everybody around a ring")
+    (made,) = broadcast(plan, source, wanted_like(call, source), lines[0], sender)
+    return plan.finish(made.slot, made.spec)
+
+
+def point_to_point(call: Call, plan: PlanWriter) -> Plan:
+    """From one chip to another, in packets that lie in a tensor of their own until they are unpacked."""
+    source, mesh = call.inputs[0], plan.memory_map.settings.mesh
+    if mesh == (1, 1) or str(call.arguments["sender_coord"]) == str(call.arguments["receiver_coord"]):
+        return plan.give_up("a chip that sends to itself")
+    if source.dtype.is_block_float:
+        raise InvalidSpecError("datum for bfp2, bfp4, bfp8 is invalid")
+    if source.shard is not None:
+        raise InvalidSpecError("Point to point does not yet support sharded configs")
+    alignment = plan.memory_map.architecture.l1_alignment_bytes
+    if paging_of(source).page_bytes % alignment:
+        raise InvalidSpecError("Tensor page size must be 16 byte aligned")
+    page, pages = round_up(paging_of(source).page_bytes, alignment), paging_of(source).pages
+    largest = largest_packet(source)
+    together = min(largest // page, pages) if page <= largest else 1
+    packet = page * together if page <= largest else largest
+    packets = -(-pages // together) if page <= largest else -(-page // largest) * pages
+    element = source.dtype.element_bytes or 1
+    between = plan.allocate(replace(source, shape=(packets, packet // element)))
+    slot = plan.allocate(source)
+    coordinates = str(call.arguments["sender_coord"]), str(call.arguments["receiver_coord"])
+    key = "point_to_point", source, coordinates, str(call.arguments["topology"])
+    keep_semaphores(plan, 1, L1, key)
+    sent, received = [2 * page, _HEADER_BYTES, packet], [_HEADER_BYTES, packet, 3 * together * page]
+    plan.launch_kept(key, lambda: [received, sent], family=CIRCULAR)  # the receiver's program is checked first
+    if prod(mesh) > PAIR:
+        plan.doubt(BOUNDED, _NOT_LAUNCHED, is_bounded_above=True)
+    plan.free(between)
+    return plan.finish(slot, source)
+
+
+def _coordinate(row: int, column: int) -> dict[str, Any]:
+    return {"new": "ttnn.MeshCoordinate", "args": [row, column]}
+
+
+def _draw_partition(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, integers=True, most=4)
+    axis = choose.integer(-len(source["shape"]), -1)
+    source["shape"][axis] = choose.one_of((64, 128, 256, 512, 96, 40)) if axis >= -2 else choose.one_of((2, 4, 8))
+    if not choose.integer(0, 2):
+        source |= draws.any_place(choose, source["shape"], source["layout"], sharded=True)
+    return write_call(record.name, [source], axis, memory=draws.wish(choose))
+
+
+def _draw_broadcast(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, integers=True, most=4)
+    if not choose.integer(0, 2):
+        source |= draws.any_place(choose, source["shape"], source["layout"], sharded=True)
+    sender = _coordinate(0, choose.integer(0, 1))
+    named: dict[str, Any] = {"num_links": choose.integer(1, 2)} if not choose.integer(0, 3) else {}
+    return write_call(record.name, [source], sender, memory=draws.wish(choose), **named)
+
+
+def _draw_transfer(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, integers=True, most=4)
+    ends = [_coordinate(0, 0), _coordinate(0, 1)]
+    return write_call(record.name, [source], *draws.shuffled(choose, ends))
+
+
+_AXIS = Argument("cluster_axis", default=None)
+_SENDER = Argument("sender_coord", 0)
+_TOPOLOGY = Argument("topology", default=None)
+RECORDS = (
+    record_of(
+        write_call("mesh_partition", [EXAMPLE_TENSOR], -1),
+        mesh_partition,
+        _draw_partition,
+        *(Argument("dim", 0), replace(_AXIS, position=1)),
+        family="mesh transfer",
+        needs_mesh=True,
+        takes_shards=True,
+    ),
+    record_of(
+        write_call("broadcast", [EXAMPLE_TENSOR], _coordinate(0, 0)),
+        broadcast_one,
+        _draw_broadcast,
+        *(_SENDER, _AXIS, Argument("num_links", default=None), _TOPOLOGY),
+        family="mesh transfer",
+        needs_mesh=True,
+        takes_shards=True,
+    ),
+    record_of(
+        write_call("point_to_point", [EXAMPLE_TENSOR], _coordinate(0, 0), _coordinate(0, 1)),
+        point_to_point,
+        _draw_transfer,
+        *(_SENDER, Argument("receiver_coord", 1), _TOPOLOGY),
+        family="mesh transfer",
+        needs_mesh=True,
+    ),
+)

@@ -1,0 +1,383 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layer, RMS and batch normalisation."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ttmem.twin.operations import draws, norm_shards
+from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.elementwise import has_longer_rows, result_like, spell_cut, spell_type, wanted_like
+from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, adds_in_float32, draw_kernel_config
+from ttmem.twin.operations.fill_and_copy import has_tile_padding
+from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanWriter
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.programs import CIRCULAR
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32
+from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, InvalidSpecError, Shard, TensorSpec
+from ttmem.twin.paging import paging_of
+from ttmem.twin.bank_sizes import round_up
+
+_USABLE = 0.95
+"""The share of what is left of L1 that the library dares to plan with."""
+_STREAMED_TILES = 112
+_STREAMED_TILES_WITH_WEIGHTS = 56
+"""A row that does not fit passes in pieces of at most so many tiles of two bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _RowNorm:
+    """A normalisation over the last dimension: its tensors, and how it counts."""
+
+    source: TensorSpec
+    result: TensorSpec
+    weight: TensorSpec | None
+    bias: TensorSpec | None
+    residual: TensorSpec | None
+    is_centred: bool
+    """Layer norm, which subtracts the mean; RMS norm does not."""
+    adds_in_float32: bool
+
+    @property
+    def block(self) -> int:
+        """Tiles at a time: as many as the registers hold, half as many in four bytes."""
+        return 4 if self.adds_in_float32 else 8
+
+    @property
+    def inner_bytes(self) -> int:
+        return (FLOAT32 if self.adds_in_float32 else BFLOAT16).tile_bytes()
+
+    def buffers(self, width: int, *, streams: bool) -> list[int]:
+        """Static buffers for rows, or pieces of rows, of so many tiles."""
+        block, inner, plain = 2 * self.block, self.inner_bytes, BFLOAT16.tile_bytes()
+        has_residual = self.residual is not None
+        own, made = self.source.dtype.tile_bytes(), self.result.dtype.tile_bytes()
+        sizes = [(block if has_residual else width) * own, block * made]
+        if self.source.layout is ROW_MAJOR:  # made into tiles and back on the way, through two blocks each
+            sizes = [self.block * own, self.block * made] if streams else [width * own, width * made]
+            sizes += [block * own, block * made]
+        sizes += [2 * inner if self.is_centred else 0]
+        sizes += [2 * plain, 2 * plain, 2 * inner]
+        sizes += [width * inner if self.is_centred or has_residual or streams else 0, width * inner, 8 * inner]
+        sizes += [inner if streams else 0, block * inner if self.weight or self.bias else 0]
+        sizes += [width * spec.dtype.tile_bytes() for spec in (self.weight, self.bias) if spec]
+        if self.residual is not None:
+            sizes += [width * inner if self.is_centred else 0, block * self.residual.dtype.tile_bytes()]
+        return [size for size in sizes if size]
+
+    def fitting(self, plan: PlanWriter) -> list[int]:
+        """Whole rows where they fit, pieces otherwise; the library gives up when not even the smallest pieces do."""
+        width = round_up(-(-self.source.shape[-1] // 32), self.block)
+        usable = int(_USABLE * plan.l1_space())
+        whole = self.buffers(width, streams=False)
+        by_rows = any(spec is not None and spec.layout is ROW_MAJOR for spec in (self.weight, self.bias))
+        if (by_rows and self.source.layout is TILE) or sum(whole) <= usable:
+            return whole
+        has_much = self.weight or self.bias or self.source.dtype is FLOAT32
+        most = _STREAMED_TILES_WITH_WEIGHTS if has_much else _STREAMED_TILES
+        width = min(most * BFLOAT16.tile_bytes() // self.inner_bytes, width)
+        while width > self.block and sum(self.buffers(width, streams=True)) > usable:
+            width -= self.block
+        pieces = self.buffers(width, streams=True)
+        if sum(pieces) > usable:
+            plan.refuse(
+                f"LayerNorm streaming circular buffers require {sum(pieces)} bytes, but only {usable} bytes of the "
+                "allocator's L1 span are available"
+            )
+        if by_rows:
+            plan.refuse(
+                "The LayerNorm large-tensor path does not support row-major gamma/beta; pass gamma/beta in TILE layout"
+            )
+        return pieces
+
+
+def row_norm(call: Call, plan: PlanWriter) -> Plan:
+    """Rows are normalised whole if all they need fits what the result leaves of L1, in pieces if not."""
+    source = call.inputs[0]
+    if source.shard is not None:
+        return _norm_of_shards(call, plan)
+    if source.layout is ROW_MAJOR and call.name == "rms_norm":
+        plan.refuse("ttnn::rms_norm does not support ROW_MAJOR input tensors. Use TILE layout.")
+    if not source.shape or call.arguments["program_config"] is not None:
+        return plan.give_up(f"{call.name} of a single number, or with a program config for tensors without shards")
+    result = wanted_like(call, source)
+    weight, bias, residual = (call.tensor(name) for name in ("weight", "bias", "residual_input_tensor"))
+    is_centred, is_precise = _manner(call)
+    norm = _RowNorm(source, result, weight, bias, residual, is_centred, is_precise)
+    slot = plan.allocate(result)
+    if any(spec is not None and not _is_as_wide(spec, source) for spec in (weight, bias)):
+        return plan.give_up(f"{call.name} with weights of another width")
+    if source.layout is ROW_MAJOR and source.shape[-1] % 32:
+        return plan.give_up(f"{call.name} of rows that are no whole tiles, which the library refuses")
+    buffers = norm.fitting(plan)
+    if source.layout is ROW_MAJOR:
+        _check_rows(plan, norm)
+    if source.dtype not in (FLOAT32, BFLOAT16, BFLOAT8_B):
+        plan.refuse(f"Input tensor must be FLOAT32, BFLOAT16, or BFLOAT8_B, got: {spell_type(source.dtype)}")
+    plan.launch(buffers)
+    return plan.finish(slot, result)
+
+
+def _check_rows(plan: PlanWriter, norm: _RowNorm) -> None:
+    """What is asked of an input that is not in tiles."""
+    if norm.residual is not None and norm.residual.layout is ROW_MAJOR:
+        plan.refuse("Residual tensor must have TILE layout, got: Layout::ROW_MAJOR")
+    if norm.residual is not None and has_tile_padding(norm.residual):
+        shape, padded = list(norm.source.shape), list(paging_of(norm.residual).padded_shape)
+        plan.refuse(
+            f"Input and residual logical and padded shapes must match, got input: logical=Shape({shape}) "
+            f"padded=Shape({shape}) vs residual: logical=Shape({shape}) padded=Shape({padded})"
+        )
+    if norm.source.dtype is FLOAT32 and not norm.adds_in_float32:
+        plan.refuse(
+            "ROW_MAJOR float32 input requires fp32_dest_acc_en=True in the compute kernel config (SRCA is 16-bit when "
+            "fp32_dest_acc_en=False, silently truncating float32 to bfloat16 during tilize)"
+        )
+
+
+def _manner(call: Call) -> tuple[bool, bool]:
+    """Whether the mean is subtracted, and whether sums are in four bytes."""
+    is_centred = call.name == "layer_norm"
+    return is_centred, is_centred if call.arguments["compute_kernel_config"] is None else adds_in_float32(call)
+
+
+def _norm_of_shards(call: Call, plan: PlanWriter) -> Plan:
+    source, result = call.inputs[0], wanted_like(call, call.inputs[0])
+    parameters = [spec for name in ("weight", "bias") if (spec := call.tensor(name)) is not None]
+    residual = call.tensor("residual_input_tensor")
+    block = norm_shards.block_of(source, call.arguments["program_config"])
+    if source.layout is ROW_MAJOR:
+        if call.name == "layer_norm":
+            plan.allocate(replace(result, layout=TILE))
+        plan.refuse(
+            "Input tensor must have TILE layout (ROW_MAJOR is only supported for non-sharded tensors), got: "
+            "Layout::ROW_MAJOR"
+        )
+    _check_result_of_shards(plan, source, result)
+    if (
+        block is None
+        or result.shard != source.shard
+        or (residual is not None and residual != source)
+        or any(not _is_as_wide(spec, source) for spec in parameters)
+    ):
+        return plan.give_up(f"{call.name} of shards that are not blocks of a grid, or go elsewhere")
+    shard, grid = source.shard, plan.memory_map.grid
+    if (
+        isinstance(shard, Shard)
+        and shard.by_column
+        and grid.rows != grid.columns
+        and any(one.end_y == grid.rows - 1 for one in shard.ranges)
+    ):
+        return plan.give_up(f"{call.name} of shards by columns down to the last row: the library refuses some")
+    is_centred, is_precise = _manner(call)
+    slot = -1 if block.in_place else plan.allocate(result)
+    rows = plan.memory_map.grid.rows
+    plan.launch(norm_shards.buffers(block, source, parameters, rows, is_centred=is_centred, adds_in_float32=is_precise))
+    return plan.finish(slot, result)
+
+
+def _check_result_of_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> None:
+    """It goes into shards of the same kind, for which there must be room before anybody looks at them."""
+    kind, memory = spell_cut(source), source.memory
+    is_known = source.dtype in (FLOAT32, BFLOAT16, BFLOAT8_B)
+    if is_known and kind != "HEIGHT_SHARDED" and kind == spell_cut(result) and memory is result.memory:
+        return
+    plan.allocate(result)
+    if not is_known:
+        plan.refuse(f"Input tensor must be FLOAT32, BFLOAT16, or BFLOAT8_B, got: {spell_type(source.dtype)}")
+    if kind == "HEIGHT_SHARDED":
+        plan.refuse("Height sharded inputs are not supported.")
+    if result.shard is None or spell_cut(result) == "HEIGHT_SHARDED":
+        plan.refuse("Sharded inputs require sharded outputs.")
+    raise NoRuleError("norms of shards into shards of another kind or memory, which the library refuses in many words")
+
+
+def _is_as_wide(weight: TensorSpec, source: TensorSpec) -> bool:
+    """Tiles of the input's width, or rows of 32 that together have it."""
+    if weight.layout is ROW_MAJOR:
+        if has_longer_rows(weight):
+            return False
+        return weight.shape[-1] == 32 and weight.elements == round_up(source.shape[-1], 32)
+    return bool(weight.shape) and weight.shape[-1] == source.shape[-1]
+
+
+def batch_norm(call: Call, plan: PlanWriter) -> Plan:
+    """With the statistics given: two tiles of each of nine streams, in the wider type where types are mixed."""
+    source, rank = call.inputs[0], len(call.inputs[0].shape)
+    if rank < 4:
+        plan.refuse(f"batch_norm not supported for tensors with rank < 4. (rank={rank})")
+    if call.arguments["training"]:
+        return plan.give_up("batch_norm that trains works out its statistics with other operations")
+    given = {name: call.tensor(name) for name in ("running_mean", "running_var", "weight", "bias")}
+    mean, variance = given["running_mean"], given["running_var"]
+    if mean is None or variance is None:
+        plan.refuse("running_mean and running_var must be defined in evaluation mode")
+    if any(spec is not None and spec.dtype is not mean.dtype for spec in given.values()):
+        return plan.give_up("batch_norm with parameters of different types")
+    result = replace(wanted_like(call, source), layout=TILE)
+    slot = plan.allocate(result)
+    if source.shard is not None:
+        plan.refuse("Input tensor must be interleaved")
+    if result.shard is not None:
+        plan.refuse("Output tensor to eltwise binary must be interleaved")
+    for name, parameter in given.items():
+        if parameter is not None and parameter.shard is not None:
+            plan.refuse(f"{_BATCH_NAMES.get(name, name)} tensor must be interleaved")
+    for spec in (source, mean):
+        if spec.dtype not in (BFLOAT16, FLOAT32):
+            plan.refuse(f"batch_norm only supports bfloat16, float32. Got: {spell_type(spec.dtype)}")
+    if any(spec is not None and spec.layout is not TILE for spec in (source, *given.values())):
+        plan.refuse("Input tensor must be must be tilized")
+    own, other, plain = (2 * dtype.tile_bytes() for dtype in (source.dtype, mean.dtype, BFLOAT16))
+    wide = max(own, other)
+    extras = [other if given[name] else plain for name in ("weight", "bias")]
+    copied = [own] if own != wide else []
+    plan.launch([own, other, wide, other, wide, *extras, wide, wide, *copied])
+    return plan.finish(slot, result)
+
+
+_BATCH_NAMES = {"running_mean": "batch_mean", "running_var": "batch_var"}
+
+
+def group_norm(call: Call, plan: PlanWriter) -> Plan:
+    """Samples of [N, 1, rows, channels] on one core, which holds a group's columns of a sample several times over."""
+    source, config = call.inputs[0], call.arguments["core_grid"]
+    is_one_core = isinstance(config, Mapping) and (config.get("x"), config.get("y")) == (1, 1)
+    if len(call.inputs) > 1 or not is_one_core or call.arguments["inplace"] or source.dtype is not BFLOAT16:
+        return plan.give_up("group_norm on several cores, in place, with scale and shift, or of other types")
+    if source.layout is not TILE or source.shard is not None or len(source.shape) != 4:
+        return plan.give_up("group_norm of row-major or sharded tensors")
+    groups, channels = int(call.arguments["num_groups"]), source.shape[-1]
+    if channels % 32 or not 0 < groups <= channels or channels % groups:
+        raise InvalidSpecError(f"{channels} channels are not whole tiles, or not {groups} equal groups")
+    of_a_group = channels // groups
+    wide = max(-(-(group * of_a_group % 32 + of_a_group) // 32) for group in range(groups))
+    blocks = call.arguments["num_out_blocks"]
+    if blocks is not None and int(blocks) < 1:
+        return plan.give_up("group_norm in as many blocks as the library chooses")
+    rows = source.shape[1] * -(-source.shape[2] // 32)
+    if blocks is not None and int(blocks) > rows:
+        raise InvalidSpecError(f"num_out_blocks ({blocks}) must be in [1, block_h ({rows})]")
+    high = max(rows // int(blocks or 1), 1)  # what is left over is a block of its own, and no larger
+    tile = BFLOAT16.tile_bytes()
+    masks = 2 * wide * (2 if source.shape[2] % 32 else 1) * tile
+    block = high * wide * tile
+    return plan.one_program(
+        replace(result_like(source, call.memory or DRAM), shard=call.shard),
+        [*[block] * 3, *[tile] * 3, masks, *[block] * 4, *[tile] * 6],
+        CIRCULAR,
+    )
+
+
+def _draw_row_norm(record: OperationRecord, choose: Choose) -> list[Step]:
+    source, sharded = norm_shards.draw(choose) if not choose.integer(0, 3) else ({}, {})
+    if not source:
+        source = draws.tensor(choose, tile_only=record.name == "rms_norm", most=4, odd=True)
+    if "shard" not in source and (choose.integer(0, 1) or not source["shape"]):
+        source["shape"][-1:] = [choose.one_of((384, 768, 1024, 2048, 4096, 5000, 8192, 16384, 32768))]
+    if "shard" not in source:
+        source, sharded = draws.among_shards(choose, source)
+    width = source["shape"][-1]
+    by_rows = width % 32 == 0 and not choose.integer(0, 3)
+    tensors, named = [source], dict[str, Any]()
+    for name, shape in (("weight", [1, width]), ("bias", [1, width]), ("residual_input_tensor", source["shape"])):
+        if not choose.integer(0, 2 if "residual" in name else 1):
+            named[name] = {"tensor": f"t{len(tensors)}"}
+            tensors.append(draws.among_shards(choose, draws.tensor(choose, shape, tile_only=True))[0])
+            if "residual" in name and "shard" in source:
+                tensors[-1] = source
+            if not choose.integer(0, 3) and "residual" not in name:
+                tensors[-1] = {**tensors[-1], "shape": [width], "shard": None}
+            if by_rows and "residual" not in name:
+                tensors[-1] |= {"shape": [1, 1, width // 32, 32], "layout": "row_major", "dtype": "bfloat16"}
+                tensors[-1]["shard"] = None
+    named |= draws.options(record, choose)[1]
+    *made, call = write_call(record.name, tensors, **sharded, **named, **draw_kernel_config(choose))
+    return [*made, {**call, "args": call["args"][:1]}]
+
+
+def _draw_batch_norm(record: OperationRecord, choose: Choose) -> list[Step]:
+    batch, channels = choose.integer(1, 3), choose.one_of((1, 3, 16, 32, 33, 64, 100))
+    sizes = [batch, channels, choose.one_of(draws.SIZES), choose.one_of(draws.SIZES)]
+    types = [choose.one_of(("bfloat16", "bfloat16", "float32", "bfloat8_b")) for _ in range(2)]
+    names = ["running_mean", "running_var", *(name for name in ("weight", "bias") if choose.integer(0, 1))]
+    tensors = [
+        {**draws.tensor(choose, shape, tile_only=True), "dtype": types[number > 0]}
+        for number, shape in enumerate((sizes, *[[1, channels, 1, 1]] * len(names)))
+    ]
+    named: dict[str, Any] = {name: {"tensor": f"t{number}"} for number, name in enumerate(names, start=1)}
+    named |= draws.options(record, choose)[1]
+    tensors[0], place = draws.among_shards(choose, tensors[0])
+    *made, call = write_call(record.name, tensors, **place, **named)
+    return [*made, {**call, "args": call["args"][:1]}]
+
+
+def _draw_group_norm(record: OperationRecord, choose: Choose) -> list[Step]:
+    channels = 32 * choose.one_of((1, 2, 3, 4, 8, 10))
+    groups = choose.one_of([number for number in (1, 2, 4, 8, 16, 32) if channels % number == 0])
+    rows = choose.one_of((1, 32, 49, 64, 100, 196, 256, 400, 3136))
+    source = {
+        **EXAMPLE_TENSOR,
+        "shape": [choose.integer(1, 3), 1, rows, channels],
+        "memory": choose.one_of(draws.MEMORIES),
+    }
+    named: dict[str, Any] = {"num_groups": groups, "core_grid": _ONE_CORE, "inplace": False}
+    if choose.integer(0, 1):
+        named["num_out_blocks"] = choose.integer(1, -(-rows // 32))
+    named |= draws.options(record, choose)[1]
+    wanted = draws.any_place(choose, source["shape"], "tile", sharded=not choose.integer(0, 3))
+    return write_call(record.name, [source], **(wanted if choose.integer(0, 1) else {}), **named)
+
+
+_ONE_CORE: Step = {"new": "ttnn.CoreGrid", "kwargs": {"y": 1, "x": 1}}
+_STATISTICS = {**EXAMPLE_TENSOR, "shape": [1, 64, 1, 1]}
+*_MADE, _CALL = write_call(
+    "batch_norm",
+    [{**EXAMPLE_TENSOR, "shape": [1, 64, 32, 32]}, _STATISTICS, _STATISTICS],
+    running_mean={"tensor": "t1"},
+    running_var={"tensor": "t2"},
+)
+
+RECORDS = (
+    *(
+        record_of(
+            write_call(name, [EXAMPLE_TENSOR]),
+            row_norm,
+            _draw_row_norm,
+            Argument("epsilon", default=None, samples=(1e-6,)),
+            Argument("program_config", default=None),
+            KERNEL_CONFIG,
+            family="row norm",
+            is_drawn_odd=True,
+            takes_shards=True,
+        )
+        for name in ("layer_norm", "rms_norm")
+    ),
+    record_of(
+        [*_MADE, {**_CALL, "args": _CALL["args"][:1]}],
+        batch_norm,
+        _draw_batch_norm,
+        Argument("eps", default=None, samples=(1e-5,)),
+        Argument("momentum", default=None),
+        Argument("training", default=False),
+        takes_shards=True,
+    ),
+    record_of(
+        write_call(
+            "group_norm",
+            [{**EXAMPLE_TENSOR, "shape": [1, 1, 64, 64]}],
+            num_groups=2,
+            core_grid=_ONE_CORE,
+            inplace=False,
+        ),
+        group_norm,
+        _draw_group_norm,
+        Argument("num_groups"),
+        Argument("core_grid", default=None),
+        Argument("inplace", default=True),
+        Argument("num_out_blocks", default=None),
+        Argument("epsilon", default=None, samples=(1e-6,)),
+        takes_shards=True,
+    ),
+)

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pad: tiles and rows, in pages and in shards."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+from ttmem.twin.operations import draws
+from ttmem.twin.operations.tensor_handle import Held, applied
+from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.elementwise import aligned_page, cast, double_buffered_tiles, has_longer_rows, wanted_like
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.reduced_shards import filled
+from ttmem.twin.operations.refusals import not_in_l1
+from ttmem.twin.operations.memory_config import interleaved_to_sharded, to_memory_config
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.hardware import BFLOAT16, DRAM, L1
+from ttmem.twin.tensor_spec import TILE, InvalidSpecError, NdShard, Shard, TensorSpec
+from ttmem.twin.paging import paging_of
+from ttmem.twin.bank_sizes import round_up
+
+_ROWS_AHEAD, _READ_BYTES = 16, 2048
+
+
+def pad(call: Call, plan: PlanWriter) -> Plan:
+    """Padding at the ends; what hides in the last tiles is overwritten in place first."""
+    source = call.inputs[0]
+    padding = [(int(before), int(after)) for before, after in call.arguments["padding"]]
+    padding = [(0, 0)] * (len(source.shape) - len(padding)) + padding
+    shape = tuple(size + b + a for size, (b, a) in zip(source.shape, padding, strict=True))
+    like = wanted_like(call, source)
+    if shape == source.shape:
+        return plan.finish(-1, source)
+    if any(outer != (0, 0) for outer in padding[: len(padding) - 3]) and len(shape) > 4:
+        return plan.give_up("pad of outer dimensions among more than four goes in stages")
+    if isinstance(source.shard, NdShard) or isinstance(like.shard, NdShard):
+        return plan.give_up("padding of shards of many dimensions")
+    if source.layout is not TILE:
+        made = _padded(plan, Held(-1, source), replace(like, shape=shape), call, is_shifted=padding[-1][0] > 0)
+        if len(shape) < 4 and has_longer_rows(made.spec):
+            plan.refuse("Attempting to reshape between two shapes with different volumes")
+        return plan.finish(made.slot, made.spec)
+    if any(before for before, _ in padding):
+        raise InvalidSpecError("ttnn.pad: on device tile padding does not support front padding")
+    whole = filled(plan, source)
+    if _stored(replace(source, shape=shape)) == _stored(source):
+        # Room enough in the tiles that are there: the (filled) input under a new shape.
+        made = Held(whole.slot, replace(source, shape=shape))
+    else:
+        made = _padded_tiles(plan, whole, replace(like, shape=shape), call)
+        plan.free(whole.slot)
+    if (made.spec.shard is None) == (like.shard is None):  # memories alone do not count
+        return plan.finish(made.slot, made.spec)
+    moved = applied(plan, to_memory_config, made, call.memory, call.shard)
+    plan.free(made.slot)
+    return plan.finish(moved.slot, moved.spec)
+
+
+def _padded_tiles(plan: PlanWriter, held: Held, like: TensorSpec, call: Call) -> Held:
+    """Block floats are padded as bfloat16."""
+    if not held.spec.dtype.is_block_float:
+        return _padded(plan, held, like, call)
+    plain_spec = replace(held.spec, dtype=BFLOAT16)
+    plain = Held(cast(plan, held.spec, plain_spec), plain_spec)
+    wide = _padded(plan, plain, replace(like, dtype=BFLOAT16), call)
+    spec = replace(wide.spec, dtype=like.dtype)
+    last = Held(cast(plan, wide.spec, spec), spec)
+    plan.free(wide.slot, plain.slot)
+    return last
+
+
+def _padded(plan: PlanWriter, held: Held, like: TensorSpec, call: Call, *, is_shifted: bool = False) -> Held:
+    """``like``: the result as the caller wants it, or cut as the input is. Height shards that get wider are cut anew,
+    first for the width alone; what is in other shards of DRAM goes by way of pages.
+    """
+    one, stored = held.spec.shard, _stored(like)
+    if isinstance(one, Shard) and one.kind != "height" and held.spec.memory is DRAM:
+        return _by_way_of_pages(plan, held, like, is_shifted=is_shifted)
+    if not (isinstance(one, Shard) and one.kind == "height" and like.shard and held.spec.shape[-1] != stored[-1]):
+        return _at_once(plan, held, like, is_shifted=is_shifted)
+    rows, wanted_rows = prod(held.spec.shape[:-1]), prod(stored[:-1])
+    wide = replace(like, memory=L1, shard=_height_shards(one, rows, stored[-1]))
+    if rows == wanted_rows:
+        return _at_once(plan, held, wide, is_shifted=is_shifted)
+    first = _at_once(plan, held, replace(wide, shape=(*held.spec.shape[:-1], stored[-1])), is_shifted=is_shifted)
+    if is_shifted:
+        plan.refuse("Output size cannot fit input with offset")
+    second = replace(wide, shard=_height_shards(one, wanted_rows, stored[-1])) if call.memory is None else like
+    last = _at_once(plan, first, second, is_shifted=False)
+    plan.free(first.slot)
+    return last
+
+
+def _by_way_of_pages(plan: PlanWriter, held: Held, like: TensorSpec, *, is_shifted: bool) -> Held:
+    pages = applied(plan, to_memory_config, held, DRAM)
+    padded = _at_once(plan, pages, replace(like, shard=None), is_shifted=is_shifted)
+    if like.shard is None:
+        last = padded
+    elif like.memory is L1:
+        last = applied(plan, interleaved_to_sharded, padded, L1, like.shard, output_dtype=None)
+    else:
+        last = applied(plan, to_memory_config, padded, like.memory, like.shard)
+    plan.free(pages.slot, padded.slot if padded.slot != last.slot else 0)
+    return last
+
+
+def _at_once(plan: PlanWriter, held: Held, result: TensorSpec, *, is_shifted: bool) -> Held:
+    """By one program. There must be room for the result before anybody looks."""
+    slot = plan.allocate(result)
+    source, alignment = held.spec, plan.memory_map.architecture.l1_alignment_bytes
+    tile = source.layout is TILE
+    if source.shard is not None and not tile and (page := paging_of(source).page_bytes) != aligned_page(plan, source):
+        plan.refuse(
+            f"Input row-major shard width {source.shard.width} gives page size {page} bytes, which must be aligned to "
+            f"{alignment} bytes"
+        )
+    if result.shard is not None and (page := result.shard.width * (source.dtype.element_bytes or 0)) % alignment:
+        plan.refuse(
+            f"Output row-major shard width {result.shard.width} gives page size {page} bytes, which must be aligned to "
+            f"{alignment} bytes"
+        )
+    if tile:
+        plan.launch([*double_buffered_tiles(source), source.dtype.tile_bytes(source.tile)])
+    elif _stays_in_shards(source, result):
+        if why := not_in_l1("out_shard", "output", result):
+            plan.refuse(why)
+        plan.launch([result.shape[-1] * (source.dtype.element_bytes or 0)])
+    else:
+        plan.launch(_row_buffers(plan, replace(result, shard=None), is_shifted=is_shifted))
+    return Held(slot, result)
+
+
+def _stays_in_shards(source: TensorSpec, result: TensorSpec) -> bool:
+    """Whether cores take rows from shards of L1 and put them into shards of their own."""
+    one, two = source.shard, result.shard
+    if not (isinstance(one, Shard) and isinstance(two, Shard) and source.memory is L1):
+        return False
+    is_by_height = one.kind == two.kind == "height" and result.shape[-1] == two.width and two.height >= one.height
+    is_wider = source.shape[-1] != result.shape[-1]
+    return is_by_height and not (is_wider and prod(source.shape[:-1]) != prod(result.shape[:-1]))
+
+
+def _row_buffers(plan: PlanWriter, result: TensorSpec, *, is_shifted: bool) -> Sequence[int]:
+    """Rows of the result are put together one by one, and sixteen times as many wait as are read together: as many as
+    half of L1 can hold. One more row is the padding; another shifts what is not aligned.
+    """
+    row, quantum = paging_of(result).page_bytes, plan.memory_map.quantum_bytes
+    stick = round_up(row, plan.memory_map.architecture.l1_alignment_bytes)
+    half = plan.memory_map.architecture.l1_bytes_per_core // 2 - plan.memory_map.l1_base_address
+    half %= 1 << 32  # the library takes the difference without a sign, so a base above the middle bounds nothing
+    rows = max(min(_ROWS_AHEAD * -(-_READ_BYTES // stick), half // stick), 1)
+    shifts = is_shifted or stick % quantum != 0
+    return [rows * stick, *[round_up(row, quantum)] * (2 if shifts else 1)]
+
+
+def _stored(result: TensorSpec) -> tuple[int, ...]:
+    return paging_of(replace(result, shard=None)).padded_shape
+
+
+def _height_shards(like: Shard, rows: int, width: int) -> Shard:
+    return Shard("height", -(-rows // like.cores), width, like.ranges)
+
+
+def _draw_pad(record: OperationRecord, choose: Choose) -> list[Step]:
+    source, wanted = draws.among_shards(choose, draws.tensor(choose, most=4))
+    has_room = source.get("shard") and not wanted and choose.integer(0, 1)
+    front = (0, 1, 3) if source["layout"] == "row_major" else (0,)
+    padding = [[choose.one_of(front), choose.one_of((0, 0, 1, 2))] for _ in source["shape"][:-2]]
+    padding += [[choose.one_of(front), choose.one_of((0, 1, 10, 32))] for _ in range(2)]
+    if has_room:  # else most results do not fit their shards
+        padding = [[0, 0] for _ in padding[:-1]] + [[0, choose.one_of((16, 32))]]
+    pairs = [{"tuple": pair} for pair in padding]
+    if wanted.get("shard"):
+        shape = [size + sum(pair) for size, pair in zip(source["shape"], padding, strict=True)]
+        wanted = draws.any_place(choose, shape, source["layout"], sharded=True)
+    return write_call(record.name, [source], pairs, 0.0, **wanted)
+
+
+RECORDS = (
+    record_of(
+        write_call("pad", [EXAMPLE_TENSOR], [{"tuple": [0, size]} for size in (0, 0, 32, 32)], 0.0),
+        pad,
+        _draw_pad,
+        *(Argument("padding", 0), Argument("value", 1)),
+        takes_shards=True,
+    ),
+)

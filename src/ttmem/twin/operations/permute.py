@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transpose and permute: which kernel the library picks, and what it needs."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import prod
+
+from ttmem.base.errors import BadInputError
+from ttmem.twin.operations import draws
+from ttmem.twin.operations.tensor_handle import Held, applied
+from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.elementwise import aligned_page, cast, clone, double_buffered_rows, double_buffered_tiles, l1_space_with_its_top, wanted_like
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.memory_config import to_memory_config
+from ttmem.twin.operations.transposed_shards import CHANNELS_AND_BATCH, HEIGHT_AND_CHANNELS, TRANSPOSES, WIDTH_AND_HEIGHT, Native, native_kernels, of_permute, of_transpose, padded_like
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.programs import CIRCULAR
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, L1, DataType
+from ttmem.hardware.data_types import FACE_WIDTH
+from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
+from ttmem.twin.paging import paging_of
+from ttmem.twin.bank_sizes import round_up
+
+Order = tuple[int, ...]
+_Turn = Callable[[PlanWriter, Held, Order, TensorSpec | None], Held]
+_BOTH_PAIRS = (1, 0, 3, 2)
+_CHAINS: dict[Order, tuple[Order, ...]] = {
+    (0, 2, 3, 1): (HEIGHT_AND_CHANNELS, WIDTH_AND_HEIGHT),
+    (0, 3, 1, 2): (WIDTH_AND_HEIGHT, HEIGHT_AND_CHANNELS),
+    (0, 3, 2, 1): (WIDTH_AND_HEIGHT, HEIGHT_AND_CHANNELS, WIDTH_AND_HEIGHT),
+}
+_MOST_TILES_DOWN = 8
+
+
+def transpose(call: Call, plan: PlanWriter) -> Plan:
+    rank = len(call.inputs[0].shape)
+    first, second = (dimension(call.arguments[name], rank) for name in ("dim1", "dim2"))
+    order = list(range(rank))
+    order[first], order[second] = order[second], order[first]
+    return _turned(call, plan, tuple(order), _transposed)
+
+
+def permute(call: Call, plan: PlanWriter) -> Plan:
+    rank = len(call.inputs[0].shape)
+    order = tuple(dimension(d, rank) for d in call.arguments["dims"])
+    if sorted(order) != list(range(rank)):
+        raise BadInputError(f"permutation {list(order)} does not fit a tensor of rank {rank}")
+    if is_view(call.inputs[0], order):
+        return to_memory_config(call, plan)
+    return _turned(call, plan, order, _permuted)
+
+
+def _turned(call: Call, plan: PlanWriter, order: Order, turn: _Turn) -> Plan:
+    """The library works on four dimensions, or more."""
+    source = call.inputs[0]
+    lead = max(4 - len(source.shape), 0)
+    held = Held(-1, replace(source, shape=(1,) * lead + source.shape))
+    like = None if call.memory is None else wanted_like(call, source)
+    made = turn(plan, held, (*range(lead), *(d + lead for d in order)), like)
+    return plan.finish(made.slot, replace(made.spec, shape=tuple(source.shape[d] for d in order)))
+
+
+def _transposed(plan: PlanWriter, held: Held, order: Order, like: TensorSpec | None) -> Held:
+    """``like``: where the caller wants it."""
+    if _is_cut_across_odd_rows(held.spec):
+        return _by_way_of_pages(plan, held, order, like, _transposed)
+    if len(order) > 4 and is_view(held.spec, order):
+        return held if like is None else applied(plan, to_memory_config, held, like.memory, like.shard)
+    if len(order) > 4:
+        return _permuted(plan, held, order, like)
+    through_bfloat16 = held.spec.dtype is BFLOAT8_B and order not in (WIDTH_AND_HEIGHT, CHANNELS_AND_BATCH)
+    plain = _cast(plan, held, BFLOAT16) if through_bfloat16 else held
+    if not _swaps_ones(plain.spec, order):
+        made = (_transposed_at_once if order in TRANSPOSES else _permuted)(plan, plain, order, like)
+    elif like is None or (like.memory, like.shard) == (plain.spec.memory, plain.spec.shard):
+        made = plain
+    else:
+        made = applied(plan, clone, plain, like.memory, like.shard)
+    last = _cast(plan, made, BFLOAT8_B) if through_bfloat16 else made
+    _free_all(plan, held, last, plain, made)
+    return last
+
+
+def _permuted(plan: PlanWriter, held: Held, order: Order, like: TensorSpec | None) -> Held:
+    """Shards are transposed one pair of dimensions after the other, where there are no more than three to go."""
+    source, alignment = held.spec, plan.memory_map.architecture.l1_alignment_bytes
+    cut = like.shard if like is not None and source.layout is not TILE else None
+    if cut is not None and cut.width * (source.dtype.element_bytes or 0) % alignment:
+        raise InvalidSpecError(f"Shard page size must be aligned to {alignment}B for L1 Tensor")
+    if _is_cut_across_odd_rows(source):
+        return _by_way_of_pages(plan, held, order, like, _permuted)
+    chain = _CHAINS.get(order, ()) if source.shard is not None else ()
+    if order in TRANSPOSES or chain:
+        made = [held]
+        for step in chain or (order,):
+            made.append(_transposed(plan, made[-1], step, like if len(made) == max(len(chain), 1) else None))
+        _free_all(plan, held, made[-1], *made)
+        return made[-1]
+    through_bfloat16 = source.dtype is BFLOAT8_B and source.shard is None and len(order) == 4 and order != _BOTH_PAIRS
+    plain = _cast(plan, held, BFLOAT16) if through_bfloat16 else held
+    result = _result_like(plain.spec, order, like)
+    if like is None and source.shard is not None:
+        result = replace(result, shard=of_permute(source, result.shape, plan.memory_map.grid))
+    moved = Held(move(plan, plain.spec, order, result), result)
+    last = _cast(plan, moved, BFLOAT8_B) if through_bfloat16 else moved
+    _free_all(plan, held, last, plain, moved)
+    return last
+
+
+def _transposed_at_once(plan: PlanWriter, held: Held, order: Order, like: TensorSpec | None) -> Held:
+    source, grid = held.spec, plan.memory_map.grid
+    result = _result_like(source, order, like)
+    of_its_own = like is None and source.shard is not None
+    if source.shard is None or (source.layout is not TILE and order == WIDTH_AND_HEIGHT and _is_large(plan, source)):
+        result = of_transpose(source, order, grid, by_permute=True) if of_its_own else result
+        return Held(move(plan, source, order, result), result)
+    result = padded_like(source, order, of_transpose(source, order, grid) if of_its_own else result)
+    slot = plan.allocate(result)
+    native = native_kernels(source, result)
+    if source.layout is not TILE:
+        _launch_rows(plan, source, result, order, native)
+    else:
+        is_native = native.width_and_height and order == WIDTH_AND_HEIGHT
+        plan.launch([] if is_native else _tiled(plan, source, order, result))
+    return Held(slot, result)
+
+
+def _result_like(source: TensorSpec, order: Order, like: TensorSpec | None) -> TensorSpec:
+    shape, like = tuple(source.shape[d] for d in order), like or source
+    alignment = source.alignment if source.layout is TILE else (1, 1)
+    return replace(source, shape=shape, memory=like.memory, shard=like.shard, alignment=alignment)
+
+
+def _launch_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec, order: Order, native: Native) -> None:
+    """Of shards: rows of two matrices are made tiles, turned and made rows again; all others stay rows."""
+    element = source.dtype.element_bytes or 0
+    if order == CHANNELS_AND_BATCH:
+        plan.launch([2 * paging_of(source).padded_shape[-1] * element])
+    elif order == HEIGHT_AND_CHANNELS:
+        stick = max(aligned_page(plan, source), aligned_page(plan, result), source.shape[-1] * element)
+        sticks = -(-prod(source.shape[:-1]) // plan.memory_map.grid.cores)
+        plan.launch([] if native.height_and_channels else [sticks * stick])
+    else:
+        tile = source.dtype.tile_bytes()
+        down, across = (-(-size // 32) for size in source.shape[-2:])
+        long = down if down > _MOST_TILES_DOWN else 0
+        if native.width_and_height:
+            plan.launch([number * tile for number in (2 * across, down * across, long, 2 * long) if number], CIRCULAR)
+        else:
+            plan.launch([number * tile for number in (2 * across, 2 * down, down * across, long) if number])
+
+
+def _is_large(plan: PlanWriter, source: TensorSpec) -> bool:
+    """Whether L1 has no room for a matrix of rows while it is turned, by the library's estimate."""
+    height, width = (round_up(size, 32) for size in source.shape[-2:])
+    needed = (2 * width + 2 * height + height * width) * (source.dtype.element_bytes or 0)
+    return needed > l1_space_with_its_top(plan)
+
+
+def _is_cut_across_odd_rows(source: TensorSpec) -> bool:
+    """Rows of block or width shards with no whole tiles are read from pages."""
+    shard = source.shard
+    is_cut_across = isinstance(shard, Shard) and shard.kind != "height" and source.layout is not TILE
+    return is_cut_across and any(size % 32 for size in source.shape[-2:])
+
+
+def _by_way_of_pages(plan: PlanWriter, held: Held, order: Order, like: TensorSpec | None, turn: _Turn) -> Held:
+    pages = applied(plan, to_memory_config, held, L1)
+    made = turn(plan, pages, order, like)
+    _free_all(plan, held, made, pages)
+    return made
+
+
+def _cast(plan: PlanWriter, held: Held, dtype: DataType) -> Held:
+    spec = replace(held.spec, dtype=dtype)
+    return Held(cast(plan, held.spec, spec), spec)
+
+
+def _free_all(plan: PlanWriter, first: Held, last: Held, *between: Held) -> None:
+    """What there is between the two, once."""
+    plan.free(*{held.slot for held in between} - {first.slot, last.slot})
+
+
+def _swaps_ones(source: TensorSpec, order: Order) -> bool:
+    """A transpose of two stored sizes of 1 (tiles never store 1 in the last two dimensions) changes nothing."""
+    padded = paging_of(source).padded_shape
+    padded = (1,) * (len(order) - len(padded)) + padded
+    return all(i == d or padded[i] == 1 for i, d in enumerate(order))
+
+
+def swap_last_two(plan: PlanWriter, source: TensorSpec, like: TensorSpec) -> tuple[int, TensorSpec]:
+    """An interleaved tensor transposed into the memory of ``like``; slot 0: it is the tensor itself."""
+    rank = len(source.shape)
+    shape = (*source.shape[:-2], source.shape[-1], source.shape[-2])
+    if rank <= 4 and _swaps_ones(source, (*range(rank - 2), rank - 1, rank - 2)) and like.memory is source.memory:
+        return 0, replace(source, shape=shape)
+    lead = (1,) * (4 - rank)
+    wide = replace(source, shape=lead + source.shape)
+    order = (*range(len(wide.shape) - 2), len(wide.shape) - 1, len(wide.shape) - 2)
+    result = replace(like, shape=shape)
+    return move(plan, wide, order, replace(result, shape=lead + shape)), result
+
+
+def is_view(source: TensorSpec, order: Order) -> bool:
+    """Nothing moves: the order is the identity, or only dimensions of size 1 change places above the stored ones; of
+    fewer than four the library does not notice these.
+    """
+    rank = len(order)
+    if rank < 4 or order == tuple(range(rank)):
+        return order == tuple(range(rank))
+    kept = 2 if source.layout is TILE else 1
+    if order[rank - kept :] != tuple(range(rank - kept, rank)):
+        return False
+    return all(i == d or source.shape[i] == source.shape[d] == 1 for i, d in enumerate(order))
+
+
+def move(plan: PlanWriter, source: TensorSpec, order: Order, result: TensorSpec) -> int:
+    """One permutation kernel with its output."""
+    slot, pages = plan.allocate(result), replace(source, shard=None)
+    if source.layout is TILE:
+        plan.launch(_tiled(plan, source, order, result))
+    elif order[-1] == len(order) - 1:
+        plan.launch(double_buffered_rows(plan, pages, pages))
+    else:
+        plan.launch([2 * 32 * 32 * (source.dtype.element_bytes or 0)] * 3)
+    return slot
+
+
+def _tiled(plan: PlanWriter, source: TensorSpec, order: Order, result: TensorSpec) -> list[int]:
+    rank = len(order)
+    last, second_last = rank - 1, rank - 2
+    streams = double_buffered_tiles(source)
+    element = source.dtype.mantissa_bits // 8
+    face_row = FACE_WIDTH * element
+    height = result.shape[-2]
+    if order == (0, 2, 1, 3):
+        # Tiles are rebuilt row by row; when C is no multiple of 32 a quarter tile holds the padding.
+        return streams + ([streams[0] // 8] if source.shape[1] % 32 else [])
+    if order[-2:] in ((second_last, last), (last, second_last)):
+        return streams + (double_buffered_tiles(result) if order[-1] == second_last else [])
+    if order[-1] in (last, second_last):
+        padding = [face_row] if height % 32 else []
+        swapped = double_buffered_tiles(result) if order[-1] == second_last else []
+        return streams + padding + swapped
+    # Both tile dimensions move: blocks are tilized, transposed and written face row by face row.
+    misaligned = max(plan.memory_map.page_alignment_bytes(source.memory) - face_row, 0)
+    block = 2 * (result.dtype.tile_bytes(result.tile) + misaligned)
+    return [block] * 3 + ([face_row] if height % 32 else [])
+
+
+def _draw_transpose(record: OperationRecord, choose: Choose) -> list[Step]:
+    source, wanted = draws.among_shards(choose, draws.tensor(choose, integers=True))
+    rank = len(source["shape"])
+    first, second = draws.shuffled(choose, list(range(rank)))[:2]
+    return write_call(record.name, [source], first, second - rank, **wanted)
+
+
+def _draw_permute(record: OperationRecord, choose: Choose) -> list[Step]:
+    source, wanted = draws.among_shards(choose, draws.tensor(choose, integers=True))
+    dims = draws.shuffled(choose, list(range(len(source["shape"]))))
+    return write_call(record.name, [source], dims, **wanted)
+
+
+RECORDS = (
+    record_of(
+        write_call("transpose", [EXAMPLE_TENSOR], -2, -1),
+        transpose,
+        _draw_transpose,
+        Argument("dim1", 0),
+        Argument("dim2", 1),
+        takes_shards=True,
+    ),
+    record_of(
+        write_call("permute", [EXAMPLE_TENSOR], [0, 2, 1, 3]),
+        permute,
+        _draw_permute,
+        Argument("dims", 0),
+        takes_shards=True,
+    ),
+)

@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Max and average pooling: a window that slides over shards of sticks, as convolutions do, but without weights."""
+
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from ttmem.twin.operations import draws
+from ttmem.twin.operations.conv_config import HEIGHT, WIDTH, kind_of
+from ttmem.twin.operations.conv_parallelization import Chip, divided
+from ttmem.twin.operations.conv_steps import delivered
+from ttmem.twin.operations.halo import cut_out, deal, gather, keep_tables
+from ttmem.twin.operations.global_avg_pool import average, is_summed
+from ttmem.twin.operations.image_slices import TOO_THIN, Cut, ThinSliceError, cut_window, sliced
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.pool_parallelization import Pooling, PoolingScheme, ceiling_of, most_divisors, pooling_scheme_in, pooling_scheme_of, preferred_pooling_kind
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.reshape import reshape
+from ttmem.twin.operations.memory_config import to_memory_config
+from ttmem.twin.operations.sliding_window import Window, four_sides, pair, reader_table_width
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.programs import CIRCULAR
+from ttmem.hardware import BFLOAT4_B, BFLOAT8_B, BFLOAT16, DATA_TYPES, DRAM, FLOAT32, L1
+from ttmem.twin.tensor_spec import LAYOUTS, ROW_MAJOR, TILE, Shard, TensorSpec
+from ttmem.twin.bank_sizes import round_up
+
+_TILE, _FACE = 32, 16
+_MOST_READ_BYTES = 4096
+_TOO_THIN = (
+    "Cannot fit Pool2D operation in L1 memory with DRAM slicing. The smallest input slice (size={}) in the {} "
+    "dimension is smaller than the effective kernel size ({}). Kernel: {}x{}, Stride: {}x{}, Dilation: {}x{}, "
+    "Num slices: {}, Slicing dimension: {}. Input shape: {}x{}, Output shape: {}x{}, Channels: {}. "
+    "This means the tensor cannot be processed even with DRAM slicing. Consider: (1) reducing kernel size, "
+    "(2) reducing dilation, (3) increasing stride, or (4) if possible, increasing available L1 memory to reduce "
+    "the number of slices needed."
+)
+_TOO_MUCH_PADDING = "Pool2D: Padding ({}, {}, {}) should not exceed half of kernel size ({}, {})"
+_TOO_LARGE = "Pool2D: Effective kernel size ({}, {}) cannot exceed padded input size ({}, {})"
+_UNEVEN_SHARDS = "For width and block sharding, input channels ({}) should be divisible by num_shards ({})"
+_NO_SLICES_OF_SHARDS = "padded_slice does not support sharded inputs."
+_WRONG_HEIGHT = "Shard height {} must match physical height {} for width sharded"
+_BY_COLUMN = "Only row major orientation is supported."
+_SCHEME_OF_SHARDS = "A sharding scheme should not be specified for a sharded input tensor."
+_WRONG_RESULT = "Currently only BFLOAT16, BFLOAT8_B, and BFLOAT4_B output data formats are supported"
+_BLOCKS_AS_ROWS = "BFLOAT8_B/BFLOAT4_B output data format is not supported with ROW_MAJOR layout"
+_WRONG_TYPE = "Only BFLOAT16 supported for now"
+
+
+def pool2d(call: Call, plan: PlanWriter) -> Plan:
+    """An image in DRAM goes through L1 at once if that fits, else in slices; otherwise the result stays in L1."""
+    source, made, chip = call.inputs[0], _pooling(call), Chip.of(plan.memory_map)
+    chosen = kind_of(call.arguments.get("applied_shard_scheme"))
+    if not chosen and is_summed(made, source):
+        return average(call, plan, made)
+    if source.memory is DRAM:
+        if min(made.window.output_height, made.window.output_width) < 1:
+            return plan.give_up("windows larger than an image in DRAM: the library's sizes wrap around")
+        # Slices are reckoned as if the input were of the result's type.
+        kind = chosen or preferred_pooling_kind(replace(made, dtype=made.out_dtype), chip)
+        try:
+            parts = sliced(
+                *(made.window, lambda cut: _part(made, kind, cut, chip).slice_bytes, plan.l1_bytes_free),
+                tiled=made.out_layout is TILE,
+            )
+        except ThinSliceError:
+            return plan.give_up(TOO_THIN)
+        if isinstance(parts, str):
+            plan.refuse(parts)
+        if len(parts) > 1:
+            _check_slices(plan, made, parts)
+            rows = source.layout is ROW_MAJOR
+            if rows and isinstance(source.shard, Shard) and source.shard.width == source.shape[-1]:
+                plan.refuse(_NO_SLICES_OF_SHARDS)
+            if TILE in (made.layout, made.out_layout) or source.shard is not None or made.out_dtype is not BFLOAT16:
+                return plan.give_up("pooling of tiles or shards in slices")
+            return _in_slices(plan, made, [_part(made, kind, cut, chip) for cut in parts])
+    _check_type(plan, made)
+    _check_window(plan, made.window)
+    if source.shard is not None:
+        if chosen:
+            plan.refuse(_SCHEME_OF_SHARDS)
+        return _pool_shards(call, plan, made, chip)
+    scheme = pooling_scheme_of(
+        *(chosen or preferred_pooling_kind(made, chip), made, chip), made.stick_unit if chosen else _TILE
+    )
+    flat = 0
+    if made.out_dtype.is_block_float and scheme.channels_per_core * scheme.cores_across > source.shape[-1]:
+        return plan.give_up("pooling to block floats of channels that are padded for it")
+    if prod(source.shape[:-2]) > 1:
+        flat, source, scheme = _flattened(plan, source, scheme)
+    slot, dealt = deal(plan, scheme.dealing, source)
+    plan.free(flat)
+    goes = source.memory is DRAM or bool(call.arguments.get("deallocate_input"))
+    made_slot, result, gathered = _pool(plan, scheme, slot, dealt, frees_input=goes, moves=_moves_halo(call))
+    finished = _delivered(call, plan, made_slot, result)
+    plan.free(gathered, *([] if goes else [slot]))
+    return plan.finish_all(finished.results) if finished.results else finished
+
+
+def _moves_halo(call: Call) -> bool:
+    return bool(call.arguments.get("reallocate_halo_output", True))
+
+
+def _delivered(call: Call, plan: PlanWriter, slot: int, spec: TensorSpec) -> Plan:
+    """Where the caller wants it."""
+    if (call.memory, call.shard) == (spec.memory, spec.shard):
+        return plan.finish(slot, spec)
+    if call.shard is None:
+        return plan.finish(*delivered(plan, slot, spec, call.memory))
+    made = to_memory_config(Call("", (spec,), {}, call.memory, shard=call.shard), plan)
+    plan.free(slot)
+    return made
+
+
+def _flattened(plan: PlanWriter, source: TensorSpec, scheme: PoolingScheme) -> tuple[int, TensorSpec, PoolingScheme]:
+    """The images as one list of sticks. Shards are made for that of the tiles that were there before."""
+    shape = (1, 1, prod(source.shape[:-1]), source.shape[-1])
+    ((flat, sticks),) = reshape(Call("reshape", (source,), {"shape": shape}), plan).results
+    if source.layout is TILE:
+        high, rows = scheme.cores_high, prod(source.shape[:-2]) * round_up(source.shape[-2], _TILE)
+        height = round_up(rows, high * _TILE) // high
+        if scheme.kind == WIDTH and height != round_up(shape[2], _TILE):
+            plan.refuse(_WRONG_HEIGHT.format(height, round_up(shape[2], _TILE)))
+        scheme = replace(scheme, given=scheme.dealing.shard(height))
+    return flat, sticks, scheme
+
+
+def _pool_shards(call: Call, plan: PlanWriter, made: Pooling, chip: Chip) -> Plan:
+    """The input stays in its shards, and the result lies on the same cores."""
+    source, shard = call.inputs[0], call.inputs[0].shard
+    if not isinstance(shard, Shard) or prod(source.shape[:-2]) > 1:
+        return plan.give_up("pooling of shards of many dimensions")
+    if shard.by_column:
+        plan.refuse(_BY_COLUMN)
+    if source.memory is DRAM:
+        return plan.give_up("pooling of shards of DRAM: the library refuses it, or has no room for its tables before")
+    scheme = pooling_scheme_in(made, chip, shard)
+    across = scheme.cores_across
+    if made.channels < shard.width and across > 1 and not shard.width % across and made.dtype is not FLOAT32:
+        return plan.give_up("pooling of shards of which one holds all channels: the library dies of it")
+    goes, moves = bool(call.arguments.get("deallocate_input")), _moves_halo(call)
+    made_slot, result, gathered = _pool(plan, scheme, -1, source, frees_input=goes, moves=moves)
+    finished = _delivered(call, plan, made_slot, result)
+    plan.free(gathered)
+    return plan.finish_all(finished.results) if finished.results else finished
+
+
+def _pooling(call: Call) -> Pooling:
+    given, source = call.arguments, call.inputs[0]
+    batch, height, width, channels = (int(given[name]) for name in ("batch_size", "input_h", "input_w", "channels"))
+    kernel, stride = pair(given, "kernel_size"), pair(given, "stride")
+    dilation = pair(given, "dilation") if "dilation" in given else (1, 1)
+    window = Window(batch, height, width, kernel, stride, four_sides(given["padding"]), dilation)
+    if given["ceil_mode"]:
+        window = replace(window, ceiling=ceiling_of(window))
+    is_average = call.name == "avg_pool2d"
+    counts_padding = bool(given.get("count_include_pad", True))
+    ceils = bool(given["ceil_mode"])
+    by_pixels = is_average and given.get("divisor_override") is None
+    return Pooling(
+        *(window, channels, is_average, by_pixels, ceils, counts_padding, source.dtype, source.layout),
+        out_dtype=DATA_TYPES.find(str(given.get("dtype", "bfloat16"))),
+        out_layout=LAYOUTS.find(str(given.get("output_layout", "row_major")).lower().removeprefix("ttnn.")),
+    )
+
+
+def _pool(
+    plan: PlanWriter,
+    scheme: PoolingScheme,
+    slot: int,
+    dealt: TensorSpec,
+    *,
+    frees_input: bool = True,
+    moves: bool = True,
+) -> tuple[int, TensorSpec, int]:
+    """The result in shards, and the halo that is still there."""
+    made, dealing = scheme.pooling, scheme.dealing
+    gathered, halo = gather(plan, dealing, slot, dealt, moves=False)
+    if frees_input:
+        plan.free_input(0) if slot < 0 else plan.free(slot)
+    if moves:
+        plan.free(gathered)
+        gathered = plan.allocate(halo)
+    shape = (1, 1, made.window.outputs, made.channels)
+    result = TensorSpec(shape, made.out_dtype, made.out_layout, L1, scheme.out_shard)
+    made_slot = plan.allocate(result)
+    if halo.dtype is not BFLOAT16:
+        plan.refuse(_WRONG_TYPE)
+    if scheme.kind != HEIGHT and halo.shape[-1] % scheme.cores_across:
+        plan.refuse(_UNEVEN_SHARDS.format(halo.shape[-1], scheme.cores_across))
+    width = reader_table_width(made.window, scheme.cores_high, scheme.outputs_per_core, ())
+    uneven = [3 * most_divisors(made, scheme.cores_high, scheme.outputs_per_core)] if made.has_uneven_windows else []
+    keep_tables(plan, dealing, ("pool", made, halo), (width + width % 2, *uneven))
+    plan.launch(scheme.static_bytes, CIRCULAR)
+    return made_slot, result, gathered
+
+
+def _part(made: Pooling, kind: str, cut: Cut, chip: Chip) -> PoolingScheme:
+    """A slice for itself. Tiles are made in whole rows of tiles: the image is padded on the right for that."""
+    window, excess, width = cut_window(made.window, cut, tiled=False), 0, cut.right - cut.left
+    if made.out_layout is TILE and width % _TILE:
+        top, bottom, left, _ = window.padding
+        reach = window.dilation[1] * (window.kernel[1] - 1) + 1
+        after = (round_up(width, _TILE) - 1) * window.stride[1] - window.width + reach
+        window, excess = (
+            replace(window, padding=(top, bottom, left, after - left), ceiling=(window.ceiling[0], 0)),
+            left,
+        )
+    return pooling_scheme_of(kind, replace(made, window=window, excess=excess), chip, made.stick_unit)
+
+
+def _in_slices(plan: PlanWriter, made: Pooling, parts: list[PoolingScheme]) -> Plan:
+    window = made.window
+    shape = (window.batch, window.output_height, window.output_width, made.channels)
+    result = TensorSpec(shape, BFLOAT16, ROW_MAJOR, DRAM)
+    place = plan.allocate(result)
+    for scheme in parts:
+        slot, dealt = cut_out(plan, scheme.dealing, made.dtype)
+        pooled, spec, gathered = _pool(plan, scheme, slot, dealt)
+        plan.free(gathered)
+        if scheme.kind == WIDTH:
+            pooled = _rows(plan, pooled, replace(spec, shard=None))
+        plan.free(pooled)
+    return plan.finish(place, result)
+
+
+def _rows(plan: PlanWriter, shards: int, rows: TensorSpec) -> int:
+    """Shards of channels are written back by way of whole rows."""
+    slot = plan.allocate(rows)
+    plan.free(shards)
+    row = round_up(rows.shape[-1] * 2, plan.memory_map.architecture.dram_alignment_bytes)
+    per_core = round_up(divided(rows.shape[-2], plan.memory_map.grid.cores), _TILE)
+    at_once = max(
+        count
+        for count in range(1, per_core + 1)
+        if per_core % count == 0 and (count == 1 or count * row <= _MOST_READ_BYTES)
+    )
+    plan.launch([2 * at_once * row], CIRCULAR)
+    return slot
+
+
+def _check_type(plan: PlanWriter, made: Pooling) -> None:
+    if made.out_dtype not in (BFLOAT16, BFLOAT8_B, BFLOAT4_B):
+        plan.refuse(_WRONG_RESULT)
+    if made.out_dtype.is_block_float and made.out_layout is ROW_MAJOR:
+        plan.refuse(_BLOCKS_AS_ROWS)
+
+
+def _check_window(plan: PlanWriter, window: Window) -> None:
+    """Of a pooling that is done in one go."""
+    top, bottom, left, right = window.padding
+    if top > window.kernel[0] // 2 or bottom > window.kernel[0] // 2 or left > window.kernel[1] // 2:
+        plan.refuse(_TOO_MUCH_PADDING.format(top, bottom, left, *window.kernel))
+    high, wide = (dilation * (size - 1) + 1 for dilation, size in zip(window.dilation, window.kernel, strict=True))
+    height, width = window.height + top + bottom, window.width + left + right
+    if high > height or wide > width:
+        plan.refuse(_TOO_LARGE.format(high, wide, height, width))
+
+
+def _check_slices(plan: PlanWriter, made: Pooling, parts: tuple[Cut, ...]) -> None:
+    """The library refuses slices whose input is smaller than a window; it looks at the plain division of the result."""
+    window, along_height = made.window, parts[0].right == made.window.output_width
+    place, name = (0, "height") if along_height else (1, "width")
+    kernel = window.dilation[place] * (window.kernel[place] - 1) + 1
+    size, outputs = ((window.height, window.output_height), (window.width, window.output_width))[place]
+    smallest = size
+    for number in range(len(parts)):
+        first, end = number * outputs // len(parts), (number + 1) * outputs // len(parts)
+        start = first * window.stride[place] - window.padding[2 * place]
+        stop = (end - 1) * window.stride[place] - window.padding[2 * place] + kernel
+        smallest = min(smallest, min(size, stop) - max(0, start))
+    if smallest < kernel:
+        plan.refuse(
+            _TOO_THIN.format(
+                *(smallest, name, kernel, *window.kernel, *window.stride, *window.dilation, len(parts), name),
+                *(window.height, window.width, window.output_height, window.output_width, made.channels),
+            )
+        )
+
+
+_PLACED = ("batch_size", "input_h", "input_w", "channels", "kernel_size", "stride", "padding")
+
+
+def draw_image(choose: Choose, shape: list[int]) -> tuple[Step, dict[str, Any]]:
+    """Rows of channels; now and then tiles, shards as convolutions leave them, and what callers choose of a pooling."""
+    source: Step = {"shape": shape, "dtype": "bfloat16", "layout": "row_major", "memory": choose.one_of(("L1", "DRAM"))}
+    if choose.integer(0, 1):
+        return source, {}
+    if choose.integer(0, 1):
+        source |= {"layout": "tile", "dtype": choose.one_of(("bfloat16", "bfloat8_b"))}
+    if choose.integer(0, 2):
+        source |= draws.any_place(choose, shape, source["layout"], sharded=True)
+    flags = {"reallocate_halo_output": False, "output_layout": {"layout": "tile"}}
+    choices: dict[str, Any] = {name: value for name, value in flags.items() if not choose.integer(0, 3)}
+    if "shard" not in source and not choose.integer(0, 2):
+        kind = choose.one_of(("HEIGHT", "WIDTH", "BLOCK"))
+        choices["applied_shard_scheme"] = {"attribute": f"ttnn.TensorMemoryLayout.{kind}_SHARDED"}
+    if not choose.integer(0, 3):
+        choices["memory_config"] = {"memory": choose.one_of(("L1", "DRAM"))}
+    return source, choices
+
+
+def _draw_pool2d(record: OperationRecord, choose: Choose) -> list[Step]:
+    batch, height, width = choose.one_of((1, 1, 2)), choose.one_of((7, 14, 28, 33, 56)), choose.one_of((7, 14, 40, 56))
+    channels, size = choose.one_of((3, 16, 32, 64, 100, 256, 290)), choose.one_of((2, 3, 3, 5))
+    stride, padding = choose.one_of((1, 2, 2)), choose.one_of((0, size // 2))
+    named: dict[str, Any] = {"ceil_mode": bool(choose.integer(0, 1))}
+    last: list[Any] = [[choose.one_of((1, 1, 2))] * 2]
+    if record.name == "avg_pool2d":
+        last, named["count_include_pad"] = [], bool(choose.integer(0, 1))
+        if not choose.integer(0, 3):  # the whole image
+            size, stride, padding, width = height, 1, 0, height
+    source, choices = draw_image(choose, [1, 1, batch * height * width, channels])
+    places = [size] * 2, [stride] * 2, [padding] * 2
+    return write_call(record.name, [source], batch, height, width, channels, *places, *last, **named, **choices)
+
+
+_EXAMPLE = {"shape": [1, 1, 64, 32], "dtype": "bfloat16", "layout": "row_major", "memory": "DRAM"}
+_WINDOW: tuple[Any, ...] = (1, 8, 8, 32, [2, 2], [2, 2], [0, 0])
+
+_CHOICES = (
+    Argument("applied_shard_scheme", default=None),
+    Argument("deallocate_input", default=False),
+    Argument("reallocate_halo_output", default=True),
+    Argument("dtype", default="bfloat16"),
+    Argument("output_layout", default="row_major"),
+)
+
+RECORDS = (
+    record_of(
+        write_call("max_pool2d", [_EXAMPLE], *_WINDOW, [1, 1]),
+        pool2d,
+        _draw_pool2d,
+        *(Argument(name, position) for position, name in enumerate((*_PLACED, "dilation"))),
+        Argument("ceil_mode", default=False),
+        *_CHOICES,
+        takes_shards=True,
+        family="pool2d",
+    ),
+    record_of(
+        write_call("avg_pool2d", [_EXAMPLE], *_WINDOW),
+        pool2d,
+        _draw_pool2d,
+        *(Argument(name, position) for position, name in enumerate(_PLACED)),
+        Argument("ceil_mode", default=False),
+        Argument("count_include_pad", default=True),
+        Argument("divisor_override", default=None),
+        *_CHOICES,
+        takes_shards=True,
+        family="pool2d",
+    ),
+)

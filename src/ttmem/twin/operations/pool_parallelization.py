@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a pooling is dealt over the cores, and what each way takes of L1."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+from ttmem.twin.operations.conv_config import BLOCK, HEIGHT, WIDTH
+from ttmem.twin.operations.conv_parallelization import Chip, common_divisor, cores_for, divided, row_by_row
+from ttmem.twin.operations.halo import Dealing, stick_dtype
+from ttmem.twin.operations.sliding_window import Window, halo_sticks
+from ttmem.hardware import BFLOAT16, DataType
+from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, CoreRange, Layout, Shard, grid_of
+from ttmem.twin.bank_sizes import round_up
+
+_TILE, _FACE = 32, 16
+STICK_UNIT = 8
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """What is to be pooled."""
+
+    window: Window
+    channels: int
+    is_average: bool
+    divides_by_pixels: bool
+    """Whether an average is over the pixels that a window holds, not over a number that the caller gave."""
+    goes_beyond: bool
+    """Whether windows may reach beyond the padding (ceil mode)."""
+    counts_padding: bool
+    dtype: DataType
+    """Of the input."""
+    layout: Layout = ROW_MAJOR
+    """Of the input."""
+    out_dtype: DataType = BFLOAT16
+    out_layout: Layout = ROW_MAJOR
+    excess: int = 0
+    """Columns by which the library, when it reckons, pads a slice more than its windows need."""
+
+    @property
+    def stick_unit(self) -> int:
+        """Channels of a stick come in multiples of this."""
+        return _TILE if self.layout is TILE else STICK_UNIT
+
+    @property
+    def out_rows(self) -> int:
+        """Outputs of a core come in multiples of this."""
+        return _TILE if self.out_layout is TILE else 1
+
+    @property
+    def width_unit(self) -> int:
+        """Channels are shared out in pieces of so many."""
+        return _TILE if TILE in (self.layout, self.out_layout) else _FACE
+
+    @property
+    def has_uneven_windows(self) -> bool:
+        """Whether windows of an average hold different numbers of pixels."""
+        window = self.window
+        return self.divides_by_pixels and (any(window.ceiling) or (any(window.padding) and not self.counts_padding))
+
+
+@dataclass(frozen=True)
+class PoolingScheme:
+    """A pooling dealt over cores."""
+
+    kind: str
+    pooling: Pooling
+    chip: Chip
+    cores_high: int
+    cores_across: int
+    given: Shard | None = None
+    """The input's shards, where it lies in some."""
+
+    @property
+    def ranges(self) -> tuple[CoreRange, ...]:
+        if self.given is not None:
+            return self.given.ranges
+        if self.kind == BLOCK:
+            return grid_of(self.cores_across, self.cores_high)
+        return row_by_row(self.cores_high * self.cores_across, self.chip.grid)
+
+    @property
+    def channels_per_core(self) -> int:
+        if self.given is not None:
+            return self.given.width
+        return round_up(self.pooling.channels, self.cores_across * self.pooling.stick_unit) // self.cores_across
+
+    @property
+    def outputs_per_core(self) -> int:
+        return round_up(self.pooling.window.outputs, self.cores_high * self.pooling.out_rows) // self.cores_high
+
+    @property
+    def sticks_per_core(self) -> int:
+        if self.given is not None:
+            return self.given.height
+        window, unit = self.pooling.window, _TILE if self.pooling.layout is TILE else 1
+        return round_up(window.batch * window.height * window.width, self.cores_high * unit) // self.cores_high
+
+    @property
+    def dealing(self) -> Dealing:
+        return Dealing(
+            *(self.pooling.window, self.kind, self.ranges, self.cores_high, self.pooling.channels),
+            *(self.channels_per_core, self.sticks_per_core, self.outputs_per_core),
+        )
+
+    def out_width(self, unit: int = _FACE) -> int:
+        """Channels per core of the result."""
+        return round_up(self.pooling.channels, self.cores_across * unit) // self.cores_across
+
+    @property
+    def out_shard(self) -> Shard:
+        """A last tile of less than a face is padded to a whole one, unless it is the only one."""
+        channels = divided(self.pooling.channels, self.cores_across)
+        is_padded = self.pooling.out_layout is TILE or 0 < channels % _TILE < _FACE < channels
+        width = self.out_width(_TILE if is_padded else _FACE)
+        return Shard(self.kind, self.outputs_per_core, width, self.ranges)
+
+    @cached_property
+    def static_bytes(self) -> list[int]:
+        """The number to multiply with, what windows begin with, two streams of windows, each double, and a row of tiles
+        before they are tiles."""
+        made, dtype = self.pooling, stick_dtype(self.pooling.dtype)
+        pixels = made.window.kernel[0] * made.window.kernel[1]
+        rest = made.channels // self.cores_across % _TILE
+        is_large = pixels > (_TILE // 2 if 0 < rest <= _FACE else _TILE)
+        all_tiles = divided(made.channels, self.cores_across * _TILE)
+        tiles = min(all_tiles, 4 if made.is_average and is_large else 8)
+        rows = pixels if pixels <= _FACE else _TILE
+        windows = round_up(tiles * _TILE * rows, _TILE * _TILE) * dtype.mantissa_bits // 8
+        numbers = [2 * dtype.tile_bytes()] * (2 if made.has_uneven_windows else 1)
+        rows_of_tiles = [all_tiles * dtype.tile_bytes()] if made.out_layout is TILE else []
+        return [*numbers, dtype.tile_bytes(), 2 * windows, 2 * windows, *rows_of_tiles]
+
+    def bytes_with_result(self, outputs_per_core: int, width: int) -> int:
+        """What the program takes of a core, static buffers and result, as the library reckons."""
+        element = stick_dtype(self.pooling.dtype).mantissa_bits // 8
+        if self.pooling.out_layout is TILE:
+            result = outputs_per_core * width // _TILE**2 * self.pooling.out_dtype.tile_bytes()
+        else:
+            result = min(_FACE, width) * element * outputs_per_core * (width // _FACE)
+        return sum(self.static_bytes) + round_up(result, self.chip.architecture.dram_alignment_bytes)
+
+    @property
+    def slice_bytes(self) -> int:
+        """The same with the halo, or when that is gathered: by this slices are judged."""
+        window, element = self.pooling.window, stick_dtype(self.pooling.dtype).mantissa_bits // 8
+        width, sticks = self.channels_per_core, self.dealing.sticks_per_core
+        # The halo's own windows: in ceil mode they are reckoned as if the slice were an image.
+        top, bottom, left, right = window.padding
+        alone = replace(window, padding=(top, bottom, left, right + self.pooling.excess), ceiling=(0, 0))
+        alone = replace(alone, ceiling=ceiling_of(alone) if self.pooling.goes_beyond else (0, 0))
+        alone_per_core = round_up(alone.outputs, self.cores_high * self.pooling.out_rows) // self.cores_high
+        halo = halo_sticks(alone, self.cores_high, alone_per_core) * width * element
+        aligned = round_up(width * element, self.chip.architecture.l1_alignment_bytes)
+        outputs = window.output_height * window.output_width // self.cores_high
+        outputs = round_up(outputs, self.pooling.out_rows)
+        reckoned = replace(self, pooling=replace(self.pooling, dtype=self.pooling.out_dtype))
+        pooled = halo + reckoned.bytes_with_result(outputs, width) + outputs * width * element
+        blocks = 4 * divided(width, _TILE) * _TILE * _TILE * element if self.pooling.layout is TILE else 0
+        return max(sticks * width * element + halo + 2 * aligned + blocks, pooled)
+
+
+@lru_cache(maxsize=4096)
+def pooling_scheme_of(kind: str, made: Pooling, chip: Chip, unit: int = _TILE) -> PoolingScheme:
+    """``unit``: of channels when rows and columns of cores share them."""
+    outputs, pieces, grid = (
+        divided(made.window.outputs, made.out_rows),
+        divided(made.channels, made.width_unit),
+        chip.grid,
+    )
+    if kind == HEIGHT:
+        return PoolingScheme(kind, made, chip, cores_for(outputs, grid.cores), 1)
+    if kind == WIDTH:
+        return PoolingScheme(kind, made, chip, 1, common_divisor(pieces, pieces, grid.cores))
+    across = common_divisor(pieces, divided(made.channels, unit), grid.columns)
+    return PoolingScheme(kind, made, chip, cores_for(outputs, grid.rows), across)
+
+
+def pooling_scheme_in(made: Pooling, chip: Chip, shard: Shard) -> PoolingScheme:
+    """Of an input that lies in shards: it stays there."""
+    columns = max(one.end_x for one in shard.ranges) - min(one.start_x for one in shard.ranges) + 1
+    rows = max(one.end_y for one in shard.ranges) - min(one.start_y for one in shard.ranges) + 1
+    high, across = {HEIGHT: (shard.cores, 1), WIDTH: (1, shard.cores)}.get(shard.kind, (rows, columns))
+    return PoolingScheme(shard.kind, made, chip, high, across, shard)
+
+
+@lru_cache(maxsize=4096)
+def preferred_pooling_kind(made: Pooling, chip: Chip) -> str:
+    """What takes least of L1; on a tie by height, then by width."""
+
+    def needed(kind: str) -> int:
+        scheme = pooling_scheme_of(kind, made, chip)
+        outputs = made.window.outputs if kind == WIDTH else round_up(scheme.outputs_per_core, _TILE)
+        return scheme.bytes_with_result(outputs, scheme.out_width())
+
+    return min((HEIGHT, WIDTH, BLOCK), key=needed)
+
+
+def ceiling_of(window: Window) -> tuple[int, int]:
+    """What is added so that windows reach the end of the image; none begins in the padding."""
+
+    def along(size: int, kernel: int, stride: int, dilation: int, before: int, after: int) -> int:
+        reach = dilation * (kernel - 1) + 1
+        outputs = divided(size + before + after - reach, stride) + 1
+        if (outputs - 1) * stride >= size + before:
+            outputs -= 1
+        return max(stride * (outputs - 1) + reach - size - before - after, 0)
+
+    top, bottom, left, right = window.padding
+    return (
+        along(window.height, window.kernel[0], window.stride[0], window.dilation[0], top, bottom),
+        along(window.width, window.kernel[1], window.stride[1], window.dilation[1], left, right),
+    )
+
+
+@lru_cache(maxsize=1024)
+def most_divisors(made: Pooling, cores: int, outputs_per_core: int) -> int:
+    """How often the number of pixels in a window changes among the outputs of one core, at most, counting the first."""
+    import numpy as np
+
+    window = made.window
+
+    def lengths(size: int, outputs: int, kernel: int, stride: int, before: int, after: int) -> Any:
+        start = np.arange(outputs) * stride - before
+        end = np.minimum(start + kernel, size + after)
+        if made.counts_padding:
+            return end - start
+        return np.maximum(np.minimum(end, size) - np.maximum(start, 0), 0)
+
+    top, bottom, left, right = window.padding
+    high = lengths(window.height, window.output_height, window.kernel[0], window.stride[0], top, bottom)
+    wide = lengths(window.width, window.output_width, window.kernel[1], window.stride[1], left, right)
+    image = np.outer(high, wide).ravel()
+    most = done = first = 0
+    for _ in range(cores):
+        areas = image[(first + np.arange(outputs_per_core)) % image.size]
+        most = max(most, 1 + int(np.count_nonzero(areas[1:] != areas[:-1])))
+        done += outputs_per_core
+        first = done
+        if done // image.size == window.batch:  # the library begins anew, but counts on from what was too much
+            done, first = done - image.size * window.batch, 0
+    return most

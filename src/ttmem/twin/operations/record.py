@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The record of an operation: all that is known of it, in one value.
+
+Everybody who needs to know something of an operation asks its record: the twin what it does to memory, the batch path
+whether it may be worked out in columns, the oracle how a random call of it looks, the documentation what to list.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from ttmem.twin.operations.plan import EXACT, Call, Plan, PlanWriter
+from ttmem.twin.tensor_spec import TensorSpec
+
+T = TypeVar("T")
+Step = dict[str, Any]
+"""One step of the engines' protocol: ``{"alloc": ...}``, ``{"call": ...}``."""
+
+REQUIRED: Any = object()
+"""The default of an argument that has none."""
+
+
+class Choose(Protocol):
+    """Where random calls take their choices from; the oracle's is hypothesis, so that a failing call shrinks."""
+
+    def integer(self, low: int, high: int) -> int:
+        """A number between the two, both included."""
+
+    def one_of(self, values: Sequence[T]) -> T:
+        """One of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A plain argument of a call, that is: not a tensor, not where the result goes."""
+
+    name: str
+    """ttnn's keyword, also the key in ``Call.arguments``."""
+    position: int | None = None
+    """Its place among the plain arguments that are given without a name; None: by name alone."""
+    default: Any = REQUIRED
+    samples: tuple[Any, ...] = ()
+    """Values that random calls take; empty when the record's own ``draw`` makes them."""
+
+
+PlanFunction = Callable[[Call, PlanWriter], Plan]
+Draw = Callable[["OperationRecord", Choose], list[Step]]
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRecord:
+    """One ttnn operation. Operations of one behaviour share a family: the plan and the way they are drawn."""
+
+    name: str
+    """Without ``ttnn.``."""
+    family: str
+    plan: PlanFunction
+    """What a call does to memory."""
+    draw: Draw
+    """A random call: allocations, then the call. Mostly calls whose plan is exact."""
+    example: tuple[Step, ...]
+    """The smallest call that shows it at work."""
+    arguments: tuple[Argument, ...] = ()
+    """All that were compared with the library; a call with any other is not called exact."""
+    confidence: str = EXACT
+    """Of the example's plan, which stands for plain calls; each call's own plan says how certain it is."""
+    draw_bounded: Draw | None = None
+    """A random call whose plan is often only bounded: its result still has to be right."""
+    is_sized_by_elements: Callable[[TensorSpec], bool] | None = None
+    """The batch form: whether, for inputs of such a spec, only the tensors' sizes follow the shape and never the
+    static buffers, so that many shapes are a few comparisons of columns. None: never."""
+    takes_shards: bool = False
+    """Whether a sharded ``memory_config`` was compared; where it was not, such calls are not called exact."""
+    takes_nd_shards: bool = False
+    """Whether shards of many dimensions were compared; where they were not, nothing is said of such calls."""
+    is_drawn_odd: bool = False
+    """Whether random calls also have tensors of rank 0 and 1, and of bfloat4_b and uint8; where they do not, such calls
+    are not called exact."""
+    needs_tensor: bool = True
+    """Whether a call without any tensor is an error; not so for those that make one out of nothing."""
+    needs_mesh: bool = False
+    """Whether it is something that several chips do together; one chip alone refuses it."""
+    takes_host_tensors: bool = False
+    """Whether it moves tensors to the device itself when they are on the host."""
+    takes_output: bool = False
+    """Whether an ``output_tensor`` was compared; where it was not, such calls are not called exact."""
+    has_in_place_form: bool = False
+    """Whether ``<name>_`` writes into its first tensor."""
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return (f"{self.name}_",) if self.has_in_place_form else ()
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        return {argument.name: argument.default for argument in self.arguments if argument.default is not REQUIRED}

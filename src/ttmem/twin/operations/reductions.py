@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reductions over any dimensions."""
+
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from ttmem.twin.operations import draws
+from ttmem.twin.operations.tensor_handle import Held, applied, axes_of, replaced
+from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.elementwise import clone, spell_type
+from ttmem.twin.operations.minimum import check_reduced_type, is_negated, least_of_columns
+from ttmem.twin.operations.fill_and_copy import fill_padding
+from ttmem.twin.operations.permute import transpose
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.reduced_shards import Place, filled, in_shape, is_reduced_in_place, place_of
+from ttmem.twin.operations.slice_ import slice_
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, UINT32, DataType
+from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, Layout, TensorSpec
+from ttmem.twin.bank_sizes import round_up
+
+_WORTH_BATCHING = 4
+"""From so many tiles of work on, a reduction reads eight tiles ahead instead of two."""
+
+_TALL = 20
+"""From so many rows of tiles on, a reduction of the height may be cut in slices."""
+
+
+def accumulator(dtype: DataType) -> DataType:
+    """What sums are kept in."""
+    return FLOAT32 if dtype is FLOAT32 else BFLOAT16
+
+
+def reduce(call: Call, plan: PlanWriter) -> Plan:
+    """Sum, mean, max or min along any dimensions.
+
+    Outer dimensions of sums of two bytes or less have a kernel of their own. All others are brought into the last but
+    one place, one after the other, and back.
+    """
+    source = call.inputs[0]
+    rank = len(source.shape)
+    if source.layout is not TILE or source.dtype.name == "uint8":
+        return plan.give_up("reductions of row-major tensors, or of bytes")
+    if call.name == "mean" and source.dtype in (INT32, UINT32):
+        plan.refuse(f"ttnn.mean does not support integer inputs - got {spell_type(source.dtype)}.")
+    if rank < 2:
+        return _reduce_row(call, plan)
+    axes = axes_of(call.arguments["dim"], rank)
+    place = place_of(call)
+    held = first = filled(plan, source)
+    carries = call.name in ("sum", "mean") and source.dtype is BFLOAT16 and 1 < len(axes) < rank
+    outer = [axis for axis in axes if axis < rank - 2]
+    if outer and call.name == "sum" and source.dtype in (BFLOAT16, BFLOAT8_B):
+        held = _outer_sums(plan, held, outer, place, carries=carries, is_last=len(outer) == len(axes))
+        plan.free(first.slot)
+        first, axes = held, [axis for axis in axes if axis >= rank - 2]
+    if axes == [rank - 2, rank - 1]:
+        held = _both(plan, held, place, source.dtype, call.name)
+    else:
+        for axis in reversed(axes):
+            dtype = FLOAT32 if carries and axis != axes[0] else BFLOAT16 if carries else source.dtype
+            held = _one_axis(plan, held, axis, place, dtype, call.name, first.slot)
+    if not call.arguments["keepdim"]:
+        shape = tuple(size for i, size in enumerate(source.shape) if i not in axes_of(call.arguments["dim"], rank))
+        held = replaced(plan, held, in_shape(plan, held, shape), keep=first.slot)
+    if first.slot != held.slot:
+        plan.free(first.slot)
+    return plan.finish(held.slot, held.spec)
+
+
+def _reduce_row(call: Call, plan: PlanWriter) -> Plan:
+    """A single dimension is a row; a single number is copied."""
+    source = call.inputs[0]
+    if not source.shape:
+        filled = Held(fill_padding(plan, source), source)
+        copied = applied(plan, clone, filled, call.memory)
+        plan.free(filled.slot)
+        return plan.finish(copied.slot, source if call.memory is None else copied.spec)
+    row = replace(call, inputs=(replace(source, shape=(1, *source.shape)),), arguments={"dim": 1, "keepdim": True})
+    return reduce(row, plan).with_shape((1,) if call.arguments["keepdim"] else ())
+
+
+def _outer_sums(plan: PlanWriter, held: Held, axes: list[int], place: Place, *, carries: bool, is_last: bool) -> Held:
+    """The kernel for outer dimensions: its result has whole tiles, which are cut to size at the end."""
+    source = held.spec
+    shape = [*source.shape[:-2], *(round_up(size, 32) for size in source.shape[-2:])]
+    for axis in reversed(axes):
+        dtype = FLOAT32 if carries and (axis != axes[0] or not is_last) else BFLOAT16 if carries else source.dtype
+        together = next(number for number in range(8, 0, -1) if shape[axis] % number == 0)
+        shape[axis] = 1
+        result = replace(source, shape=tuple(shape), dtype=dtype, memory=place.memory, shard=place.shard)
+        slot = plan.allocate(result)
+        tile = held.spec.dtype.tile_bytes()
+        plan.launch([2 * together * tile, BFLOAT16.tile_bytes(), 2 * dtype.tile_bytes()])
+        if held.spec is not source:
+            plan.free(held.slot)
+        held = Held(slot, result)
+    ends = [*shape[:-2], *source.shape[-2:]]
+    return replaced(
+        plan, held, applied(plan, slice_, held, None, begins=[0] * len(ends), ends=ends, steps=None), keep=0
+    )
+
+
+def _both(plan: PlanWriter, held: Held, place: Place, dtype: DataType, name: str) -> Held:
+    """The last two dimensions: the width, then the height; a single tile in one go."""
+    source = held.spec
+    is_tile = prod(source.shape[:-2]) == 1 and max(source.shape[-2:]) <= 32
+    if is_tile and source.dtype in (BFLOAT16, BFLOAT8_B, UINT32) and (name, source.dtype) != ("min", BFLOAT16):
+        result = place.holds(replace(source, shape=(*source.shape[:-2], 1, 1)))
+        slot = plan.allocate(result)
+        tile = source.dtype.tile_bytes()
+        plan.launch([2 * tile, accumulator(source.dtype).tile_bytes(), 2 * tile, *_negatives(source, name)])
+        return Held(slot, result)
+    rank = len(source.shape)
+    middle = FLOAT32 if name == "sum" and dtype is BFLOAT16 else dtype
+    rows = _along(plan, held, rank - 1, place, middle, name)
+    both = _along(plan, rows, rank - 2, place, dtype, name)
+    plan.free(rows.slot)
+    return both
+
+
+def _one_axis(plan: PlanWriter, held: Held, axis: int, place: Place, dtype: DataType, name: str, keep: int) -> Held:
+    """An outer dimension changes places with the height, is reduced, and goes back."""
+    rank = len(held.spec.shape)
+    if axis == rank - 1:
+        return replaced(plan, held, _along(plan, held, axis, place, dtype, name), keep=keep)
+    if axis == rank - 2:
+        return replaced(plan, held, down(plan, held, place, dtype, name), keep=keep)
+    turned = applied(plan, transpose, held, place.memory, place.shard, dim1=axis, dim2=rank - 2)
+    turned = replaced(plan, held, turned, keep=keep)
+    reduced = down(plan, turned, place, dtype, name)
+    reduced = replaced(plan, turned, reduced, keep=keep)
+    return replaced(
+        plan, reduced, applied(plan, transpose, reduced, place.memory, place.shard, dim1=axis, dim2=rank - 2), keep=keep
+    )
+
+
+def down(plan: PlanWriter, held: Held, place: Place, dtype: DataType, name: str, *, layout: Layout = TILE) -> Held:
+    """The height. Where it is tall and few cores have work, it is cut in slices, whose results are reduced again.
+
+    ``layout``: of what comes out of slices.
+    """
+    source = held.spec
+    *outer, height, width = source.shape
+    columns, tall = prod(outer) * -(-width // 32), -(-height // 32)
+    slices = min(plan.memory_map.grid.cores // columns, tall) if tall >= _TALL else 1
+    adds = name in ("sum", "mean")
+    is_sliced = source.dtype in ((BFLOAT16, FLOAT32, BFLOAT8_B) if adds else (BFLOAT16, FLOAT32))
+    is_sliced = is_sliced and source.shard is None and place.shard is None
+    if slices < 2 or not is_sliced:
+        return _along(plan, held, len(source.shape) - 2, place, dtype, name)
+    partial = FLOAT32 if adds else source.dtype
+    rows = TensorSpec((*outer, slices, width), partial, ROW_MAJOR, place.memory)
+    middle = plan.allocate(rows)
+    tile, inner = source.dtype.tile_bytes(), partial.tile_bytes()
+    ahead = 2 if source.dtype is FLOAT32 else 8
+    plan.launch([ahead * tile, accumulator(source.dtype).tile_bytes(), 2 * inner])
+    result = TensorSpec((*outer, 1, width), dtype, layout, place.memory)
+    slot = plan.allocate(result)
+    partials = max(2, -(-slices // 32)) * inner
+    plan.launch([2 * inner, inner, dtype.tile_bytes(), partials, inner, 2 * dtype.tile_bytes()])
+    plan.free(middle)
+    return Held(slot, result)
+
+
+def _along(plan: PlanWriter, held: Held, axis: int, place: Place, dtype: DataType, name: str) -> Held:
+    """One of the last two dimensions."""
+    source = held.spec
+    rank = len(source.shape)
+    if axis == rank - 2 and is_negated(source, name):
+        return least_of_columns(plan, held, place, lambda negative: _along(plan, negative, axis, place, dtype, "max"))
+    shape = (*source.shape[:axis], 1, *source.shape[axis + 1 :])
+    result = place.holds(replace(source, shape=shape, dtype=dtype))
+    slot = plan.allocate(result)
+    check_reduced_type(plan, source)
+    # Work of the least busy core: rows of tiles for the width, columns of tiles for the height.
+    outer, cores = prod(source.shape[:-2]), plan.memory_map.grid.cores
+    height, width = (-(-size // 32) for size in source.shape[-2:])
+    work = max(outer * height // cores, 1) * width if axis == rank - 1 else outer * width // cores
+    negatives = _negatives(source, name)
+    if negatives:
+        work = outer * height // cores
+    if is_reduced_in_place(source, result, "height" if axis == rank - 1 else "width"):
+        plan.launch([2 * source.dtype.tile_bytes(), accumulator(source.dtype).tile_bytes(), *negatives])
+        return Held(slot, result)
+    ahead = (8 if work >= _WORTH_BATCHING else 2) * source.dtype.tile_bytes()
+    plan.launch([ahead, accumulator(source.dtype).tile_bytes(), 2 * dtype.tile_bytes(), *negatives])
+    return Held(slot, result)
+
+
+def _negatives(source: TensorSpec, name: str) -> list[int]:
+    """The least of some types is the greatest of their negatives, which need a tile on the way in and out."""
+    return [source.dtype.tile_bytes()] * 2 if is_negated(source, name) else []
+
+
+def _draw_reduce(record: OperationRecord, choose: Choose) -> list[Step]:
+    """Any dimensions, kept or not, or all of them; now and then of whole tiles in shards."""
+    if not choose.integer(0, 5):
+        sizes = [choose.integer(1, 3), 32 * choose.integer(1, 10), 32 * choose.integer(1, 20)]
+        tiles: Step = {"shape": sizes, "dtype": choose.one_of(("bfloat16", "float32", "bfloat8_b")), "layout": "tile"}
+        placed = tiles | draws.any_place(choose, sizes, "tile", sharded=True)
+        wanted = draws.any_place(choose, sizes, "tile", sharded=True) if choose.integer(0, 1) else {}
+        kept: dict[str, Any] = {"dim": choose.one_of((-1, -2, [-2, -1])), "keepdim": bool(choose.integer(0, 3))}
+        return write_call(record.name, [placed], **wanted, **kept)
+    source = draws.tensor(choose, tile_only=True, integers=record.name != "mean", odd=True)
+    rank = len(source["shape"])
+    if rank and not choose.integer(0, 3):
+        source["shape"][choose.integer(0, rank - 1)] = choose.one_of((600, 640, 1000, 1600, 3000))
+    named: dict[str, Any] = {"keepdim": True} if choose.integer(0, 1) else {}
+    form = choose.integer(0, 6)
+    source, place = draws.among_shards(choose, source)
+    if rank < 2:
+        pass
+    elif form == 0:
+        named["dim"] = [-2, -1]
+    elif form == 6 and rank > 3:
+        named["dim"] = [choose.integer(-rank, -3), -2, -1]
+    elif form <= 2:
+        named["dim"] = choose.one_of((-1, -2))
+    elif form in (3, 4):
+        named["dim"] = sorted({choose.integer(-rank, -1) for _ in range(choose.integer(1, 3))})
+    return write_call(record.name, [source], **place, **named)
+
+
+RECORDS = (
+    *(
+        record_of(
+            write_call(name, [EXAMPLE_TENSOR], dim=-1, keepdim=True),
+            reduce,
+            _draw_reduce,
+            *(Argument("dim", default=None), Argument("keepdim", default=False)),
+            family="reduce",
+            is_drawn_odd=True,
+            takes_shards=True,
+        )
+        for name in ("sum", "mean", "max", "min")
+    ),
+)

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Repeat and expand: one copy per repeated dimension, each in place of the one before."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from math import prod
+
+from ttmem.base.errors import BadInputError
+from ttmem.twin.operations import draws
+from ttmem.twin.operations.tensor_handle import Held, applied, replaced
+from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.elementwise import LONGER_ROWS, aligned_page, has_longer_rows, result_like, wanted_like
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.repeated_shards import chosen, holds_pages, is_block_by_column, is_repeated_in_place, lies_across
+from ttmem.twin.operations.memory_config import to_memory_config
+from ttmem.twin.operations.to_layout import in_layout, tilize, untilize, untilize_plainly
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.programs import CIRCULAR
+from ttmem.hardware import BFLOAT16, DRAM, L1, UINT8
+from ttmem.twin.tensor_spec import TILE, InvalidSpecError, NdShard, Shard, TensorSpec
+from ttmem.twin.paging import paging_of
+from ttmem.twin.placement import place
+from ttmem.twin.bank_sizes import round_up
+
+_PAGES_AT_ONCE = 8
+_NO_BYTES = "Can only work with UINT16, BFLOAT16, UINT32, INT32, FLOAT32 data types"
+_SPARE_BYTES = 128
+"""The kernel for other ranks than 2 to 4 shifts pages into alignment, which needs so much more."""
+
+
+def repeat(call: Call, plan: PlanWriter) -> Plan:
+    times = [int(number) for number in call.arguments["repeat_dims"]]
+    return _repeated(call, plan, times)
+
+
+def expand(call: Call, plan: PlanWriter) -> Plan:
+    """A repeat of dimensions of size 1; -1 keeps a dimension."""
+    shape, wanted = call.inputs[0].shape, [int(size) for size in call.arguments["output_shape"]]
+    if len(wanted) < len(shape):
+        raise BadInputError(f"cannot expand {list(shape)} to {wanted}")
+    padded = (1,) * (len(wanted) - len(shape)) + shape
+    for own, size in zip(padded, wanted, strict=True):
+        if size not in (-1, own) and own != 1:
+            raise InvalidSpecError("Only size 1 dimensions can be expanded in the output shape")
+    return _repeated(call, plan, [1 if size in (-1, own) else size for own, size in zip(padded, wanted, strict=True)])
+
+
+def _repeated(call: Call, plan: PlanWriter, times: list[int]) -> Plan:
+    source = call.inputs[0]
+    rank = max(len(source.shape), len(times))
+    times = [1] * (rank - len(times)) + times
+    source = replace(source, shape=(1,) * (rank - len(source.shape)) + source.shape)
+    if not rank:
+        raise InvalidSpecError("repeat does not support rank 0 tensors")
+    if has_longer_rows(source) and (set(times) != {1} or source.shape != call.inputs[0].shape):
+        return plan.give_up(LONGER_ROWS)
+    if set(times) <= {1}:
+        return to_memory_config(replace(call, inputs=(source,)), plan)
+    if 0 in times:
+        return plan.give_up("a tensor without elements")
+    if isinstance(source.shard, NdShard):
+        return plan.give_up("a repeat of shards of many dimensions")
+    is_refused = source.dtype is UINT8 and not 2 <= rank <= 4 and not _tiles_can_be_repeated(source, times)
+    if source.shard is not None or call.shard is not None:
+        if is_refused:
+            return plan.give_up("bytes in shards of many dimensions")
+        return _repeated_shards(call, plan, source, times)
+    if is_refused:
+        raise InvalidSpecError(_NO_BYTES)
+    made = _repeat(plan, Held(-1, source), times, result_like(source, call.memory))
+    return plan.finish(made.slot, made.spec)
+
+
+def _repeat(plan: PlanWriter, held: Held, times: list[int], like: TensorSpec) -> Held:
+    """Tiles that cannot be repeated as such are made rows where the tensor is, repeated into where the result goes, and
+    tilized again. What is held goes as soon as it has been read.
+    """
+    source = held.spec
+    if source.layout is not TILE or _tiles_can_be_repeated(source, times):
+        return _repeat_pages(plan, held, times, like)
+    rows = in_layout(source, tiled=False)
+    plain = source.dtype is BFLOAT16 and 2 <= len(source.shape) <= 4
+    made = replaced(plan, held, Held((untilize_plainly if plain else untilize)(plan, source, rows), rows))
+    repeated = _repeat_pages(plan, made, times, replace(rows, memory=like.memory), was=source)
+    result = replace(repeated.spec, layout=TILE, dtype=source.dtype)
+    return replaced(plan, repeated, Held(tilize(plan, repeated.spec, result), result))
+
+
+def _repeated_shards(call: Call, plan: PlanWriter, source: TensorSpec, times: list[int]) -> Plan:
+    """Shards that hold whole pages are read and written where they lie. Others, and tiles that become rows, go by way
+    of pages: of DRAM, or of L1 where older kernels repeat them.
+    """
+    wanted = replace(wanted_like(call, source), shape=_times(source.shape, times))
+    if call.memory is None and source.shard is not None:
+        wanted = replace(wanted, shard=chosen(source, times, wanted.shape, plan.memory_map.grid))
+    is_tiled = source.layout is TILE
+    if not is_tiled and all(is_block_by_column(spec) for spec in (source, wanted)):
+        return plan.give_up("rows in block shards by columns of cores")
+    becomes_rows = is_tiled and not _tiles_can_be_repeated(source, times)
+    plainly = 2 <= len(source.shape) <= 4 and not (becomes_rows and source.dtype.is_block_float)
+    reads, writes = (plainly and not becomes_rows and holds_pages(spec) for spec in (source, wanted))
+    is_plain = plainly and (is_tiled or (reads and (writes or wanted.shard is None)))
+    if not is_tiled and times[-1] > 1 and wanted.shard is not None and lies_across(source):
+        is_plain = False
+    if not is_plain and is_repeated_in_place(source, wanted, times):
+        return _repeated_in_place(plan, source, wanted, times)
+    inside = source
+    if source.shard is not None and not reads:
+        inside = replace(source, memory=DRAM if plainly else L1, shard=None)
+    like = replace(source, memory=wanted.memory, shard=wanted.shard if writes else None)
+    if plainly and _is_short(plan, inside, times, like):
+        return plan.give_up("shards that are repeated where L1 is short")
+    held = Held(-1, source)
+    if inside is not source:
+        held = applied(plan, to_memory_config, held, inside.memory)
+    made = _repeat(plan, held, times, like)
+    if wanted.shard != made.spec.shard:
+        made = replaced(plan, made, applied(plan, to_memory_config, made, wanted.memory, wanted.shard))
+    return plan.finish(made.slot, made.spec)
+
+
+def _repeated_in_place(plan: PlanWriter, source: TensorSpec, wanted: TensorSpec, times: list[int]) -> Plan:
+    """A page passes through; rows are taken as a whole, however they are cut."""
+    if source.dtype is UINT8 and source.layout is not TILE:
+        raise InvalidSpecError(_NO_BYTES)
+    whole = source if source.layout is TILE else replace(source, shard=None)
+    return plan.one_program(wanted, _shifted_pages(whole, is_last=times[-1] > 1)[:1])
+
+
+def _times(shape: Iterable[int], times: Iterable[int]) -> tuple[int, ...]:
+    return tuple(size * number for size, number in zip(shape, times, strict=True))
+
+
+def _tiles_can_be_repeated(source: TensorSpec, times: list[int]) -> bool:
+    rank = len(source.shape)
+    if rank < 2 or source.layout is not TILE:
+        return False
+    is_whole = not any(size % 32 for size in source.shape[-2:])
+    return is_whole or (rank <= 4 and max(times[-2:]) == 1)
+
+
+def _repeat_pages(
+    plan: PlanWriter, held: Held, times: list[int], like: TensorSpec, was: TensorSpec | None = None
+) -> Held:
+    source = held.spec
+    rank, is_tiled = len(source.shape), source.layout is TILE
+    plainly = 2 <= rank <= 4 and not (was is not None and was.dtype.is_block_float)
+    copies = _copies(source, times, like, plainly=plainly)
+    if plainly and not is_tiled and _is_short(plan, source, times, like):
+        plainly, copies = False, _copies(source, times, like, plainly=False)
+    for dim, copy in copies:
+        before, held = held, Held(plan.allocate(copy), copy)
+        if plainly:
+            outer = dim < rank - (2 if is_tiled else 1)
+            plan.launch([_pages(plan, before.spec, copy, is_outer=outer)], CIRCULAR)
+        else:
+            plan.launch(_shifted_pages(before.spec, is_last=dim == rank - 1))
+        replaced(plan, before, held)
+    return Held(held.slot, replace(held.spec, shape=_times(source.shape, times)))
+
+
+def _copies(source: TensorSpec, times: list[int], like: TensorSpec, *, plainly: bool) -> list[tuple[int, TensorSpec]]:
+    """Dimension by dimension: of tiles the outermost first, of rows the innermost."""
+    shape, numbers, is_tiled = list(source.shape), list(times), source.layout is TILE
+    if plainly:
+        _merge(shape, numbers, untouched=2 if is_tiled else 1)
+    order = [d for d, number in enumerate(numbers) if number > 1]
+    if not (is_tiled and plainly):
+        order.reverse()
+    copies, inside = [], replace(source, shard=None)
+    for dim in order:
+        shape[dim] *= numbers[dim]
+        # All but the last copy stay where the tensor is.
+        copies.append((dim, replace(like if dim == order[-1] or not plainly else inside, shape=tuple(shape))))
+    return copies
+
+
+def _is_short(plan: PlanWriter, source: TensorSpec, times: list[int], like: TensorSpec) -> bool:
+    """Of L1, for pages to be repeated plainly: every copy that goes there, and a page on its way."""
+    copies = [copy for _, copy in _copies(source, times, like, plainly=True)]
+    placed = (place(copy, plan.memory_map) for copy in copies if copy.memory is L1)
+    return sum(one.bytes_per_bank for one in placed) + _aligned_page(plan, source, copies[-1]) > plan.l1_space()
+
+
+def _merge(shape: list[int], times: list[int], untouched: int) -> None:
+    """Two neighbours are repeated in one go when the outer one has size 1."""
+    for dim in range(len(shape) - 1 - untouched):
+        if shape[dim] == 1 and times[dim] > 1 and times[dim + 1] > 1:
+            times[dim + 1] *= times[dim]
+            times[dim] = 1
+
+
+def _aligned_page(plan: PlanWriter, *ends: TensorSpec) -> int:
+    """Of the last one, for the memories of all."""
+    alignment = max(plan.memory_map.page_alignment_bytes(spec.memory) for spec in ends)
+    return round_up(paging_of(ends[-1]).page_bytes, alignment)
+
+
+def _pages(plan: PlanWriter, before: TensorSpec, after: TensorSpec, *, is_outer: bool) -> int:
+    """Rows that stay as they are are aligned for both ends; those that grow are read and written as they lie."""
+    page = _aligned_page(plan, before, after) if is_outer else max(aligned_page(plan, one) for one in (before, after))
+    if before.layout is TILE:
+        is_block = isinstance(after.shard, Shard) and after.shard.kind == "block"
+        return page if after.memory is L1 and is_outer and not is_block else _PAGES_AT_ONCE * page
+    space = plan.l1_space()
+    if space < page:
+        plan.refuse(f"RepeatCodegen: a {page}-byte row-major CB slot does not fit in free L1")
+    return min(_PAGES_AT_ONCE, max(space // (2 * page) * 2, 1)) * page
+
+
+def _shifted_pages(before: TensorSpec, *, is_last: bool) -> list[int]:
+    page = paging_of(before).page_bytes
+    if before.layout is TILE:
+        return [page + _SPARE_BYTES]
+    if is_last:
+        page *= next(factor for factor in (1, 2, 4, 8, 16) if page * factor % 16 == 0)
+    return [page + _SPARE_BYTES] * 2
+
+
+def _draw_repeat(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, integers=True, odd=True)
+    times = [choose.one_of((1, 1, 2, 3)) for _ in source["shape"]]
+    if prod(source["shape"]) > 100_000:
+        times = [1, *times[1:]]
+    source, place = draws.among_shards(choose, source)
+    return write_call(record.name, [source], times, **place)
+
+
+def _draw_expand(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, integers=True, odd=True)
+    wanted = list(source["shape"])
+    source["shape"] = [1 if choose.integer(0, 1) else size for size in wanted]
+    outer = [choose.one_of((1, 2, 3))] if not choose.integer(0, 2) else []
+    source, place = draws.among_shards(choose, source)
+    return write_call(record.name, [source], outer + wanted, **place)
+
+
+RECORDS = (
+    record_of(
+        write_call("repeat", [EXAMPLE_TENSOR], [1, 2, 1, 1]),
+        repeat,
+        _draw_repeat,
+        Argument("repeat_dims", 0),
+        is_drawn_odd=True,
+        takes_shards=True,
+    ),
+    record_of(
+        write_call("expand", [EXAMPLE_TENSOR], [1, 2, 64, 64]),
+        expand,
+        _draw_expand,
+        Argument("output_shape", 0),
+        family="repeat",
+        is_drawn_odd=True,
+        takes_shards=True,
+    ),
+)

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reshape: a view when the tile grid stays, otherwise a copy guided by a table that stays in DRAM."""
+
+from dataclasses import replace
+from math import prod
+
+from ttmem.base.errors import BadInputError
+from ttmem.twin.operations import result_shards, draws
+from ttmem.twin.operations.elementwise import LONGER_ROWS, OWN_KERNELS, cast, has_longer_rows, result_like, wanted_like
+from ttmem.twin.operations.fill_and_copy import fill_in_place, has_tile_padding
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.memory_config import to_memory_config
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, INT32, UINT32, Memory
+from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, InvalidSpecError, NdShard, Shard, TensorSpec
+from ttmem.twin.paging import paging_of
+
+_MOVABLE = (BFLOAT16, FLOAT32, INT32, UINT32)
+_BYTES_PER_SEGMENT = 16
+_READ_BYTES, _WRITE_BYTES, _MOST_SLOTS = 64, 16, 8
+"""Of row-major copies: what reads and writes are aligned to, and results that wait at most."""
+
+
+def reshape(call: Call, plan: PlanWriter) -> Plan:
+    return _reshaped(call, plan, infer_shape(call.inputs[0], call.arguments["shape"]))
+
+
+def view(call: Call, plan: PlanWriter) -> Plan:
+    """A reshape that moves nothing, or is refused."""
+    source, shape = call.inputs[0], infer_shape(call.inputs[0], call.arguments["shape"])
+    if not (source.shape and shape):
+        return plan.give_up("views of single numbers")
+    (*_, height, width), (*_, new_height, new_width) = (1, *source.shape), (1, *shape)
+    if width != new_width:
+        raise InvalidSpecError(
+            f"The last dimension can not change in view, attempting to change last dimension from {width} to "
+            f"{new_width}, use reshape instead"
+        )
+    if source.layout is TILE and height != new_height and (height % 32 or new_height % 32):
+        raise InvalidSpecError(
+            f"Invalid second last dims for TILED reshape, from {height} to {new_height}, use reshape instead"
+        )
+    return _reshaped(call, plan, shape)
+
+
+def unsqueeze(call: Call, plan: PlanWriter) -> Plan:
+    shape = list(call.inputs[0].shape)
+    shape.insert(dimension(call.arguments["dim"], len(shape), new=1), 1)
+    return _reshaped(call, plan, tuple(shape))
+
+
+def squeeze(call: Call, plan: PlanWriter) -> Plan:
+    """A dimension that is not 1 stays; without one that is named all of size 1 go."""
+    shape, dim = call.inputs[0].shape, call.arguments["dim"]
+    gone = range(len(shape)) if dim is None or not shape else (dimension(dim, len(shape)),)
+    return _reshaped(call, plan, tuple(size for i, size in enumerate(shape) if i not in gone or size != 1))
+
+
+def _reshaped(call: Call, plan: PlanWriter, shape: tuple[int, ...]) -> Plan:
+    source = call.inputs[0]
+    if has_longer_rows(source):
+        return plan.give_up(LONGER_ROWS)
+    wanted = wanted_like(call, source)
+    if is_same(source, shape) and source.elements and (wanted.memory, wanted.shard) != (source.memory, source.shard):
+        return plan.give_up(OWN_KERNELS) if wanted.shard and source.shard else to_memory_config(call, plan)
+    is_cut_alike = (wanted.shard is None) == (source.shard is None)
+    if is_cut_alike and is_view(source, shape, call.memory):
+        _check_single_row(source, shape)
+        return plan.finish(-1, replace(source, shape=shape))
+    if source.shard is not None or call.shard is not None:
+        return _reshaped_shards(call, plan, shape)
+    result = replace(result_like(source, call.memory), shape=shape)
+    return plan.finish(reshaped(plan, source, result), result)
+
+
+def _check_single_row(source: TensorSpec, shape: tuple[int, ...]) -> None:
+    """A tensor of one dimension has no tile padding: a row in shards cannot lose it, unless one shard has all of it."""
+    padded, shard = paging_of(source).padded_shape, source.shard
+    if isinstance(shard, Shard) and len(shape) == 1 < len(padded) and padded[-1] not in (shape[-1], shard.width):
+        raise InvalidSpecError(
+            "Changing the last dimension of a sharded tensor is not supported unless the shard width matches the input "
+            f"last dimension. Input shape: Shape({list(padded)}), New shape: Shape({list(shape)}), Shard width: "
+            f"{shard.width}"
+        )
+
+
+def _reshaped_shards(call: Call, plan: PlanWriter, shape: tuple[int, ...]) -> Plan:
+    """Tiles are read and written wherever they are; the shards of the result are made anew."""
+    source, wanted = call.inputs[0], wanted_like(call, call.inputs[0])
+    if source.layout is ROW_MAJOR or source.dtype not in _MOVABLE or isinstance(wanted.shard, NdShard):
+        return plan.give_up(OWN_KERNELS)
+    if wanted.shard is not None:
+        if len(shape) < 2:
+            return plan.give_up("shards of a tensor with a single dimension")
+        is_explicit = call.shard is not None
+        shard = result_shards.of_reshape(source, wanted.shard, shape, is_explicit=is_explicit)
+        if shard is None:
+            return plan.give_up("shards on cores that are no rectangle")
+        wanted = replace(wanted, shard=shard)
+    result = replace(wanted, shape=shape)
+    return plan.finish(_copy(plan, source, result), result)
+
+
+def _copied(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+    """Tiles that move; block floats do so as bfloat16."""
+    if not source.dtype.is_block_float:
+        return _copy(plan, source, result)
+    plain = replace(source, dtype=BFLOAT16)
+    before = cast(plan, source, plain)
+    after_spec = replace(result, dtype=BFLOAT16)
+    after = _copy(plan, plain, after_spec)
+    if has_tile_padding(result):
+        fill_in_place(plan, after_spec)
+    slot = cast(plan, after_spec, result)
+    plan.free(after, before)
+    return slot
+
+
+def reshaped(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+    """An interleaved tensor under another shape, as a step of other operations; slot 0: it is the tensor itself."""
+    if is_view(source, result.shape, result.memory):
+        return 0
+    if source.layout is ROW_MAJOR and not (source.shape and result.shape):
+        raise InvalidSpecError(f"Can't do reshape {'to' if source.shape else 'from'} rank 0 tensor")
+    if source.dtype not in _MOVABLE and not source.dtype.is_block_float:
+        plan.allocate(result)  # there must be room for the result before anybody looks at its type
+        plan.refuse("Can only work with bfloat16/float32 or int32/uint32 tensors")
+    return (_copy_rows if source.layout is ROW_MAJOR else _copied)(plan, source, result)
+
+
+def infer_shape(source: TensorSpec, wanted: object) -> tuple[int, ...]:
+    """The new shape with its -1 filled in."""
+    if not isinstance(wanted, (list, tuple)):
+        raise BadInputError(f"reshape needs a list of sizes, not {wanted!r}")
+    shape = [int(size) for size in wanted]
+    known = prod(size for size in shape if size != -1)
+    if shape.count(-1) == 1 and known and source.elements % known == 0:
+        shape[shape.index(-1)] = source.elements // known
+    if -1 in shape or prod(shape) != source.elements:
+        raise BadInputError(f"cannot reshape {list(source.shape)} to {list(wanted)}: Invalid arguments to reshape")
+    return tuple(shape)
+
+
+def is_same(source: TensorSpec, shape: tuple[int, ...]) -> bool:
+    """Nothing is to be done but a move, where another memory was asked for."""
+    return source.elements == 0 or (shape == source.shape and shape == paging_of(source).padded_shape)
+
+
+def is_view(source: TensorSpec, shape: tuple[int, ...], memory: Memory | None = None) -> bool:
+    """The width stays, and so does the height, or neither height has tile padding; rows only need the width."""
+    if is_same(source, shape):
+        return True
+    height, width = (1, 1, *source.shape)[-2:]
+    new_height, new_width = (1, 1, *shape)[-2:]
+    if memory is not None and memory.in_dram != source.memory.in_dram:
+        return False
+    if width != new_width:
+        return False
+    return source.layout is ROW_MAJOR or height == new_height or not (height % 32 or new_height % 32)
+
+
+def _copy(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+    """The tile copy: its output, and the table that the cached program keeps until the cache is cleared."""
+    from ttmem.twin.operations.reshape_mapping_table import segments_per_tile
+
+    slot = plan.allocate(result)
+    before, after = _three_dimensions(source.shape), _three_dimensions(result.shape)
+    segments = segments_per_tile(before, after)
+    pages = after[0] * -(-after[1] // 32) * -(-after[2] // 32)
+    table = TensorSpec((pages, segments * _BYTES_PER_SEGMENT // 4), UINT32, ROW_MAJOR, DRAM)
+    plan.allocate(
+        table,
+        cache_key=("reshape", before, after, source.dtype.name, *((s.memory.name, s.shard) for s in (source, result))),
+    )
+    tile = source.dtype.tile_bytes(source.tile)
+    plan.launch([segments * _BYTES_PER_SEGMENT, tile, tile])
+    return slot
+
+
+def _copy_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+    """Rows of another length. A kernel reads two rows ahead; results that are not aligned wait in up to eight slots,
+    as many as L1 has room for. Where rows divide each other two kernels share the work.
+    """
+    slot = plan.allocate(result)
+    before, after = paging_of(source).page_bytes, paging_of(result).page_bytes
+    reads = 2 * ((before - 1) // _READ_BYTES * _READ_BYTES + 2 * _READ_BYTES)
+    write = (after - 1) // _READ_BYTES * _READ_BYTES + _READ_BYTES + _WRITE_BYTES
+    divides = before % after == 0 or after % before == 0
+    kernels = 2 if divides and (after % _WRITE_BYTES == 0 or not result.memory.in_dram) else 1
+    if not (before % _WRITE_BYTES or after % _WRITE_BYTES):
+        plan.launch([reads, write] * kernels)
+        return slot
+
+    def staged() -> list[list[int]]:
+        space = plan.l1_space()
+        if space < kernels * (reads + write):
+            plan.refuse(
+                f"RM reshape dest staging does not fit in L1: need at least {kernels * write} B dest + "
+                f"{kernels * reads} B source, have {space} B"
+            )
+        slots = min(_MOST_SLOTS, (space - kernels * reads) // (kernels * write))
+        return [[reads, slots * write] * kernels]
+
+    plan.launch_kept(("reshape", source, result), staged)
+    return slot
+
+
+def _three_dimensions(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    padded = (1, 1, 1, *shape)
+    return prod(padded[:-2]), padded[-2], padded[-1]
+
+
+def _draw_reshape(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, most=4, tile_only=bool(choose.integer(0, 2)), integers=True, odd=True)
+    source = draws.now_and_then_in_shards(choose, source)
+    left = prod(source["shape"])
+    shape = []
+    for _ in range(choose.integer(0, 3)):
+        shape.append(choose.one_of([d for d in range(1, min(left, 400) + 1) if left % d == 0]))
+        left //= shape[-1]
+    return write_call(record.name, [source], draws.shuffled(choose, [*shape, left]), memory=draws.wish(choose))
+
+
+def _draw_view(record: OperationRecord, choose: Choose) -> list[Step]:
+    """Mostly what stays where it is: outer dimensions in one."""
+    if not choose.integer(0, 3):
+        *made, call = _draw_reshape(record, choose)
+        return [*made, {**call, "kwargs": {}}]
+    source = draws.tensor(choose, most=4, integers=True)
+    *outer, height, width = source["shape"]
+    return write_call(record.name, [source], [prod(outer), height, width])
+
+
+def _draw_squeeze(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, most=4, integers=True, odd=True)
+    rank = len(source["shape"]) + (record.name == "unsqueeze")
+    if not rank:
+        return _draw_squeeze(record, choose)
+    if record.name == "squeeze" and not choose.integer(0, 4):
+        return write_call(record.name, [source])
+    return write_call(record.name, [source], choose.integer(-rank, rank - 1))
+
+
+RECORDS = tuple(
+    record_of(
+        write_call(name, [draws.EXAMPLE_TENSOR], value),
+        plan,
+        draw,
+        argument,
+        family="reshape",
+        is_drawn_odd=True,
+        takes_shards=True,
+    )
+    for name, plan, argument, value, draw in (
+        ("reshape", reshape, Argument("shape", 0), [1, 64, 2, 32], _draw_reshape),
+        ("view", view, Argument("shape", 0), [64, 64], _draw_view),
+        ("squeeze", squeeze, Argument("dim", 0, None), 0, _draw_squeeze),
+        ("unsqueeze", unsqueeze, Argument("dim", 0), 0, _draw_squeeze),
+    )
+)

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rotary embeddings by a matrix: of whole sequences, and of the new row of every user."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ttmem.twin.operations import draws
+from ttmem.twin.operations.elementwise import wanted_like
+from ttmem.twin.operations.heads import padded_matrix
+from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, adds_in_float32, draw_kernel_config
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.refusals import allocated, not_in_l1, spell_cut
+from ttmem.twin.operations.rotary import EXAMPLE_TABLE, draw_tiles
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.hardware import BFLOAT16
+from ttmem.twin.tensor_spec import TILE, Shard, TensorSpec
+
+_ROWS_OF_TABLES_KEPT = 8
+"""As many rows of tiles are turned with tables that stay; for more they are read again."""
+_MOST_USERS = 32
+_WIDEST = 256
+_WIDEST_IN_FLOAT32 = 128
+
+
+def rotary_llama(call: Call, plan: PlanWriter) -> Plan:
+    """By a matrix that swaps pairs: of a sequence on all cores, of the new row of every user on its own core."""
+    source, cosine, _, matrix = call.inputs
+    if any(len(spec.shape) != 4 for spec in call.inputs):
+        return plan.give_up("a rotary embedding of tensors that are not of four dimensions")
+    of_users = bool(call.arguments["is_decode_mode"])
+    result = wanted_like(call, source)
+    (slot,) = allocated(plan, [result], _faults_of_llama(call, plan, result, of_users=of_users))
+    tile, across = BFLOAT16.tile_bytes(), -(-source.shape[-1] // 32)
+    if of_users:  # all that is there already is used in its place; only what lies between takes room
+        plan.launch([across * tile] * 3)
+        return plan.finish(slot, result)
+    batch, heads, rows, _ = source.shape
+    down, cores = -(-rows // 32), plan.memory_map.grid.cores
+    own = deep = -(-down // min(cores // min(batch, cores), down))
+    if deep * heads > _ROWS_OF_TABLES_KEPT or cosine.shape[1] == heads or cosine.shard is not None:
+        deep = 1
+    ahead, between = 2 * across * tile, across * tile
+    # What has a shard on every core is used where it lies.
+    in_place = own == 1 and down <= -(-cosine.shape[-2] // 32) and _cores(cosine) == cores
+    tables = [] if in_place else [deep * ahead] * 2
+    swapped = [] if _cores(matrix) == cores else [tile]
+    plan.launch([deep * ahead, *tables, *swapped, *[between] * 3, ahead, between])
+    return plan.finish(slot, result)
+
+
+def _cores(spec: TensorSpec) -> int:
+    """That have shards of it."""
+    return spec.shard.cores if isinstance(spec.shard, Shard) else 0
+
+
+_ONLY_HEIGHT = (
+    "Sharded inputs for RoPE must be HEIGHT_SHARDED.",
+    "cos tensor for RoPE must be HEIGHT_SHARDED.",
+    "sin tensor for RoPE must be HEIGHT_SHARDED.",
+    "transformation matrix for RoPE must be HEIGHT_SHARDED.",
+)
+_NOT_TILES = ("input tensor", "cos tensor", "sin tensor", "transformation matrix")
+
+
+def _faults_of_llama(call: Call, plan: PlanWriter, result: TensorSpec, *, of_users: bool) -> Iterator[str]:
+    """In the library's words and order."""
+    source, cosine, sine, _ = call.inputs
+    for spec, name in zip(call.inputs, _NOT_TILES, strict=True):
+        if spec.layout is not TILE:
+            yield f"{name} to rotary embedding must be tilized"
+    width = source.shape[-1]
+    # Unless the caller says otherwise these kernels add up in float32.
+    precise = call.arguments["compute_kernel_config"] is None or adds_in_float32(call)
+    if precise and width > _WIDEST_IN_FLOAT32:
+        yield "If head_dim is > 128, fp32_dest_acc_en must be False"
+    if width > _WIDEST:
+        yield "Head dim must be less than 256"
+    if any(spec.dtype is not BFLOAT16 for spec in call.inputs):
+        yield "All input tensors must have dtype = bfloat16"
+    if spell_cut(source) != spell_cut(result):
+        yield "Input tensor and output tensor must have same memory layout"
+    if cosine.shape != sine.shape:
+        yield "Cos and Sin dims must match"
+    yield from (_faults_of_rows(call, plan, result) if of_users else _faults_of_sequence(call))
+
+
+def _faults_of_rows(call: Call, plan: PlanWriter, result: TensorSpec) -> Iterator[str]:
+    source, cosine, _, matrix = call.inputs
+    users, width = source.shape[1], source.shape[-1]
+    if width % 32:
+        yield "Head dim must be a multiple of TILE_WIDTH in decode mode"
+    if source.shape[0] != 1:
+        yield (
+            "rotary_embedding_llama currently only supports sharded inputs in decode mode, and therefore, seq_len (in "
+            "dim 0) must be 1."
+        )
+    for spec, why in zip(call.inputs, _ONLY_HEIGHT, strict=True):
+        if not isinstance(spec.shard, Shard) or spec.shard.kind != "height":
+            yield why
+    assert isinstance(cosine.shard, Shard)
+    assert isinstance(matrix.shard, Shard)
+    if users > plan.memory_map.grid.cores:
+        yield (
+            "In decode mode, RoPE is parallelized over batch dimension, and therefore, batch size must be less than or "
+            "equal to the number of cores"
+        )
+    if users != cosine.shape[1]:
+        yield "Cos and Sin must have the same batch size as the input"
+    if cosine.shard.height != 32:
+        yield "In decode mode, RoPE only supports n_heads (shard_shape[0]) less than equal to TILE_HEIGHT"
+    if matrix.shape[:2] != (1, 1):
+        yield "Transformation matrix must have 1st & 2nd dim equal to 1"
+    if matrix.shard.height != 32:
+        yield "Transformation matrix must have 3rd dim equal to TILE_HEIGHT"
+    if matrix.shard.width != 32:
+        yield "Transformation matrix must have 4th dim equal to TILE_WIDTH"
+    names = zip((*call.inputs, result), ("input", "cos", "sin", "trans_mat", "output"), strict=True)
+    yield from filter(None, (not_in_l1(name, name, spec) for spec, name in names))
+
+
+def _faults_of_sequence(call: Call) -> Iterator[str]:
+    source, cosine, sine, matrix = call.inputs
+    heads, width = source.shape[1], source.shape[-1]
+    if source.shard is not None:
+        yield "Input tensor must be interleaved in prefill mode"
+    cuts = [spell_cut(spec) for spec in (cosine, sine, matrix)]
+    by_height = [cut.endswith("HEIGHT_SHARDED") for cut in cuts]
+    if by_height[0] != by_height[1]:
+        yield "Cos and sin must both be HEIGHT_SHARDED or both be INTERLEAVED for prefill RoPE"
+    if not by_height[0] and cosine.shard is not None:
+        yield "Cos tensor must be either INTERLEAVED or HEIGHT_SHARDED for prefill RoPE"
+    if cosine.shape[0] != 1 or cosine.shape[-1] != width:
+        yield f"Cos dims must match input dims: cos.shape = Shape({list(cosine.shape)}), head_dim = {width}"
+    if cosine.shape[1] not in (1, heads):
+        yield (
+            f"Num heads in cos/sin must match input tensor num heads or be 1. Expected {heads}, got {cosine.shape[1]}"
+        )
+    if by_height[0]:
+        yield from _faults_of_tables(source, cosine, sine)
+    if not by_height[2] and matrix.shard is not None:
+        yield "Transformation matrix must be either INTERLEAVED or HEIGHT_SHARDED for prefill RoPE"
+    if matrix.shape[:2] != (1, 1):
+        yield "Transformation matrix must have 1st & 2nd dim equal to 1"
+    if matrix.shape[-1] != 32:
+        yield "Transformation matrix must have 4th dim equal to TILE_WIDTH"
+    if isinstance(matrix.shard, Shard) and matrix.shard.height != 32:
+        yield "HEIGHT_SHARDED trans_mat shard height must equal TILE_HEIGHT for prefill RoPE"
+    if matrix.shard is None and matrix.shape[-2] != 32:
+        yield "Transformation matrix must have 3rd dim equal to TILE_HEIGHT"
+
+
+def _faults_of_tables(source: TensorSpec, *tables: TensorSpec) -> Iterator[str]:
+    if tables[0].shape[1] != 1:
+        yield (
+            "HEIGHT_SHARDED cos/sin in prefill RoPE requires head-broadcast (cos.shape[1]==1), got "
+            f"{tables[0].shape[1]}"
+        )
+    width = padded_matrix(source)[1]
+    for name, spec in zip(("cos", "sin"), tables, strict=True):
+        assert isinstance(spec.shard, Shard)
+        if spec.shard.height != 32:
+            yield f"HEIGHT_SHARDED {name} shard height must equal TILE_HEIGHT for prefill RoPE"
+        if spec.shard.width != width:
+            yield (
+                f"HEIGHT_SHARDED {name} shard width must equal padded head_dim ({width}) for prefill RoPE, got "
+                f"{spec.shard.width}"
+            )
+
+
+def rotary_llama_both(call: Call, plan: PlanWriter) -> Plan:
+    """Queries and keys of new rows at once, on different cores."""
+    query, key = call.inputs[:2]
+    if any(len(spec.shape) != 4 for spec in call.inputs) or len(call.inputs) != 5:
+        return plan.give_up("a rotary embedding of tensors that are not of four dimensions")
+    slots = allocated(plan, [query, key], _faults_of_both(call))
+    plan.launch([query.shape[-1] // 32 * BFLOAT16.tile_bytes()] * 3)
+    return plan.finish_all(list(zip(slots, (query, key), strict=True)))
+
+
+def _faults_of_both(call: Call) -> Iterator[str]:
+    """In the library's words and order."""
+    query, key, cosine, sine, matrix = call.inputs
+    for spec, name in zip(call.inputs, ("Q input", "K input", "Cos", "Sin", "Trans mat"), strict=True):
+        if not isinstance(spec.shard, Shard) or spec.shard.kind != "height":
+            yield f"{name} tensor must be HEIGHT_SHARDED."
+        if spec.dtype is not BFLOAT16:
+            yield f"{name} tensor must be bfloat16"
+    for spec, name in zip(call.inputs, ("Q input", "K input", "cos", "sin"), strict=False):
+        if spec.layout is not TILE:
+            yield f"{name} tensor must be in layout Layout::TILE"
+    if (query.shape[0], key.shape[0]) != (1, 1):
+        yield "rotary_embedding_llama_fused_qk currently only supports decode mode with seq_len=1."
+    width, users = query.shape[-1], query.shape[1]
+    if width != key.shape[-1]:
+        yield "Q input tensor and K input tensor must have same head dimensions"
+    if width > _WIDEST_IN_FLOAT32 and (call.arguments["compute_kernel_config"] is None or adds_in_float32(call)):
+        yield "If head_dim is > 128, fp32_dest_acc_en must be False"
+    if width % 32:
+        yield "Head dim must be a multiple of TILE_WIDTH"
+    if users != key.shape[1]:
+        yield "Q and K must have the equal batch size"
+    if users > _MOST_USERS:
+        yield "Q and K must have batch size less than or equal to 32, due to parallelization over core-grid of 64"
+    shards = [spec.shard for spec in (query, key, matrix) if isinstance(spec.shard, Shard)]
+    used = shards[0].cores + shards[1].cores
+    if used > 2 * _MOST_USERS:
+        yield "Q and K must not exceed max core grid size of 64"
+    if any(one.intersects(two) for one in shards[0].ranges for two in shards[1].ranges):
+        yield "Q and K must not overlap"
+    if cosine.shape != sine.shape:
+        yield "Cos and Sin dims must match"
+    if cosine.shape[1] != 2 * users:
+        yield (
+            "Cos and Sin are repeated for Q and K, so they must have the same batch size as the sum of Q and K batch "
+            "sizes"
+        )
+    if matrix.layout is not TILE:
+        yield "transformation matrix must be tilized"
+    if shards[2].cores < used:
+        yield "Transformation matrix is repeated for Q and K must be sharded over core grid of Q and K"
+    if (shards[2].height, shards[2].width) != (32, 32):
+        yield "Transformation matrix must be sharded to single tile of shape (32, 32)"
+
+
+def _draw_llama(record: OperationRecord, choose: Choose) -> list[Step]:
+    width, heads = choose.one_of((32, 64, 96, 128)), choose.one_of((1, 2, 4, 8, 32))
+    matrix = draw_tiles(choose, 1, 1, 32, 32)
+    if choose.integer(0, 1):
+        rows = choose.one_of((32, 64, 100, 512, 2048, 5000))
+        source = draw_tiles(choose, choose.one_of((1, 1, 2, 9)), heads, rows, width)
+        table = draw_tiles(choose, 1, choose.one_of((1, 1, heads)), rows, width)
+        down = -(-rows // 32)
+        if table["shape"][1] == 1 and down <= 56 and not choose.integer(0, 2):
+            table |= draws.height_shards(choose.one_of((down, 56)), 32, width)
+        named: dict[str, Any] = {"memory": draws.wish(choose), **draw_kernel_config(choose)}
+        return write_call(record.name, [source, table, table, matrix], **named)
+    users = choose.one_of((1, 2, 7, 8, 32))
+    where = draws.height_shards(users, 32, width)
+    source, table = ({**draw_tiles(choose, 1, users, size, width), **where} for size in (heads, 1))
+    matrix |= {"shape": [1, 1, 32 * users, 32], **draws.height_shards(users, 32, 32)}
+    return write_call(record.name, [source, table, table, matrix], is_decode_mode=True, **draw_kernel_config(choose))
+
+
+def _draw_both(record: OperationRecord, choose: Choose) -> list[Step]:
+    users, width, heads = choose.one_of((1, 8, 16)), choose.one_of((32, 64, 128)), choose.one_of((4, 8, 32))
+    query = {**draw_tiles(choose, 1, users, heads, width), **draws.height_shards(users, 32, width)}
+    return _both(record.name, query, choose.one_of((1, heads)), **draw_kernel_config(choose))
+
+
+def _both(name: str, query: Step, key_heads: int, **named: Any) -> list[Step]:
+    _, users, _, width = query["shape"]
+    rows = -(-users // 8)
+    key = {**query, "shape": [1, users, key_heads, width], **draws.height_shards(users, 32, width, first_row=rows)}
+    ranges = [*query["shard"]["ranges"], *key["shard"]["ranges"]]
+    shard = {**query["shard"], "ranges": ranges}
+    table = {**query, "shape": [1, 2 * users, 1, width], "shard": shard}
+    matrix = {**query, "shape": [1, 1, 64 * users, 32], "shard": {**shard, "shape": [32, 32]}}
+    *made, call = write_call(name, [query, key, table, table, matrix], **named)
+    return [*made, {**call, "out": ["queries", "keys"]}]
+
+
+_QUERY: Step = {**EXAMPLE_TABLE, "shape": [1, 1, 8, 64], **draws.height_shards(1, 32, 64)}
+_LLAMA = "experimental.rotary_embedding_llama"
+RECORDS = (
+    record_of(
+        write_call(_LLAMA, [EXAMPLE_TABLE] * 3 + [{**EXAMPLE_TABLE, "shape": [1, 1, 32, 32]}]),
+        rotary_llama,
+        _draw_llama,
+        *(Argument("is_decode_mode", default=False), KERNEL_CONFIG),
+        takes_shards=True,
+    ),
+    record_of(_both(f"{_LLAMA}_fused_qk", _QUERY, 1), rotary_llama_both, _draw_both, KERNEL_CONFIG),
+)

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Carries a plan out on a device: the same order of allocations, checks and frees as the library's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from ttmem.twin.device import Buffer, Device
+from ttmem.twin.errors import DeviceFailureError
+from ttmem.twin.operations.plan import EXACT, UNKNOWN, Allocate, Call, Free, KeptSizes, Launch, MayTake, Plan, Refuse, Step
+from ttmem.twin.operations.registry import plan_call
+from ttmem.twin.programs import CIRCULAR, end_of_stack
+from ttmem.hardware import L1
+from ttmem.twin.tensor_spec import InvalidSpecError, TensorSpec
+
+
+class RefusedError(InvalidSpecError):
+    """The library gave up in the middle of an operation, in its own words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What an operation left behind, and how high it reached meanwhile."""
+
+    plan: Plan
+    made: tuple[tuple[Buffer, TensorSpec], ...]
+    """The results; empty: the operation has no rule."""
+    peak_l1_bytes_per_bank: int
+    """Tensors in L1 at the worst moment of the operation, without static buffers."""
+    static_bytes_per_core: int
+    """Largest static part of its programs; at least this much when the plan is bounded."""
+    l1_parts: tuple[int, int, int]
+    """Bytes per core at the worst moment: tensors, circular buffers, dataflow buffers."""
+    may_fail: str = ""
+    """Why the library may refuse what passed here: a plan that fits by its lower bounds, not by its upper ones."""
+    at_most_bytes_per_bank: Mapping[str, int] = field(default_factory=dict)
+    """By memory, where temporaries are known only from above: what it never held more than."""
+    l1_at_most: int = 0
+    """The same for the sum of ``l1_parts``; 0: it is that sum."""
+
+    @property
+    def buffer(self) -> Buffer | None:
+        """Of the first result."""
+        return self.made[0][0] if self.made else None
+
+
+class ProgramCache:
+    """What cached programs keep until the cache is cleared: buffers on the device, and the sizes of static ones."""
+
+    def __init__(self, other: ProgramCache | None = None) -> None:
+        """Empty, or with what the other one holds."""
+        self._buffers: dict[Hashable, Buffer] = dict(other._buffers) if other else {}
+        self.static_bytes: dict[Hashable, KeptSizes] = dict(other.static_bytes) if other else {}
+        """By program: `Launch.kept`."""
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._buffers
+
+    def keep(self, key: Hashable, buffer: Buffer) -> None:
+        self._buffers[key] = buffer
+
+    def drop(self, key: Hashable, device: Device) -> None:
+        device.free(self._buffers.pop(key))
+
+    def clear(self, device: Device) -> None:
+        for buffer in self._buffers.values():
+            device.free(buffer)
+        self._buffers.clear()
+        self.static_bytes.clear()
+
+
+def run_call(
+    device: Device,
+    call: Call,
+    inputs: Sequence[Buffer],
+    cache: ProgramCache,
+    target: Buffer | None = None,
+    plan: Plan | None = None,
+    release: Callable[[Buffer], None] | None = None,
+) -> Result:
+    """Run an operation; on failure everything it allocated is given back and the failure is raised.
+
+    ``target`` takes the result in place of a new buffer; ``plan`` is what was planned for it on this device;
+    ``release`` frees an input that the operation takes away, for those who keep account of them.
+    """
+    plan = plan or planned(device, call, cache)
+    if plan.confidence == UNKNOWN:
+        return Result(plan, (), 0, 0, (0, 0, 0), plan.note)
+    slots: dict[int, Buffer] = {}
+    cached: list[Hashable] = []
+    result_slot = plan.results[0][0] if plan.results else None
+    base, static = device.memory_map.l1_base_address, 0
+    tensors = peak = device.allocated_bytes_per_bank(L1)
+    worst = (peak, 0, 0)
+    upper = _UpperBounds(device, plan)
+    try:
+        for step in plan.steps:
+            if isinstance(step, Launch):
+                upper.launch(step)
+                if step.buffer_bytes:
+                    for group in step.groups:
+                        device.check_region(end_of_stack(group, device.memory_map), step.family)
+                    end = end_of_stack(step.buffer_bytes, device.memory_map)
+                    device.check_region(end, step.family)
+                    static = max(static, end - base)
+                    if tensors + end - base > sum(worst):
+                        worst = (tensors, end - base, 0) if step.family == CIRCULAR else (tensors, 0, end - base)
+                if step.kept is not None:
+                    program, groups = step.kept
+                    cache.static_bytes[program] = groups
+                cached.clear()
+                continue
+            if isinstance(step, MayTake):
+                upper.take(step)
+                continue
+            if isinstance(step, Refuse):
+                raise RefusedError(step.message)
+            if isinstance(step, Free) and step.slot < 0:
+                (release or device.free)(inputs[-step.slot - 1])
+            elif isinstance(step, Free):
+                device.free(slots.pop(step.slot))
+            elif step.cache_key is not None:
+                if step.cache_key not in cache:
+                    cache.keep(step.cache_key, device.allocate(step.spec))
+                    cached.append(step.cache_key)
+            elif target is None or step.slot != result_slot:
+                slots[step.slot] = device.allocate(step.spec)
+            tensors = device.allocated_bytes_per_bank(L1)
+            peak = max(peak, tensors)
+    except (DeviceFailureError, InvalidSpecError):
+        for buffer in slots.values():
+            device.free(buffer)
+        for key in cached:  # a program that was never launched is not cached
+            cache.drop(key, device)
+        raise
+    if peak >= sum(worst):
+        worst = (peak, 0, 0)
+    made = tuple(
+        # What is written in place stays what it was, whatever the operation would have made of it.
+        (target, replace(target.placement.spec, shape=spec.shape))
+        if target and slot == result_slot
+        # A negative slot is a view: freeing the result frees the input.
+        else (inputs[-slot - 1] if slot < 0 else slots[slot], spec)
+        for slot, spec in plan.results
+    )
+    return Result(plan, made, peak, static, worst, upper.may_fail, upper.bytes_per_bank, upper.l1_bytes_per_core)
+
+
+class _UpperBounds:
+    """What a bounded plan may need beyond its steps, and whether the device has it."""
+
+    def __init__(self, device: Device, plan: Plan) -> None:
+        self.may_fail = "" if plan.is_bounded_above else plan.note
+        self.bytes_per_bank: dict[str, int] = {}
+        self.l1_bytes_per_core = 0
+        self._device, self._note = device, plan.note
+        self._is_needed = plan.confidence != EXACT
+        self._l1_temporaries = max(
+            (step.bytes_per_bank for step in plan.steps if isinstance(step, MayTake) and step.memory is L1), default=0
+        )
+        """They may be there while any of the programs runs: nobody knows which."""
+
+    def launch(self, step: Launch) -> None:
+        if not self._is_needed:
+            return
+        base = self._device.memory_map.l1_base_address
+        least = end_of_stack(step.buffer_bytes, self._device.memory_map) - base if step.buffer_bytes else 0
+        most = self._l1_temporaries + (least if step.at_most_bytes is None else step.at_most_bytes)
+        if most > least and not _fits(self._device, base + most, step.family):
+            self.may_fail = self._note
+        self.l1_bytes_per_core = max(self.l1_bytes_per_core, self._device.allocated_bytes_per_bank(L1) + most)
+
+    def take(self, step: MayTake) -> None:
+        view, memory = self._device.view(step.memory), step.memory.name
+        if view.largest_free_bytes_per_bank < step.bytes_per_bank:
+            self.may_fail = self._note
+        most = view.allocated_bytes_per_bank + step.bytes_per_bank
+        self.bytes_per_bank[memory] = max(self.bytes_per_bank.get(memory, 0), most)
+        if step.memory is L1:
+            self.l1_bytes_per_core = max(self.l1_bytes_per_core, most)
+
+
+def planned(device: Device, call: Call, cache: ProgramCache) -> Plan:
+    """What a call would do to the device as it is now."""
+    lowest = partial(_lowest_l1_address, device, cache)
+    return plan_call(call, device.memory_map, lowest, device.allocated_bytes_per_bank(L1), cache.static_bytes)
+
+
+def _fits(device: Device, end_address: int, family: str) -> bool:
+    try:
+        device.check_region(end_address, family)
+    except DeviceFailureError:
+        return False
+    return True
+
+
+def _lowest_l1_address(device: Device, cache: ProgramCache, steps: Sequence[Step]) -> int | None:
+    """Where L1's lowest tensor would begin after these steps; the device stays as it is."""
+    if not any(isinstance(step, Allocate) and step.spec.memory is L1 for step in steps):
+        return device.lowest_l1_address
+    with device.what_if():
+        slots: dict[int, Buffer] = {}
+        made: set[Hashable] = set()
+        for step in steps:
+            if isinstance(step, Free):
+                if step.slot > 0:
+                    device.free(slots.pop(step.slot))
+            elif isinstance(step, Allocate) and (
+                step.cache_key is None or not (step.cache_key in cache or step.cache_key in made)
+            ):
+                made.add(step.cache_key)
+                # Not the method of the device at hand, which may be one that counts what is done to it.
+                slots[step.slot] = Device.allocate_placed(device, device.place(step.spec))
+        return device.lowest_l1_address

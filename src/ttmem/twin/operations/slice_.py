@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slice: a part of a tensor, in tiles or in rows, in pages or in shards."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from ttmem.base.errors import BadInputError
+from ttmem.twin.operations import result_shards, draws
+from ttmem.twin.operations.tensor_handle import Held, applied
+from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.elementwise import OWN_KERNELS, double_buffered_tiles, has_longer_rows, wanted_like
+from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanWriter
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.refusals import not_in_l1
+from ttmem.twin.operations.memory_config import to_memory_config
+from ttmem.twin.operations.to_layout import in_layout, tilize, to_layout, untilize
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.hardware import BFLOAT8_B, L1
+from ttmem.twin.tensor_spec import TILE, InvalidSpecError, NdShard, Shard, TensorSpec
+from ttmem.twin.paging import paging_of
+from ttmem.twin.bank_sizes import round_up
+
+_MOST_READ_BYTES = 4096
+"""Short rows are read together up to so many bytes."""
+_CHUNK_BYTES = 8192
+"""Rows that do not fit L1 twice are read in parts of so many bytes."""
+_BOUNDS = (("begins", "starts", "slice_start"), ("ends", "slice_end"), ("steps", "slice_step"))
+"""By the names that the overloads have for them; the first is that of a call without names."""
+
+
+def _given(call: Call, names: tuple[str, ...]) -> Any:
+    return next((call.arguments[name] for name in names if call.arguments.get(name) is not None), None)
+
+
+def slice_(call: Call, plan: PlanWriter) -> Plan:
+    """The full range is the tensor itself, in the memory that is wanted."""
+    source, rank = call.inputs[0], len(call.inputs[0].shape)
+    if not rank:
+        return plan.finish(-1, source)
+    begins, ends, steps = ([int(number) for number in _given(call, names) or [1] * rank] for names in _BOUNDS)
+    if not len(begins) == len(ends) == len(steps) == rank:
+        raise BadInputError(f"begins, ends and steps of a slice need {rank} numbers each")
+    begins = [b + size if b < 0 else b for b, size in zip(begins, source.shape, strict=True)]
+    ends = [e + size if e < 0 else e for e, size in zip(ends, source.shape, strict=True)]
+    for size, begin, end, step in zip(source.shape, begins, ends, steps, strict=True):
+        if 0 <= begin == end <= size and step > 0:
+            return plan.give_up("slices of nothing")
+        if not (0 <= begin < end <= size and step > 0):
+            raise BadInputError(f"slice {begin}:{end}:{step} of a dimension of {size}")
+    if set(steps) == {1} and not any(begins) and tuple(ends) == source.shape:
+        return to_memory_config(call, plan)
+    like = cut_like(call, begins, ends, steps)
+    if like is None or isinstance(like.shard, NdShard):
+        return plan.give_up(OWN_KERNELS)
+    made = sliced(plan, Held(-1, source), begins, ends, steps, like)
+    return plan.finish(made.slot, made.spec)
+
+
+def sliced(
+    plan: PlanWriter,
+    held: Held,
+    begins: Sequence[int],
+    ends: Sequence[int],
+    steps: Sequence[int],
+    like: TensorSpec,
+) -> Held:
+    """Rows in shards that are not aligned, and other odd ones, are cut in pages of L1."""
+    source = held.spec
+    if source.shard is None and like.shard is None:
+        return Held(*cut(plan, source, begins, ends, steps, like))
+    if source.layout is TILE:
+        if not starts_in_tiles(source, begins, steps) and (like.shard is not None or len(begins) < 2):
+            raise NoRuleError("parts of tiles in shards that do not begin at a tile")
+        return Held(*cut(plan, source, begins, ends, steps, like))
+    pages = replace(source, memory=L1, shard=None)
+    leaves = _leaves_its_shards(plan, source, begins, steps, like)
+    if not leaves and not _is_cut_across(plan, source, like):
+        if has_longer_rows(replace(like, shape=sliced_shape(begins, ends, steps))):
+            raise NoRuleError("rows of a part that are longer in their shards")
+        return Held(*cut(plan, source, begins, ends, steps, like))
+    rows = applied(plan, to_memory_config, held, L1) if leaves else held
+    part = Held(*cut(plan, rows.spec, begins, ends, steps, pages))
+    last = applied(plan, to_memory_config, part, like.memory, like.shard)
+    plan.free(*{part.slot, rows.slot} - {last.slot, held.slot})
+    return last
+
+
+def _leaves_its_shards(
+    plan: PlanWriter, source: TensorSpec, begins: Sequence[int], steps: Sequence[int], like: TensorSpec
+) -> bool:
+    shard = source.shard
+    if not isinstance(shard, Shard):
+        return False
+    if shard.kind != "height":
+        return source.shape[-1] % 32 != 0 or begins[-1] != 0 or not _is_aligned(plan, source)
+    stays = isinstance(like.shard, Shard) and like.shard.kind == "height" and set(steps) == {1}
+    return not stays and any(size % 32 for size in source.shape[-2:])
+
+
+def _is_cut_across(plan: PlanWriter, source: TensorSpec, like: TensorSpec) -> bool:
+    shard = like.shard
+    if not isinstance(shard, Shard) or shard.kind == "height":
+        return False
+    return source.shape[-1] % 32 != 0 or not _is_aligned(plan, like)
+
+
+def _is_aligned(plan: PlanWriter, spec: TensorSpec) -> bool:
+    width = spec.shard.width if spec.shard is not None else spec.shape[-1]
+    return width * (spec.dtype.element_bytes or 0) % plan.memory_map.page_alignment_bytes(spec.memory) == 0
+
+
+def starts_in_tiles(source: TensorSpec, begins: Sequence[int], steps: Sequence[int]) -> bool:
+    if source.layout is not TILE or len(begins) < 2 or set(steps) != {1}:
+        return False
+    return begins[-1] % source.tile.width == 0 and begins[-2] % source.tile.height == 0
+
+
+def cut_like(call: Call, begins: Sequence[int], ends: Sequence[int], steps: Sequence[int]) -> TensorSpec | None:
+    """Where a part of the first input goes: smaller shards of its own where nothing is said. None: nobody knows."""
+    source = call.inputs[0]
+    if call.memory is not None or source.shard is None:
+        return wanted_like(call, source)
+    shape = sliced_shape(begins, ends, steps)
+    if not isinstance(source.shard, Shard) or len(shape) < 2:
+        return None
+    shard = result_shards.of_slice(source, shape, in_tiles=starts_in_tiles(source, begins, steps))
+    return None if shard is None else replace(source, shard=shard)
+
+
+def sliced_shape(begins: Sequence[int], ends: Sequence[int], steps: Sequence[int]) -> tuple[int, ...]:
+    return tuple(-(-(e - b) // s) for b, e, s in zip(begins, ends, steps, strict=True))
+
+
+def cut(
+    plan: PlanWriter,
+    source: TensorSpec,
+    begins: Sequence[int],
+    ends: Sequence[int],
+    steps: Sequence[int],
+    like: TensorSpec,
+) -> tuple[int, TensorSpec]:
+    """A part of a tensor, in the memory of ``like``.
+
+    A part that starts on a tile boundary copies tiles, be they in shards or not. Any other, of an interleaved tensor,
+    is cut from rows, of which there is a copy in the result's memory first; block floats come back as bfloat16.
+    """
+    rank = len(source.shape)
+    shape = sliced_shape(begins, ends, steps)
+    if source.layout is not TILE:
+        result = replace(like, shape=shape)
+        return _cut_rows(plan, source, begins, steps, result), result
+    strided = set(steps) != {1}
+    if starts_in_tiles(source, begins, steps):
+        result = replace(like, shape=shape)
+        slot = plan.allocate(result)
+        plan.launch([*double_buffered_tiles(source), 4 * rank])
+        return slot, result
+    if strided and source.dtype is BFLOAT8_B:
+        raise InvalidSpecError("Strided slice is not supported for BFLOAT8 tensors")
+    all_rows = in_layout(replace(like, shape=source.shape), tiled=False)
+    if source.shard is None:
+        rows = untilize(plan, source, all_rows)
+    else:
+        rows = applied(plan, to_layout, Held(-1, source), like.memory, layout="row_major").slot
+    some_rows = replace(all_rows, shape=shape)
+    some = _cut_rows(plan, all_rows, begins, steps, some_rows)
+    result = replace(some_rows, layout=TILE)
+    slot = tilize(plan, some_rows, result)
+    plan.free(some, rows)
+    return slot, result
+
+
+def _cut_rows(
+    plan: PlanWriter, source: TensorSpec, begins: Sequence[int], steps: Sequence[int], result: TensorSpec
+) -> int:
+    slot = plan.allocate(result)
+    alignments = [plan.memory_map.page_alignment_bytes(spec.memory) for spec in (source, result)]
+    alignment, plain = max(alignments), set(steps) == {1}
+    begin_bytes = begins[-1] * (source.dtype.element_bytes or 0)
+    if plain and begin_bytes % plan.memory_map.architecture.l1_alignment_bytes == 0 and _is_by_height(source, result):
+        for buffer, parameter, spec in (("sharded_in", "input", source), ("sharded_out", "output", result)):
+            if why := not_in_l1(buffer, parameter, spec):
+                plan.refuse(why)
+        plan.launch([])
+        return slot
+    if not plain:
+        row = paging_of(source).padded_shape[-1] * (source.dtype.element_bytes or 0)
+        plan.launch([2 * round_up(row, alignment)])
+        return slot
+    key = "slice", source, result, tuple(begins)
+    rows = replace(result, shard=None)
+    plan.launch_kept(key, lambda: [row_buffers(plan, source, begins, rows, alignments)])
+    return slot
+
+
+def _is_by_height(*specs: TensorSpec) -> bool:
+    return all(isinstance(spec.shard, Shard) and spec.shard.kind == "height" for spec in specs)
+
+
+def row_buffers(
+    plan: PlanWriter, source: TensorSpec, begins: Sequence[int], result: TensorSpec, alignments: Sequence[int]
+) -> list[int]:
+    """Many rows at once; where L1 has no room for two, pieces of them."""
+    alignment = max(alignments)
+    row = paging_of(result).page_bytes
+    is_shifted = begins[-1] * (source.dtype.element_bytes or 0) % alignments[0] != 0
+    unit = alignment * (2 if is_shifted else 1)
+    stick, space = round_up(row, unit), plan.l1_space()
+    indices = 4 * len(result.shape)
+    if not is_shifted and 2 * stick > space and stick > unit:
+        chunk = min(_CHUNK_BYTES, space // 8) // unit * unit
+        if not chunk:
+            plan.refuse(f"ttnn::slice: L1 budget {space} B too small for sub-row chunking (alignment {unit} B)")
+        return [4 * chunk, indices]
+    if 2 * stick > space:
+        shift = begins[-1] * (source.dtype.element_bytes or 0) % alignments[0]
+        plan.refuse(
+            f"ttnn::slice: required DFB size {2 * stick} B exceeds per-core L1 budget {space} B "
+            f"(row_bytes={row}, misalignment={shift}); consider slicing along a non-width dim"
+        )
+    rows_per_core = round_up(-(-prod(result.shape[:-1]) // plan.memory_map.grid.cores), 32)
+    at_once = _MOST_READ_BYTES // round_up(row, alignment)
+    together = max((j for j in range(1, min(at_once, rows_per_core) + 1) if rows_per_core % j == 0), default=1)
+    return [2 * together * stick, indices]
+
+
+def _draw_slice(record: OperationRecord, choose: Choose) -> list[Step]:
+    """Begins of the last two dimensions mostly on the tile grid; steps of 1 said, left out, or larger ones."""
+    source = draws.tensor(choose, integers=True, odd=True)
+    shape = source["shape"]
+    if not choose.integer(0, 3) and len(shape) > 1:
+        shape[-1] *= choose.one_of((4, 40))
+    begins = [choose.integer(0, size - 1) if choose.integer(0, 1) else 0 for size in shape]
+    if choose.integer(0, 1):
+        begins[-2:] = [begin // 32 * 32 for begin in begins[-2:]]
+    ends = [
+        choose.integer(begin + 1, size) if choose.integer(0, 1) else size
+        for begin, size in zip(begins, shape, strict=True)
+    ]
+    steps = [[[1] * len(shape)], [], [[choose.one_of((1, 1, 2, 3)) for _ in shape]]][choose.integer(0, 2)]
+    source, wanted = draws.among_shards(choose, source)
+    if wanted.get("shard"):
+        strides = steps[0] if steps else [1] * len(shape)
+        part = [-(-(end - begin) // by) for begin, end, by in zip(begins, ends, strides, strict=True)]
+        wanted = draws.any_place(choose, part, source["layout"], sharded=True)
+    if choose.integer(0, 4):
+        return write_call(record.name, [source], begins, ends, *steps, **wanted)
+    named: dict[str, Any] = dict(zip(("slice_start", "slice_end", "slice_step"), (begins, ends, *steps), strict=False))
+    return write_call(record.name, [source], **named, **wanted)
+
+
+RECORDS = (
+    record_of(
+        write_call("slice", [EXAMPLE_TENSOR], [0, 0, 32, 0], [1, 1, 64, 64]),
+        slice_,
+        _draw_slice,
+        *(Argument(names[0], place, None) for place, names in enumerate(_BOUNDS)),
+        *(Argument(name, default=None) for names in _BOUNDS for name in names[1:]),
+        is_drawn_odd=True,
+        takes_shards=True,
+    ),
+)

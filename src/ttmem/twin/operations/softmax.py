@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Softmax, of pages and of shards."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ttmem.twin.operations import draws
+from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.elementwise import draw_sharded, spell_type, wanted_like
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.reductions import accumulator
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, L1
+from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
+from ttmem.twin.paging import paging_of
+
+_STREAMED_TILES = 80
+"""A softmax whose rows do not fit a core reads so many tiles at a time."""
+_MOST_BYTES_ALONG = 512 * 1024
+_CONFIG = "ttnn.SoftmaxShardedMultiCoreProgramConfig"
+
+
+def softmax(call: Call, plan: PlanWriter) -> Plan:
+    """Over the last dimension a row of tiles is kept; over others the tiles along that dimension."""
+    source = call.inputs[0]
+    rank = len(source.shape)
+    result = wanted_like(call, source)
+    if not rank or source.layout is not TILE:
+        return plan.give_up("softmax of a single number, or of row-major tensors")
+    axis = dimension(call.arguments["dim"], rank)
+    in_place = call.name == "softmax_in_place"
+    if in_place and (rank, axis) != (4, 3):
+        raise InvalidSpecError(f"Invalid dimension: {axis}. Currently softmax inplace supports dim -1.")
+    if in_place and call.arguments["program_config"] is not None:
+        return _in_blocks(call, plan)
+    slot = -1 if in_place else plan.allocate(result)
+    if source.dtype not in (FLOAT32, BFLOAT16, BFLOAT8_B):
+        plan.refuse(f"Input tensor must be FLOAT32, BFLOAT16, or BFLOAT8_B, got: {spell_type(source.dtype)}")
+    if axis == rank - 1 and rank <= 4:
+        buffers = _softmax_of_rows(source, plan, stable=bool(call.arguments["numeric_stable"]))
+    elif axis >= rank - 2:
+        buffers = _softmax_along(source, plan, -(-source.shape[axis] // 32))
+    else:
+        tile, wide = source.dtype.tile_bytes(source.tile), FLOAT32.tile_bytes()
+        buffers = [2 * tile, 2 * tile, 4 * wide, tile, wide]
+    plan.launch(buffers)
+    if isinstance(result.shard, Shard) and source.shape[-1] % 32:
+        padded = -(-source.shape[-1] // 32) * 32
+        if result.shard.width != padded:  # what four dimensions hold is padded, and the shape is to be cut again
+            plan.refuse(
+                "Changing the last dimension of a sharded tensor is not supported unless the shard width matches "
+                "the input last dimension."
+            )
+    return plan.finish(slot, result)
+
+
+def _softmax_of_rows(source: TensorSpec, plan: PlanWriter, *, stable: bool) -> list[int]:
+    """The stable form keeps the maxima too: one tile more, and the row twice when its last tile is padded."""
+    width = source.shape[-1] if source.shape else 1
+    tiles = -(-width // 32)
+    blocks = -(-tiles // 4)
+    block = tiles // blocks if tiles % blocks == 0 else 4
+    row = blocks * block
+    tile = source.dtype.tile_bytes(source.tile)
+    inner, plain = accumulator(source.dtype).tile_bytes(), BFLOAT16.tile_bytes()
+    is_padded = width % 32 != 0
+    read = row * tile if stable and not is_padded else 2 * block * tile
+    rows = row * inner * (2 if stable and is_padded else 1)
+    # The library's own estimate counts five small buffers where there are more, and compares with 90 % of a core.
+    if read + 2 * block * tile + rows + 5 * inner > 0.9 * plan.memory_map.architecture.l1_bytes_per_core:
+        few = [_STREAMED_TILES * tile, 2 * block * tile, 2 * _STREAMED_TILES * inner, 2 * inner + 9 * plain]
+        return [*few, inner] if stable else few
+    return [read, 2 * block * tile, rows, (2 if stable else 1) * inner + 5 * plain]
+
+
+def _softmax_along(source: TensorSpec, plan: PlanWriter, tiles: int) -> list[int]:
+    """So many tiles at once, as long as the library's estimate of them stays below half a megabyte."""
+    tile, wide = source.dtype.tile_bytes(source.tile), FLOAT32.tile_bytes()
+    inner = accumulator(source.dtype).tile_bytes()
+    estimate = plan.memory_map.l1_base_address + 2 * tiles * tile + 2 * inner + 2 * tiles * wide + 3 * wide
+    if estimate > _MOST_BYTES_ALONG:
+        return [2 * tile, 3 * inner, 2 * tile, 2 * wide, 4 * wide]
+    return [tiles * tile, 3 * inner, tiles * tile, tiles * wide, 2 * wide, tiles * wide, wide]
+
+
+def _shards(spec: TensorSpec, shard: Shard) -> int:
+    paging = paging_of(spec)
+    return -(-paging.physical_height // shard.height) * -(-paging.physical_width // shard.width)
+
+
+def _in_blocks(call: Call, plan: PlanWriter) -> Plan:
+    """Each core works on its shard in place, a row of tiles after the other."""
+    source, config = call.inputs[0], call.arguments["program_config"]
+    shard = source.shard
+    if (
+        not isinstance(config, Mapping)
+        or config.get("new") != _CONFIG
+        or not isinstance(shard, Shard)
+        or source.memory is not L1
+        or (config.get("block_h"), config.get("block_w")) != (shard.height // 32, shard.width // 32)
+        or len(shard.ranges) > 1
+        or _shards(source, shard) != shard.cores
+        or source.dtype not in (FLOAT32, BFLOAT16, BFLOAT8_B)
+    ):
+        return plan.give_up("softmax in place with a config that is not that of its shards")
+    inner = accumulator(source.dtype).tile_bytes()
+    row = shard.width // 32 * inner
+    plan.launch([inner, inner, row, inner, *([inner, row] if call.arguments["numeric_stable"] else [])])
+    return plan.finish(-1, source)
+
+
+def _draw_softmax(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, tile_only=True, integers=not choose.integer(0, 5), odd=True)
+    source["shape"] = source["shape"] or [choose.one_of(draws.SIZES)]
+    dim = choose.one_of((-1, -1, -1, -min(2, len(source["shape"])), -len(source["shape"])))
+    if not choose.integer(0, 3):
+        source["shape"][dim] *= choose.one_of((8, 32, 64))  # rows that do not fit a core
+    _, named = draws.options(record, choose)
+    if not choose.integer(0, 3):
+        return draw_sharded(record.name, choose, dim=-1, **named)
+    source, place = draws.among_shards(choose, source)
+    return write_call(record.name, [source], **place, dim=dim, **named)
+
+
+def _draw_in_place(record: OperationRecord, choose: Choose) -> list[Step]:
+    """Of pages, or of shards with or without a config that says how they are cut."""
+    _, named = draws.options(record, choose)
+    if not choose.integer(0, 2):
+        return write_call(record.name, [draws.tensor(choose, tile_only=True, most=4)], **named)
+    source = draws.sharded_tensor(choose)
+    high, wide = (size // 32 for size in source["shard"]["shape"])
+    _, _, last_column, last_row = source["shard"]["ranges"][0]
+    if choose.integer(0, 2):
+        grid = {"tuple": [last_column + 1, last_row + 1]}
+        sizes: dict[str, Any] = {"subblock_w": 1, "block_h": high, "block_w": wide}
+        named["program_config"] = {"new": _CONFIG, "kwargs": {"compute_with_storage_grid_size": grid, **sizes}}
+    return write_call(record.name, [source], **named)
+
+
+_STABLE = Argument("numeric_stable", default=True, samples=(True, False))
+RECORDS = (
+    record_of(
+        write_call("softmax", [EXAMPLE_TENSOR], dim=-1, numeric_stable=True),
+        softmax,
+        _draw_softmax,
+        *(Argument("dim", default=-1), _STABLE),
+        is_drawn_odd=True,
+        takes_shards=True,
+    ),
+    record_of(
+        write_call("softmax_in_place", [EXAMPLE_TENSOR]),
+        softmax,
+        _draw_in_place,
+        *(Argument("dim", default=-1), Argument("program_config", default=None), _STABLE),
+        family="softmax",
+    ),
+)

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Split and chunk: slices one after another, or of equal parts all at once."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import prod
+
+from ttmem.base.errors import BadInputError
+from ttmem.twin.operations import result_shards, draws
+from ttmem.twin.operations.tensor_handle import Held, applied
+from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.elementwise import OWN_KERNELS, double_buffered_tiles, result_like, wanted_like
+from ttmem.twin.operations.fill_and_copy import copy_between
+from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanWriter, dimension
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.memory_config import to_memory_config
+from ttmem.twin.operations.slice_ import cut, cut_like, sliced
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.hardware import DRAM, L1
+from ttmem.twin.tensor_spec import TILE, TensorSpec
+from ttmem.twin.paging import paging_of
+
+_FEW_PARTS = 2
+_MOST_PARTS = 64
+"""More equal parts than this are cut from parts of so many."""
+
+
+def split(call: Call, plan: PlanWriter) -> Plan:
+    """Parts of one size, the last one smaller, or of the sizes that are said."""
+    source = call.inputs[0]
+    axis = dimension(call.arguments["dim"], len(source.shape))
+    wanted, size = call.arguments["split_size"], source.shape[axis]
+    if isinstance(wanted, (list, tuple)):
+        sizes = [int(part) for part in wanted]
+        if sum(sizes) != size or min(sizes, default=0) < 1:
+            raise BadInputError(f"parts of {sizes} of a dimension of {size}")
+    elif int(wanted) < 1:
+        raise BadInputError(f"parts of {wanted} of a dimension of {size}")
+    else:
+        sizes = [min(int(wanted), size - start) for start in range(0, size, int(wanted))]
+    if source.shard is not None or call.shard is not None:
+        return _split_shards(call, plan, axis, sizes)
+    fills = call.memory is None and _fills_l1(plan, source, len(sizes))
+    like = result_like(source, DRAM if fills else call.memory)
+    if _is_split_at_once(plan, source, axis, sizes):
+        return _split_at_once(plan, source, sizes, like)
+    if not (source.memory is L1 and like.memory is DRAM and len(sizes) > _FEW_PARTS):
+        return plan.finish_all(_parts(plan, source, axis, sizes, like))
+    copy = copy_between(plan, source, like)
+    parts = _parts(plan, like, axis, sizes, like)
+    plan.free(copy)
+    return plan.finish_all(parts)
+
+
+def _split_shards(call: Call, plan: PlanWriter, axis: int, sizes: list[int]) -> Plan:
+    """Equal parts keep the shards, cut as the tensor is; others go to DRAM, as do those that fill L1."""
+    source = call.inputs[0]
+    like = wanted_like(call, source)
+    if call.memory is None:
+        shard = result_shards.of_equal_parts(source, axis, len(sizes)) if len(set(sizes)) == 1 else None
+        if shard is None or _fills_l1(plan, source, len(sizes)):
+            like = result_like(source, DRAM)
+        else:
+            like = replace(source, shard=shard)
+    if _is_split_at_once(plan, source, axis, sizes):
+        return _split_at_once(plan, source, sizes, like)
+    held = Held(-1, source)
+    if source.memory is L1 and like.memory is DRAM and len(sizes) > _FEW_PARTS:
+        held = applied(plan, to_memory_config, held, DRAM)
+    if held.spec.shard is None and like.shard is None:
+        parts = _parts(plan, held.spec, axis, sizes, like)
+    else:
+        parts = _parts_of_shards(plan, held.spec, axis, sizes, lambda *_: like)
+    plan.free(held.slot)
+    return plan.finish_all(parts)
+
+
+def _split_at_once(plan: PlanWriter, source: TensorSpec, sizes: list[int], like: TensorSpec) -> Plan:
+    result = replace(like, shape=(*source.shape[:-1], sizes[0]))
+    slots = [plan.allocate(result) for _ in sizes]
+    plan.launch(double_buffered_tiles(source))
+    return plan.finish_all([(slot, result) for slot in slots])
+
+
+def _is_split_at_once(plan: PlanWriter, source: TensorSpec, axis: int, sizes: list[int]) -> bool:
+    """Equal parts of whole tiles along the last dimension are written by one program, if the grid has room for it: a
+    column of cores for each matrix, a row for each part.
+    """
+    rank, number, grid = len(source.shape), len(sizes), plan.memory_map.grid
+    if source.layout is not TILE or rank < 2 or axis != rank - 1 or len(set(sizes)) > 1:
+        return False
+    shape = (1, 1, *source.shape)
+    outer, inner = prod(shape[:-3]), shape[-3]
+    height, width = (size // 32 for size in shape[-2:])
+    has_room = (outer * inner if number == _FEW_PARTS else inner) <= grid.columns and number <= grid.rows
+    is_even = source.shape[-1] % 32 == 0 and width % number == 0
+    return has_room and is_even and height >= 2 and width >= 2 and (number == _FEW_PARTS or outer == 1)
+
+
+def _fills_l1(plan: PlanWriter, source: TensorSpec, parts: int) -> bool:
+    """By the library's own estimate, which takes the parts for tensors on a single core."""
+    if source.memory is not L1 or parts <= _FEW_PARTS:
+        return False
+    paging = paging_of(source)
+    page = source.dtype.tile_bytes() if source.layout is TILE else 1024 * (source.dtype.element_bytes or 0)
+    unit = page if source.layout is TILE else source.dtype.element_bytes or 0
+    pieces = paging.pages if source.layout is TILE else prod(paging.padded_shape)
+    return pieces // parts * unit * parts + 4 * parts * page > plan.l1_space()
+
+
+def _parts(
+    plan: PlanWriter, source: TensorSpec, axis: int, sizes: list[int], like: TensorSpec
+) -> list[tuple[int, TensorSpec]]:
+    if len(sizes) > _MOST_PARTS and len(set(sizes)) == 1:
+        return _parts_of_parts(plan, source, axis, sizes, like)
+    made = []
+    steps = [1] * len(source.shape)
+    begins, ends = [0] * len(source.shape), list(source.shape)
+    for size in sizes:
+        ends[axis] = begins[axis] + size
+        if size != source.shape[axis]:
+            made.append(cut(plan, source, begins, ends, steps, like))
+        elif like.memory is source.memory:
+            made.append((-1, source))
+        else:
+            made.append((copy_between(plan, source, like), like))
+        begins[axis] += size
+    return made
+
+
+def _parts_of_parts(
+    plan: PlanWriter, source: TensorSpec, axis: int, sizes: list[int], like: TensorSpec
+) -> list[tuple[int, TensorSpec]]:
+    groups = [sizes[start : start + _MOST_PARTS] for start in range(0, len(sizes), _MOST_PARTS)]
+    made = []
+    steps = [1] * len(source.shape)
+    begins, ends = [0] * len(source.shape), list(source.shape)
+    for group in groups:
+        ends[axis] = begins[axis] + sum(group)
+        slot, part = cut(plan, source, begins, ends, steps, like)
+        made += _parts(plan, part, axis, group, like)
+        plan.free(slot)
+        begins[axis] = ends[axis]
+    return made
+
+
+def chunk(call: Call, plan: PlanWriter) -> Plan:
+    """So many parts, or fewer: their size is rounded up."""
+    source = call.inputs[0]
+    axis = dimension(call.arguments["dim"], len(source.shape))
+    number, size = int(call.arguments["chunks"]), source.shape[axis]
+    if number < 1:
+        raise BadInputError(f"{number} chunks")
+    part = -(-size // number)
+    sizes = [min(part, size - start) for start in range(0, size, part)]
+    if source.shard is None:
+        return plan.finish_all(_parts(plan, source, axis, sizes, source))
+
+    def like_of(begins: list[int], ends: list[int]) -> TensorSpec | None:
+        return source if ends[axis] - begins[axis] == size else cut_like(call, begins, ends, [1] * len(begins))
+
+    return plan.finish_all(_parts_of_shards(plan, source, axis, sizes, like_of))
+
+
+def _parts_of_shards(
+    plan: PlanWriter,
+    source: TensorSpec,
+    axis: int,
+    sizes: list[int],
+    like_of: Callable[[list[int], list[int]], TensorSpec | None],
+) -> list[tuple[int, TensorSpec]]:
+    """Slices one after another, each as the part between these bounds is to be."""
+    made, begin = list[tuple[int, TensorSpec]](), 0
+    steps = [1] * len(source.shape)
+    if len(sizes) > _MOST_PARTS and len(set(sizes)) == 1:
+        raise NoRuleError("shards in so many parts that they are cut from parts")
+    for size in sizes:
+        begins = [begin if i == axis else 0 for i in range(len(steps))]
+        ends = [begin + size if i == axis else full for i, full in enumerate(source.shape)]
+        like = like_of(begins, ends)
+        if like is None:
+            raise NoRuleError(OWN_KERNELS)
+        if size == source.shape[axis]:
+            part = applied(plan, to_memory_config, Held(-1, source), like.memory, like.shard)
+        else:
+            part = sliced(plan, Held(-1, source), begins, ends, steps, like)
+        made.append((part.slot, part.spec))
+        begin += size
+    return made
+
+
+def _draw_split(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, most=5, integers=True, odd=True)
+    if not source["shape"]:
+        return _draw_split(record, choose)
+    axis = choose.integer(0, len(source["shape"]) - 1)
+    size = source["shape"][axis] = choose.one_of((2, 3, 6, 32, 64, 70, 96, 100, 128, 192))
+    if record.name == "chunk":
+        number = choose.integer(1, 5)
+        steps = write_call(record.name, [draws.now_and_then_in_shards(choose, source)], number, axis)
+        part = -(-size // number)
+        steps[-1]["out"] = [f"result{number}" for number in range(-(-size // part))]
+        return steps
+    part = choose.one_of([p for p in (1, 2, 16, 32, 50, 64, size) if p <= size and (size // p <= 8 or size == 70)])
+    if choose.integer(0, 1) and part < size:
+        wanted: int | list[int] = [part, size - part]
+        count = 2
+    else:
+        wanted, count = part, -(-size // part)
+    source, place = draws.among_shards(choose, source)
+    steps = write_call(record.name, [source], wanted, axis, **place)
+    steps[-1]["out"] = [f"result{number}" for number in range(count)]
+    return steps
+
+
+RECORDS = (
+    record_of(
+        write_call("split", [EXAMPLE_TENSOR], 32, -1),
+        split,
+        _draw_split,
+        *(Argument("split_size", 0), Argument("dim", 1, 0)),
+        is_drawn_odd=True,
+        takes_shards=True,
+    ),
+    record_of(
+        write_call("chunk", [EXAMPLE_TENSOR], 2, -1),
+        chunk,
+        _draw_split,
+        *(Argument("chunks", 0), Argument("dim", 1)),
+        family="split",
+        is_drawn_odd=True,
+    ),
+)

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tilize and untilize by their own names: what `to_layout` picks from, asked for directly."""
+
+from dataclasses import replace
+
+from ttmem.twin.operations import draws
+from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.elementwise import LONGER_ROWS, aligned_page, has_longer_rows, has_whole_shards, wanted_like
+from ttmem.twin.operations.fill_and_copy import fill_padding, has_tile_padding
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.to_layout import fits_whole_rows, in_layout, tilize, untilize, untilize_plainly
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.hardware import BFLOAT4_B, BFLOAT16, DATA_TYPES, L1, UINT8
+from ttmem.twin.tensor_spec import TILE, NdShard, Shard, TensorSpec
+from ttmem.twin.paging import paging_of
+
+_PADDED = "tilize_with_zero_padding"
+_ODD_SHARDS = "shards of many dimensions, of tensors of many, or of types that have no rows"
+
+
+def tilize_by_name(call: Call, plan: PlanWriter) -> Plan:
+    """Whole tiles alone; the type may change on the way."""
+    source = call.inputs[0]
+    dtype = call.arguments.get("dtype")
+    result = replace(wanted_like(call, source), layout=TILE)
+    if dtype is not None:
+        result = replace(result, dtype=DATA_TYPES.find(str(dtype)))
+    if source.shard is not None:
+        return _tilize_shards(call, plan, result)
+    if call.name != _PADDED:
+        for word, size in zip(("width", "height"), (1, 1, *source.shape)[:-3:-1], strict=True):
+            if size % 32:
+                plan.allocate(result)
+                plan.refuse(f"Input tensor {word} ({size}) must be divisible by tile {word} (32)")
+    if result.shard is not None and not fits_whole_rows(plan, source, result):
+        return plan.give_up("rows of pages that are made into tiles of shards in blocks")
+    return plan.finish(tilize(plan, source, result, may_pad=call.name == _PADDED), result)
+
+
+def _tilize_shards(call: Call, plan: PlanWriter, result: TensorSpec) -> Plan:
+    """Shards that stay where they are take nothing; else a row of tiles of the whole tensor passes through."""
+    source, shard = call.inputs[0], call.inputs[0].shard
+    after = result.shard
+    is_odd = has_longer_rows(source) or len(source.shape) > 4 or source.dtype is UINT8
+    if not isinstance(shard, Shard) or isinstance(after, NdShard) or is_odd:
+        return plan.give_up(LONGER_ROWS if has_longer_rows(source) else _ODD_SHARDS)
+    if call.name == _PADDED and after is not None and shard.kind == after.kind == "width":
+        return plan.give_up("rows in width shards that are padded there")
+    stays = call.name != _PADDED and _tilizes_in_place(shard, source, result)
+    if stays and result.shard is not None:
+        result = replace(result, shard=shard)
+    tile_bytes = source.dtype.tile_bytes() + result.dtype.tile_bytes()
+    is_short = plan.l1_space() <= -(-source.shape[-1] // 32) * (tile_bytes + source.dtype.tile_bytes() // 32) + 128
+    if is_short or not fits_whole_rows(plan, source, result):
+        return plan.give_up("rows in shards that are made into tiles in blocks, by way of pages")
+    slot = plan.allocate(result)
+    if call.name != _PADDED:
+        for word, size in zip(("width", "height"), (1, 1, *source.shape)[:-3:-1], strict=True):
+            if size % 32:
+                plan.refuse(f"Input tensor {word} ({size}) must be divisible by tile {word} (32)")
+    page = paging_of(source).page_bytes
+    if page != aligned_page(plan, source) and (call.name != _PADDED or shard.kind != "height"):
+        unit = " bytes" if call.name != _PADDED else ""
+        plan.refuse(
+            f"Input row-major shard width {shard.width}{unit} gives page size {page} bytes, which must be aligned to "
+            f"{plan.memory_map.architecture.l1_alignment_bytes} bytes L1 SRAM buffer alignment requirement"
+        )
+    if stays:
+        plan.launch([] if result.shard is not None else [shard.width // 32 * result.dtype.tile_bytes()])
+    else:
+        across = -(-source.shape[-1] // 32)
+        plan.launch([across * spec.dtype.tile_bytes() for spec in (source, result)])
+    return plan.finish(slot, result)
+
+
+def _tilizes_in_place(shard: Shard, source: TensorSpec, result: TensorSpec) -> bool:
+    """Shards of whole tiles of L1 into shards of their kind; by height also into pages of L1."""
+    after = result.shard
+    if source.memory is not L1 or result.memory is not L1:
+        return False
+    if shard.kind == "height":
+        if shard.height % 32 or shard.width % 32:
+            return False
+        return not shard.by_column if after is None else isinstance(after, Shard) and after.kind == "height"
+    return isinstance(after, Shard) and after.kind == shard.kind and not (after.height % 32 or after.width % 32)
+
+
+def untilize_by_name(call: Call, plan: PlanWriter) -> Plan:
+    source = call.inputs[0]
+    result = in_layout(wanted_like(call, source), tiled=False)
+    if source.shard is not None or result.shard is not None:
+        return _untilize_shards(plan, source, result)
+    plainly = source.dtype is BFLOAT16
+    slot = (untilize_plainly if plainly else untilize)(plan, source, result)
+    if len(source.shape) > 4 and has_tile_padding(source):
+        # The library looks at the padded rows in a buffer that was made for the rest.
+        element = result.dtype.element_bytes or 0
+        page, size = element * paging_of(source).padded_shape[-1], element * source.elements
+        plan.refuse(
+            "MeshBuffer must be large enough to hold the tensor."
+            if size % page == 0
+            else f"For valid non-interleaved buffers page size {page} must equal buffer size {size}. For "
+            "interleaved-buffers, buffer size should be divisible by the page size"
+        )
+    return plan.finish(slot, result)
+
+
+def _untilize_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Plan:
+    """The tiles' padding stays. A shard is read where it lies if none is cut short, by rows of its tiles."""
+    one, two = source.shard, result.shard
+    if isinstance(one, NdShard) or isinstance(two, NdShard) or len(source.shape) > 4 or source.dtype is BFLOAT4_B:
+        return plan.give_up(_ODD_SHARDS)
+    if one is None or (one.height % 32 or one.width % 32):
+        return plan.give_up("tiles of pages made rows of shards")
+    if has_tile_padding(source):
+        if two is not None:
+            return plan.give_up("padded tiles in shards made rows of shards")
+        *_, height, width = 1, *paging_of(replace(source, shard=None)).padded_shape
+        result = replace(result, alignment=(height, width))
+    slot = plan.allocate(result)
+    if two is not None:
+        row = two.width * (result.dtype.element_bytes or 0)
+        alignment = plan.memory_map.page_alignment_bytes(result.memory)
+        if row % alignment:
+            plan.refuse(
+                f"Output shard row size {row} bytes must be aligned to {alignment} bytes buffer alignment requirement"
+            )
+        if one == two and source.memory is result.memory is L1:
+            plan.launch([])
+            return plan.finish(slot, result)
+    tiles = one.width // 32 * (2 if one.height > 32 else 1)
+    read = [] if has_whole_shards(source) and source.memory is L1 else [tiles * source.dtype.tile_bytes()]
+    plan.launch([*read, tiles * result.dtype.tile_bytes()])
+    return plan.finish(slot, result)
+
+
+def _fill_padding(call: Call, plan: PlanWriter) -> Plan:
+    """In place; what has no padding stays as it is."""
+    source = call.inputs[0]
+    if source.layout is not TILE or source.shard is not None or not source.shape:
+        return plan.give_up("padding of rows, of shards or of a single number")
+    if call.memory not in (None, source.memory):
+        return plan.give_up("padding that is filled on the way to another memory")
+    return plan.finish(fill_padding(plan, source), source)
+
+
+def _draw_padded(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, most=4, tile_only=True, integers=True)
+    return write_call(record.name, [source], choose.one_of((0, 1.5)))
+
+
+def _draw(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, integers=True)
+    source["layout"] = "row_major" if record.name.startswith("tilize") else "tile"
+    if choose.integer(0, 3):
+        source["shape"][-2:] = [-(-size // 32) * 32 for size in source["shape"][-2:]]
+    if not choose.integer(0, 2):
+        source["shape"][-1] *= choose.one_of((4, 16, 40, 100))
+        source["shape"][-2] *= choose.one_of((1, 1, 8, 20))
+    source, place = draws.among_shards(choose, source)
+    return write_call(record.name, [source], **place)
+
+
+_ROWS: Step = EXAMPLE_TENSOR | {"layout": "row_major"}
+RECORDS = (
+    record_of(write_call("tilize", [_ROWS]), tilize_by_name, _draw, Argument("dtype", default=None), takes_shards=True),
+    record_of(write_call(_PADDED, [_ROWS]), tilize_by_name, _draw, takes_shards=True),
+    record_of(
+        write_call("fill_implicit_tile_padding", [{**EXAMPLE_TENSOR, "shape": [1, 1, 60, 60]}], 0.0),
+        _fill_padding,
+        _draw_padded,
+        Argument("fill_value", 0),
+    ),
+    record_of(write_call("untilize", [EXAMPLE_TENSOR]), untilize_by_name, _draw, takes_shards=True),
+)

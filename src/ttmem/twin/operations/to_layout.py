@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Between rows and tiles: tilize, untilize, and `to_layout`, which picks one of them.
+
+Both work on a whole row of tiles at a time while L1 has room for one, and otherwise on square blocks of tiles.
+"""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import isqrt, prod
+
+from ttmem.twin.operations import draws
+from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.elementwise import LONGER_ROWS, has_longer_rows, has_whole_shards, result_like
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.programs import CIRCULAR
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, L1, UINT8
+from ttmem.twin.tensor_spec import LAYOUTS, ROW_MAJOR, TILE, InvalidSpecError, Shard, TensorSpec
+from ttmem.twin.paging import paging_of
+from ttmem.twin.placement import place
+from ttmem.twin.bank_sizes import round_up
+
+_WIDE_ROW_TILES = 32
+"""Rows of more tiles than this are cut into blocks where that keeps more cores busy."""
+_WIDEST_PLAIN_ROW_BYTES = 800_000
+"""Rows of two streams that need more than this are left to the untilize that can cut them."""
+_PLAIN_TILE_BYTES = 2048
+
+
+def to_layout(call: Call, plan: PlanWriter) -> Plan:
+    """Tilize or untilize; block floats become bfloat16 rows. Nothing when the layout is there already."""
+    source, layout = call.inputs[0], LAYOUTS.find(str(call.arguments["layout"]).removeprefix("ttnn."))
+    if layout is source.layout:
+        return plan.finish(-1, source)
+    result = in_layout(result_like(source, call.memory), layout is TILE)
+    if source.shard is not None:
+        return _out_of_shards(call, plan, result)
+    slot = tilize(plan, source, result) if layout is TILE else untilize(plan, source, result)
+    return plan.finish(slot, result)
+
+
+def _out_of_shards(call: Call, plan: PlanWriter, result: TensorSpec) -> Plan:
+    """Whole tiles in shards of tiles: into the same shards nothing is needed, into pages a row of tiles or two."""
+    source, shard = call.inputs[0], call.inputs[0].shard
+    is_padded = any(size % 32 for size in (1, *source.shape)[-2:])
+    if not isinstance(shard, Shard) or source.memory is not L1 or is_padded or shard.height % 32 or shard.width % 32:
+        return plan.give_up("shards that are cut within a tile, or tensors that are, in another layout")
+    if len(source.shape) > 4 and paging_of(source).padded_shape[-1] % shard.width | source.shape[-1] % shard.width:
+        return plan.give_up("more than four dimensions, the last of which does not come out even in shards")
+    if source.layout is not TILE and not fits_whole_rows(plan, source, result):
+        return plan.give_up("rows in shards that are made into tiles in blocks, by way of pages")
+    if result.shard is not None:
+        return plan.one_program(result, [])
+    if source.layout is not TILE:
+        if has_longer_rows(source) or (shard.kind == "height" and shard.by_column):
+            return plan.give_up(LONGER_ROWS if has_longer_rows(source) else "rows of shards by columns of cores")
+        if shard.kind == "height" and result.memory is L1:  # read where they are
+            return plan.one_program(result, [shard.width // 32 * result.dtype.tile_bytes()])
+        return plan.finish(tilize(plan, replace(source, shard=None), result), result)
+    row = shard.width // 32 * (2 if shard.height > 32 else 1)
+    read = [] if has_whole_shards(source) else [row * source.dtype.tile_bytes()]
+    return plan.one_program(result, [*read, row * result.dtype.tile_bytes()])
+
+
+def in_layout(spec: TensorSpec, tiled: bool) -> TensorSpec:
+    """The spec in tiles or in rows, of which block floats have none."""
+    plain = BFLOAT16 if spec.dtype.is_block_float else spec.dtype
+    return replace(spec, layout=TILE if tiled else ROW_MAJOR, dtype=plain)
+
+
+def fits_whole_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> bool:
+    """Whether rows of tiles are made whole, not in blocks."""
+    return _fits_whole_rows(plan, source, result)[0]
+
+
+def _fits_whole_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> tuple[bool, int, int]:
+    """Whether rows of tiles are made whole; the bytes that a block needs for each tile, and besides."""
+    before, after = source.dtype.tile_bytes(), result.dtype.tile_bytes()
+    # A block needs one row of its elements more, and room to shift it into alignment.
+    per_tile, fixed = before + after + before // 32, 2 * plan.memory_map.quantum_bytes
+    space = plan.l1_space() - _bytes_in_l1(plan, result)
+    return space > _tile_grid(result).across * per_tile + fixed, per_tile, fixed
+
+
+def tilize(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, may_pad: bool = False) -> int:
+    """Interleaved rows into interleaved tiles; tile padding is added on the way, by a kernel of its own that is used
+    for whole tiles as well where it ``may_pad``."""
+    before, after = source.dtype.tile_bytes(), result.dtype.tile_bytes()
+    if source.dtype is UINT8 and (1, 1, *source.shape)[-2:] != paging_of(result).padded_shape[-2:]:
+        plan.allocate(result)
+        raise InvalidSpecError("Can only tilize bfloat16/float32 or int32/uint32/uint16 or fp8_e4m3 tensors")
+    if not source.elements:
+        return plan.allocate(result)
+    grid = _tile_grid(result)
+    fits, per_tile, fixed = _fits_whole_rows(plan, source, result)
+    space = plan.l1_space() - _bytes_in_l1(plan, result)
+    slot = plan.allocate(result)
+    height, width = (1, 1, *source.shape)[-2:]
+    by_block = not fits or _blocks_use_more_cores(plan, grid, height * width // 1024)
+    if plan.memory_map.architecture.name == "blackhole" and source.dtype is UINT8:
+        by_block = True  # rows of bytes are read right only by this kernel there
+    if not by_block:
+        plan.launch([grid.across * before, grid.across * after])
+        return slot
+
+    def blocks() -> list[list[int]]:
+        tiles = _block_tiles(plan, grid, max(plan.l1_space() - fixed, 0) // per_tile)
+        return [[block * before, block * after, block * (before // 32) + fixed] for block in tiles]
+
+    # Whether columns of tiles would fit is asked too where tiles are padded, and makes another program.
+    may_pad |= paging_of(result).padded_shape != source.shape
+    fits_columns = may_pad and space > grid.down * per_tile + fixed
+    plan.launch_kept(("tilize", _four(source), _four(result), fits, fits_columns), blocks)
+    return slot
+
+
+def untilize(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+    """Interleaved tiles into interleaved rows, without the tile padding."""
+    if not source.elements:
+        return plan.allocate(result)
+    padded = paging_of(source).padded_shape != source.shape
+    if padded or source.dtype not in (BFLOAT16, BFLOAT8_B):
+        return untilize_by_rows(plan, source, result)
+    return untilize_plainly(plan, source, result)
+
+
+def untilize_plainly(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+    """The kernel for bfloat16 and bfloat8_b. A core takes a row of tiles, or where cores are left over a part of one,
+    twice over while there is room for that.
+    """
+    grid = _tile_grid(source)
+    cores = plan.memory_map.grid.cores
+    part = grid.across
+    padded = paging_of(source).padded_shape != source.shape
+    if grid.rows == 1 and not padded:
+        part = -(-grid.across // cores)
+    elif grid.rows < cores and not padded:
+        part //= max(d for d in range(1, min(cores // grid.rows, part) + 1) if part % d == 0)
+    tile = _PLAIN_TILE_BYTES
+    too_wide = grid.rows > 1 and 2 * grid.across * tile > _WIDEST_PLAIN_ROW_BYTES
+    if too_wide or 2 * part * tile > plan.l1_space() - _bytes_in_l1(plan, result):
+        return untilize_by_rows(plan, source, result)
+    slot = plan.allocate(result)
+    space = plan.l1_space()
+    inputs = 2 * part if 3 * part * tile <= space else part
+    outputs = 2 * part if 4 * part * tile <= space else part
+    before = round_up(source.dtype.tile_bytes(), plan.memory_map.quantum_bytes)
+    plan.launch([inputs * before, outputs * tile], CIRCULAR)
+    return slot
+
+
+def untilize_by_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, ahead: bool = True) -> int:
+    """A core takes a row of tiles; two when it may read ``ahead``, has several to do and none is padded."""
+    if source.dtype is not BFLOAT8_B and source.dtype.is_block_float:
+        raise InvalidSpecError("Only TILE layout is supported for BFLOAT8_B dtype!")
+    grid = _tile_grid(source)
+    before, after = source.dtype.tile_bytes(), result.dtype.tile_bytes()
+    fits = plan.l1_space() - _bytes_in_l1(plan, result) > grid.across * (before + after)
+    slot = plan.allocate(result)
+    padded = paging_of(source).padded_shape != source.shape
+    # Where no tile is padded the library takes all matrices for one while it chooses, though not for the blocks.
+    seen = grid if padded else replace(grid, down=grid.rows)
+    if fits and not _blocks_use_more_cores(plan, seen, grid.across * grid.down):
+        if not padded and grid.rows > 1 and (part := _part_of_wide_row(plan, grid.across, before, after)):
+            plan.launch([part * before, part * after])
+            return slot
+        depth = 2 if ahead and not padded and grid.rows > plan.memory_map.grid.cores else 1
+        plan.launch([depth * grid.across * before, depth * grid.across * after])
+        return slot
+
+    def blocks() -> list[list[int]]:
+        tiles = _block_tiles(plan, grid, plan.l1_space() // (before + after))
+        return [[block * before, block * after] for block in tiles]
+
+    plan.launch_kept(("untilize", _four(source), _four(result), fits), blocks)
+    return slot
+
+
+def _part_of_wide_row(plan: PlanWriter, across: int, before: int, after: int) -> int:
+    """Tiles that one core alone takes at a time of rows that half of L1 cannot hold twice over; 0: they fit."""
+    half = plan.memory_map.architecture.l1_bytes_per_core // 2 - plan.memory_map.l1_base_address
+    if across <= half // (2 * before):
+        return 0
+    most = half // (before + after)
+    return max(part for part in range(1, most + 1) if across % part == 0)
+
+
+def _four(spec: TensorSpec) -> TensorSpec:
+    """As the kernels see it: outer dimensions in one."""
+    shape = spec.shape
+    return spec if len(shape) <= 4 else replace(spec, shape=(prod(shape[:-3]), *shape[-3:]))
+
+
+@dataclass(frozen=True, slots=True)
+class _TileGrid:
+    across: int
+    """Tiles in a row."""
+    down: int
+    """Rows of tiles of one matrix."""
+    rows: int
+    """Rows of tiles of all."""
+
+
+def _tile_grid(spec: TensorSpec) -> _TileGrid:
+    padded = (1, 1, *paging_of(replace(spec, layout=TILE)).padded_shape)
+    across, down = padded[-1] // 32, padded[-2] // 32
+    return _TileGrid(across, down, prod(padded[:-2]) * down)
+
+
+def _bytes_in_l1(plan: PlanWriter, spec: TensorSpec) -> int:
+    return place(spec, plan.memory_map).taken_bytes_per_bank if spec.memory is L1 else 0
+
+
+def _blocks_use_more_cores(plan: PlanWriter, grid: _TileGrid, tiles: int) -> bool:
+    """Wide rows are shared out in square blocks when fewer cores would have work row by row."""
+    if grid.across <= _WIDE_ROW_TILES or (grid.down <= _WIDE_ROW_TILES and grid.across <= grid.down):
+        return False
+    cores = plan.memory_map.grid.cores
+    rows_per_core = -(-grid.rows // cores)
+    block = _square_block(cores, tiles, grid.across, grid.down)
+    return -(-grid.rows // rows_per_core) < -(-grid.across // block) * -(-grid.down // block)
+
+
+@lru_cache(maxsize=1024)
+def _square_block(cores: int, tiles: int, across: int, down: int) -> int:
+    """Side of the smallest square of a core's share of the tiles or more, of which there are fewer than cores."""
+    share = -(-tiles // cores)
+    side = isqrt(share)
+    if side * side != share:
+        side += 1
+    for candidate in range(max(side, 1), across * down + 1):
+        if -(-across // candidate) * -(-down // candidate) < cores:
+            return candidate
+    return 1
+
+
+def _block_tiles(plan: PlanWriter, grid: _TileGrid, most: int) -> list[int]:
+    """Tiles that a core holds at a time when the matrix is cut into square blocks: the first cores, and those of
+    the last column.
+    """
+    cores = plan.memory_map.grid.cores
+    side = part = _square_block(cores, grid.across * grid.down, grid.across, grid.down)
+    if side > most:
+        try:
+            side, part = _smaller_blocks(cores, grid.across, grid.down, most)
+        except InvalidSpecError as error:
+            plan.refuse(error.message)
+    # The last column of blocks is not cut into parts.
+    return [tiles for tiles in (part if grid.across >= side else 0, grid.across % side) if tiles]
+
+
+@lru_cache(maxsize=1024)
+def _smaller_blocks(cores: int, across: int, down: int, most: int) -> tuple[int, int]:
+    """Side of the blocks, and of the parts that they are worked through in, of which one has room."""
+    if most < 1:
+        raise InvalidSpecError("single_block_size_limit must be at least 1")
+    if -(-across // most) * -(-down // most) < cores:
+        return most, most
+    best: tuple[int, int, int] | None = None
+    found = (0, 0)
+    for part in range(most - 1, 0, -1):
+        for times in range(2, -(-across // part) + 1):
+            side = times * part
+            blocks = -(-across // side) * -(-down // side)
+            if blocks <= cores and across % side < most and (best is None or (blocks, -times) > best[:2]):
+                best, found = (blocks, -times, part), (side, part)
+    if best is None:
+        raise InvalidSpecError("No solution found for single_block_size")
+    return found
+
+
+def _draw_to_layout(record: OperationRecord, choose: Choose) -> list[Step]:
+    """Rows of all widths: whole rows of tiles, blocks of them, and what does not fit."""
+    layout: Step = choose.one_of(({"layout": "tile"}, {"attribute": "ttnn.ROW_MAJOR_LAYOUT"}))
+    source = draws.tensor(choose, integers=True)
+    if not choose.integer(0, 3):
+        source["shape"][-2:] = [32 * choose.integer(1, 8), 32 * choose.integer(1, 8)]
+        placed = draws.any_place(choose, source["shape"], "tile", sharded=True)
+        return write_call(record.name, [source | placed], layout, memory=draws.wish(choose))
+    if not choose.integer(0, 2):
+        source["shape"][-1] *= choose.one_of((4, 16, 40, 100))
+        source["shape"][-2] *= choose.one_of((1, 1, 8, 20))
+    return write_call(record.name, [source], layout, memory=draws.wish(choose))
+
+
+RECORDS = (
+    record_of(
+        write_call("to_layout", [EXAMPLE_TENSOR], {"layout": "row_major"}),
+        to_layout,
+        _draw_to_layout,
+        Argument("layout", 0),
+    ),
+)

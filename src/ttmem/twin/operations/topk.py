@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`topk`: the greatest elements of rows, found by one core, by many, or on Blackhole by way of large indices."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
+
+from ttmem.base.errors import BadInputError
+from ttmem.twin.operations import draws
+from ttmem.twin.operations.tensor_handle import Held, applied, replaced
+from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.elementwise import spell_type
+from ttmem.twin.operations.fill_and_copy import copy_between
+from ttmem.twin.operations.pad import pad
+from ttmem.twin.operations.permute import transpose
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.reduced_shards import Place, filled, place_of
+from ttmem.twin.operations.slice_ import slice_
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.programs import CIRCULAR
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, BLACKHOLE, DATA_TYPES, FLOAT32, UINT32, DataType, Memory
+from ttmem.hardware.boards import Grid
+from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, TensorSpec
+from ttmem.twin.bank_sizes import round_up
+
+_UINT16 = DATA_TYPES.find("uint16")
+_TILE = 32
+_SHORTEST_ROW = 64
+"""Rows are padded to this."""
+_MOST_SHORT_INDICES = 65536
+"""So many elements are counted in two bytes."""
+_MANY_CORES_WIDTH, _MANY_CORES_MOST = 1024, 64
+"""From that width on, up to so many elements are looked for by many cores at once."""
+_SURELY_MANY_CORES_WIDTH, _FEW_ROWS = 8192, 2
+"""Shorter rows than that are shared by cores only where there are no more than two rows of tiles."""
+_MOST_GATHERED = 4
+"""The core that joins what the others found has at most so many times what one of these searches."""
+_LARGE_UNIT, _LARGE_MOST, _LARGE_WIDEST = 16, 2048, 1 << 19
+"""Large indices: elements come in multiples, up to so many, of rows up to so long."""
+_LARGE_FROM = 4096
+"""Few elements go that way too where rows are so long; those of a power of two are left to many cores from 8192 on."""
+_LARGE_BLOCK_TILES = 8
+_LARGE_STICKS, _LARGE_SLOTS = 1024, 4096
+
+
+def topk(call: Call, plan: PlanWriter) -> Plan:
+    """The dimension is brought to the end, rows are searched, what was found beyond the wanted is cut off."""
+    source, rank = call.inputs[0], len(call.inputs[0].shape)
+    wanted = int(call.arguments["k"])
+    if source.layout is not TILE or not 0 < rank <= 4:
+        return plan.give_up("topk of row-major tensors, or of more than four dimensions")
+    axis = dimension(call.arguments["dim"], rank)
+    if not 0 < wanted <= source.shape[axis]:
+        raise BadInputError(f"K cannot be larger than the dimension size! K={wanted}")
+    place = place_of(call)
+    memory = place.memory
+    first = Held(-1, source)
+    if axis < rank - 1:
+        first = applied(plan, transpose, first, source.memory, source.shard, dim1=axis, dim2=-1)
+    if _goes_by_large_indices(call, plan, first.spec, wanted, is_last=axis == rank - 1):
+        made, searched = _by_large_indices(plan, first, wanted, memory), 0
+    else:
+        made, searched = _searched(plan, first, wanted, place, is_turned=axis < rank - 1)
+    if axis < rank - 1:
+        back = partial(applied, plan, transpose, memory=source.memory, shard=source.shard, dim1=axis, dim2=-1)
+        made = [replaced(plan, one, back(one)) for one in made]
+    plan.free(searched, first.slot)
+    return plan.finish_all([(one.slot, one.spec) for one in made])
+
+
+def _searched(plan: PlanWriter, first: Held, wanted: int, place: Place, *, is_turned: bool) -> tuple[list[Held], int]:
+    """Values and indices, and what was made of the input to find them, which lives until the operation ends."""
+    source, rank = first.spec, len(first.spec.shape)
+    width, tiles = source.shape[-1], -(-wanted // _TILE)
+    padded = max(round_up(width, _TILE), _SHORTEST_ROW)
+    held = first
+    if width < _SHORTEST_ROW:
+        padding = [(0, 0)] * 3 + [(0, _SHORTEST_ROW - width)]
+        four = Held(first.slot, replace(source, shape=(1,) * (4 - rank) + source.shape))
+        held = applied(plan, pad, four, None, padding=padding)
+    whole = filled(plan, held.spec)
+    if whole.slot > 0:
+        held = replaced(plan, held, whole, keep=first.slot)
+    indices = UINT32 if padded > _MOST_SHORT_INDICES or source.dtype is FLOAT32 else _UINT16
+    made = []
+    for dtype in (source.dtype, indices):
+        spec = replace(source, shape=(*source.shape[:-1], tiles * _TILE), dtype=dtype, memory=place.memory)
+        spec = replace(spec, shard=place.shard)
+        made.append(Held(plan.allocate(spec), spec))
+    if place.shard is not None:
+        plan.refuse("Sharded implementation not supported yet")
+    if source.dtype not in (BFLOAT16, BFLOAT8_B, FLOAT32):
+        plan.refuse(f"Input tensor must be BFLOAT16, BFLOAT8_B, or FLOAT32, got: {spell_type(source.dtype)}")
+    sizes = _Sizes(source.dtype.tile_bytes(), _inner(source.dtype).tile_bytes(), indices.tile_bytes())
+    rows = prod(source.shape[:-2]) * -(-source.shape[-2] // _TILE) if rank > 1 else 1
+    cores = _cores(padded, rows, tiles, plan.memory_map.grid)
+    if cores:
+        # With a last tile that is not full the joining core has room for one more part, but for float32.
+        has_room = width % _TILE and source.dtype is not FLOAT32
+        joined = (cores + bool(has_room)) * tiles
+        sizes.launch_many(plan, padded // _TILE // cores, cores * tiles, joined)
+    else:
+        sizes.launch_one(plan, tiles)
+    if tiles * _TILE != wanted:
+        made = [_cut(plan, one, wanted, place.memory, is_turned=is_turned) for one in made]
+    return made, held.slot if held.slot != first.slot else 0
+
+
+def _inner(dtype: DataType) -> DataType:
+    """Block floats are sorted as bfloat16."""
+    return BFLOAT16 if dtype.is_block_float else dtype
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """Bytes of a tile: of values, of values while they are sorted, of indices."""
+
+    value: int
+    inner: int
+    index: int
+
+    def launch_one(self, plan: PlanWriter, tiles: int) -> None:
+        """A core has a row of tiles for itself."""
+        pairs = (2, self.value), (4, self.inner), (2 * tiles, self.inner), (tiles, self.value)
+        plan.launch([count * size for count, value in pairs for size in (value, self.index)])
+
+    def launch_many(self, plan: PlanWriter, searched: int, gathered: int, joined: int) -> None:
+        """Cores that search their part of a row, then the one that joins what they found."""
+        shared = [4 * self.value, 4 * self.index, gathered * self.inner, gathered * self.index]
+        parts = [2 * self.inner, 2 * self.index, searched * self.inner, searched * self.index]
+        plan.launch([*shared, *parts], CIRCULAR)
+        last = [2 * self.value, 2 * self.index, joined * self.inner, joined * self.index]
+        plan.launch([*shared, *last], CIRCULAR)
+
+
+def _cores(width: int, rows_of_tiles: int, tiles: int, grid: Grid) -> int:
+    """How many cores share a row, 0: one has it alone. They are a power of two, and a rectangle with room to spare."""
+    if width < _MANY_CORES_WIDTH or width & (width - 1) or width >= _MOST_SHORT_INDICES:
+        return 0
+    if tiles * _TILE > _MANY_CORES_MOST or (width < _SURELY_MANY_CORES_WIDTH and rows_of_tiles > _FEW_ROWS):
+        return 0
+    columns, rows = grid.columns - 1, grid.rows - 2
+    cores = 1 << (max(columns * rows, 1).bit_length() - 1)
+    while cores > 1:
+        fits = any(cores % high == 0 and cores // high <= columns for high in range(1, rows + 1))
+        each = width // _TILE // cores
+        if fits and each * _TILE >= _SHORTEST_ROW and cores * tiles <= _MOST_GATHERED * each:
+            return cores
+        cores //= 2
+    return 0
+
+
+def _goes_by_large_indices(call: Call, plan: PlanWriter, source: TensorSpec, wanted: int, *, is_last: bool) -> bool:
+    is_meant = plan.memory_map.architecture is BLACKHOLE and bool(call.arguments["largest"]) and is_last
+    if (
+        not is_meant
+        or source.shard is not None
+        or call.shard is not None
+        or source.dtype is not BFLOAT16
+        or wanted > _LARGE_MOST
+    ):
+        return False
+    width = source.shape[-1]
+    padded = round_up(width, _TILE)
+    if wanted <= _MANY_CORES_MOST:
+        is_left = padded & (padded - 1) == 0 and _SURELY_MANY_CORES_WIDTH <= padded < _MOST_SHORT_INDICES
+        if is_left or padded < _LARGE_FROM:
+            return False
+    return round_up(wanted, _LARGE_UNIT) <= width <= _LARGE_WIDEST
+
+
+def _by_large_indices(plan: PlanWriter, first: Held, wanted: int, memory: Memory) -> list[Held]:
+    """Rows without tiles, their greatest elements' places, and the values and indices at these, where the input is."""
+    source, most = first.spec, round_up(wanted, _LARGE_UNIT)
+    tiles = min(-(-source.shape[-1] // _TILE), _LARGE_BLOCK_TILES)
+    rows = plan.allocate(replace(source, layout=ROW_MAJOR))
+    plan.launch([2 * tiles * BFLOAT16.tile_bytes()] * 2, CIRCULAR)
+    places = plan.allocate(replace(source, shape=(*source.shape[:-1], most), layout=ROW_MAJOR, dtype=UINT32))
+    at_once = next(size for size in (512, 1024, 2048) if most <= size)
+    read = 2 * -(-at_once // 1024) * BFLOAT16.tile_bytes()
+    plan.launch([read, 2 * at_once * 4, *([most * 4] if at_once > 512 else [])], CIRCULAR)
+    is_short = round_up(source.shape[-1], _TILE) <= _MOST_SHORT_INDICES
+    made = []
+    for dtype in (BFLOAT16, _UINT16 if is_short else UINT32):
+        spec = replace(source, shape=(*source.shape[:-1], most), dtype=dtype)
+        made.append(Held(plan.allocate(spec), spec))
+    halves = [one.spec.dtype.tile_bytes() for one in made]
+    plan.launch([_LARGE_STICKS, _LARGE_STICKS, _LARGE_SLOTS, _LARGE_SLOTS, *halves], CIRCULAR)
+    plan.free(places, rows)
+    if most != wanted:
+        made = [_cut(plan, one, wanted, memory) for one in made]
+    return [_moved(plan, one, memory) for one in made]
+
+
+def _moved(plan: PlanWriter, held: Held, memory: Memory) -> Held:
+    if held.spec.memory is memory:
+        return held
+    result = replace(held.spec, memory=memory)
+    return replaced(plan, held, Held(copy_between(plan, held.spec, result), result))
+
+
+def _cut(plan: PlanWriter, held: Held, wanted: int, memory: Memory, *, is_turned: bool = False) -> Held:
+    """What was found beyond the wanted: of four dimensions as they were it is forgotten, otherwise it is sliced off."""
+    shape, lead = held.spec.shape, 4 - len(held.spec.shape)
+    ends = [*[1] * lead, *shape[:-1], wanted]
+    if lead or is_turned:
+        four = Held(held.slot, replace(held.spec, shape=(1,) * lead + shape))
+        cut = applied(plan, slice_, four, memory, begins=[0] * 4, ends=ends, steps=None)
+        held = replaced(plan, held, cut)
+    return Held(held.slot, replace(held.spec, shape=(*shape[:-1], wanted)))
+
+
+def _draw_topk(record: OperationRecord, choose: Choose) -> list[Step]:
+    source = draws.tensor(choose, tile_only=True, most=4)
+    if choose.integer(0, 1):
+        source["shape"][-1] = choose.one_of(
+            (300, 1000, 1024, 2030, 2048, 4096, 5000, 8190, 8192, 16370, 32768, 65536, 70000)
+        )
+    dim = -1 if choose.integer(0, 3) else choose.integer(-len(source["shape"]), -1)
+    size = source["shape"][dim]
+    most = choose.one_of((choose.integer(1, min(size, 64)), choose.integer(1, min(size, 400))))
+    _, named = draws.options(record, choose)
+    source, place = draws.among_shards(choose, source)
+    return write_call(record.name, [source], k=most, dim=dim, **place, **named)
+
+
+RECORDS = (
+    record_of(
+        write_call("topk", [EXAMPLE_TENSOR], k=32, dim=-1),
+        topk,
+        _draw_topk,
+        Argument("k", 0, 32),
+        Argument("dim", default=-1),
+        *(Argument(name, default=True, samples=(True, False)) for name in ("largest", "sorted")),
+        takes_shards=True,
+    ),
+)

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images made larger: pixels repeated where they lie, or blended out of shards with a halo."""
+
+from dataclasses import replace
+from functools import lru_cache
+from math import floor, prod
+from typing import Any
+
+from ttmem.base.errors import BadInputError
+from ttmem.twin.operations import draws
+from ttmem.twin.operations.conv_parallelization import divided, row_by_row
+from ttmem.twin.operations.elementwise import result_like
+from ttmem.twin.operations.halo import Dealing, cores_in_order, deal, gather
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.sliding_window import Window
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.programs import CIRCULAR
+from ttmem.hardware import BFLOAT16, DATA_TYPES, L1, L1_SMALL
+from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, CoreRange, InvalidSpecError, Shard, TensorSpec
+from ttmem.twin.paging import paging_of
+from ttmem.twin.bank_sizes import round_up
+
+_NARROWEST = "input channels should be divisible by 32"
+_PADDED_TILES = "Tiled input must be tile-aligned (no padding difference)"
+_ONLY_OF_SHARDS = "Output memory config is sharded but input memory config is not sharded"
+_OTHER_PAGES = "Input and output page sizes must match for nearest upsample, got input_page_size={} output_page_size={}"
+_OTHER_STICKS = "Input and output sticks should have same size"
+_LONG_STICKS = (
+    "DFB 'upsample_shard_in' (entry_size {} * num_entries {} = {} bytes) is larger than the per-bank allocation of its "
+    "borrowed TensorParameter 'upsample_shard_input' ({} bytes)."
+)
+_NO_SHARDS = "bad optional access"
+_SHARDS_OF_DRAM = (
+    "DFB 'upsample_shard_in' borrows memory from TensorParameter 'upsample_shard_input', but its TensorSpec is not "
+    "L1-resident (L1 is required). Both L1 and L1_SMALL are accepted."
+)
+_FLOAT_PAGES = 4
+_MOST_TILES, _TILE = 8, 32
+
+
+def upsample(call: Call, plan: PlanWriter) -> Plan:
+    """Channels come last."""
+    source, given = call.inputs[0], call.arguments["scale_factor"]
+    factors = tuple(given) if isinstance(given, (list, tuple)) else (given, given)
+    if len(factors) != 2 or len(source.shape) != 4 or not all(float(factor) > 0 for factor in factors):
+        raise BadInputError(
+            f"upsample needs a tensor of rank 4 and two factors, not {list(source.shape)} and {given!r}"
+        )
+    whole = all(float(factor) == int(factor) for factor in factors)
+    if call.arguments["mode"] == "bilinear":
+        if not whole or source.dtype is not BFLOAT16 or source.layout is not ROW_MAJOR or call.shard is not None:
+            return plan.give_up("bilinear upsample of tiles, of other types or factors, or into shards of the caller's")
+        return _bilinear(call, plan, (int(factors[0]), int(factors[1])))
+    return _nearest(call, plan, (float(factors[0]), float(factors[1])), whole=whole)
+
+
+def _nearest(call: Call, plan: PlanWriter, factors: tuple[float, float], *, whole: bool) -> Plan:
+    """Rows pass through L1, tiles are made rows on the way; shards repeat their pixels where they lie."""
+    source = call.inputs[0]
+    batch, height, width, channels = source.shape
+    shape = (batch, floor(height * factors[0]), floor(width * factors[1]), channels)
+    dtype = BFLOAT16 if source.dtype.is_block_float else source.dtype
+    result = replace(result_like(source, call.memory, dtype), shape=shape, layout=ROW_MAJOR)
+    if not prod(shape):
+        return plan.give_up("upsample to nothing: the library dies of it")
+    if source.shard is not None:
+        return _nearest_of_shards(call, plan, result, whole=whole)
+    if call.shard is not None:
+        raise InvalidSpecError(_ONLY_OF_SHARDS)
+    if source.layout is TILE:
+        if not whole:
+            return plan.give_up("tiles by other than whole factors")
+        slot = plan.allocate(result)
+        if width % _TILE or channels % _TILE:
+            plan.refuse(_PADDED_TILES)
+        tiles = channels // _TILE * min(2, divided(batch * height * width // _TILE, plan.memory_map.grid.cores))
+        plan.launch([tiles * source.dtype.tile_bytes(), tiles * dtype.tile_bytes()])
+        return plan.finish(slot, result)
+    page = paging_of(source).page_bytes
+    if not whole:
+        return plan.one_program(result, [_FLOAT_PAGES * _float_page(plan, source, result)])
+    pixels_per_core = divided(batch * height * width, plan.memory_map.grid.cores)
+    row = round_up(page, plan.memory_map.architecture.dram_alignment_bytes)
+    return plan.one_program(result, [min(2, pixels_per_core) * row])
+
+
+def _nearest_of_shards(call: Call, plan: PlanWriter, result: TensorSpec, *, whole: bool) -> Plan:
+    """Every shard grows where it lies; a table says which pixels two readers of a core repeat."""
+    source, shard = call.inputs[0], call.inputs[0].shard
+    if not isinstance(shard, Shard) or source.layout is TILE or call.shard is not None:
+        return plan.give_up("upsample of tiles in shards, of shards of many dimensions, or into shards of the caller's")
+    batch, height, width, _ = source.shape
+    down, across = result.shape[1] // height, result.shape[2] // width
+    if not whole or shard.kind == "width":
+        grown = replace(shard, height=divided(prod(result.shape[:3]), _cores_high(shard)))
+        made = result if call.memory is not None else replace(result, memory=source.memory, shard=grown)
+        slot = plan.allocate(made)
+        pages = paging_of(source).page_bytes, paging_of(made).page_bytes
+        if pages[0] != pages[1]:
+            plan.refuse(_OTHER_PAGES.format(*pages))
+        plan.launch([_FLOAT_PAGES * _float_page(plan, source, made)])
+        return plan.finish(slot, made)
+    if call.memory is not None:
+        plan.allocate(result)
+        plan.refuse(_OTHER_STICKS if source.shape[-1] % shard.width else _NO_SHARDS)
+    made = replace(result, shard=replace(shard, height=shard.height * down * across))
+    slot = plan.allocate(made)
+    cores = _cores_with_work(shard, batch * height * width)
+    entries = _intervals(batch * height, width, down, shard.height)
+    table = Shard("height", 1, 8 * entries, cores, shard.by_column)
+    spec = TensorSpec((len(cores), 8 * entries), DATA_TYPES.find("uint16"), ROW_MAJOR, L1_SMALL, table)
+    plan.allocate(spec, cache_key=("upsample", source, result.shape))
+    if source.memory is not L1:
+        plan.refuse(_SHARDS_OF_DRAM)
+    _check_sticks(plan, source, shard)
+    plan.launch([])
+    return plan.finish(slot, made)
+
+
+def _check_sticks(plan: PlanWriter, source: TensorSpec, shard: Shard) -> None:
+    """Of blocks the library divides a stick by the columns of cores, whether these share it or not."""
+    if shard.kind != "block":
+        return
+    element, alignment = source.dtype.element_bytes or 0, plan.memory_map.architecture.l1_alignment_bytes
+    stick = round_up(source.shape[-1], shard.width) * element // shard.ranges[0].columns
+    stick, there = round_up(stick, alignment), shard.height * round_up(shard.width * element, alignment)
+    if stick * shard.height > there:
+        plan.refuse(_LONG_STICKS.format(stick, shard.height, stick * shard.height, there))
+
+
+def _float_page(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+    alignments = (plan.memory_map.page_alignment_bytes(spec.memory) for spec in (source, result))
+    return round_up(paging_of(result).page_bytes, max(alignments))
+
+
+def _cores_high(shard: Shard) -> int:
+    """Cores that share the pixels."""
+    columns, rows = (len(set(places)) for places in zip(*cores_in_order(shard), strict=True))
+    return {"height": shard.cores, "width": 1}.get(shard.kind, columns if shard.by_column else rows)
+
+
+def _cores_with_work(shard: Shard, pixels: int) -> tuple[CoreRange, ...]:
+    """Those whose shards are not empty: the first ones, or the first lines of a block."""
+    used = divided(pixels, shard.height)
+    if shard.kind == "block":
+        used *= shard.cores // _cores_high(shard)
+    return tuple(CoreRange(x, y, x, y) for x, y in cores_in_order(shard)[:used])
+
+
+@lru_cache(maxsize=1024)
+def _intervals(rows: int, width: int, down: int, pixels_per_core: int) -> int:
+    """The most stretches of pixels that a reader repeats: half of a core's output each, by rows and by shards."""
+    import numpy as np
+
+    outputs = np.arange(rows * down * width)
+    per_core = pixels_per_core * down
+    first_half = (per_core + 1) // 2
+    pixel, place = outputs // (width * down) * width + outputs % width, outputs % per_core
+    begins = (pixel % pixels_per_core == 0) | (place == 0) | (place == first_half)
+    begins |= (outputs % width == 0) & (outputs // width % down > 0)
+    readers = 2 * (outputs // per_core) + (place >= first_half)
+    return int(np.bincount(readers[begins]).max())
+
+
+def _bilinear(call: Call, plan: PlanWriter, scale: tuple[int, int]) -> Plan:
+    """Every core has some pixels and those around them; the result is in shards, and copied where it is wanted."""
+    source = call.inputs[0]
+    batch, height, width, channels = source.shape
+    window = Window(batch, height, width, (2, 2), padding=(1, 1, 1, 1), enlarged=scale)
+    grid, pixels, given = plan.memory_map.grid, batch * height * width, source.shard
+    if given is not None and not (isinstance(given, Shard) and given.kind == "height" and source.memory is L1):
+        return plan.give_up("bilinear upsample of other shards than those of L1 by height")
+    cores = given.cores if given else min(grid.cores, pixels)
+    ranges, per_core = (given.ranges, given.height) if given else (row_by_row(cores, grid), divided(pixels, cores))
+    wide = given.width if given else channels
+    dealing = Dealing(window, "height", ranges, cores, channels, wide, per_core, divided(window.outputs, cores))
+    slot, dealt = (-1, source) if given else deal(plan, dealing, source, is_padded=False)
+    gathered, halo = gather(plan, dealing, slot, dealt, frees_input=False, moves=False)
+    shape = (batch, window.output_height, window.output_width, channels)
+    shard = Shard("height", dealing.outputs_per_core, wide, ranges, bool(given and given.by_column))
+    result = TensorSpec(shape, source.dtype, ROW_MAJOR, L1, shard)
+    if given and call.memory is not None:
+        plan.allocate(replace(result, memory=call.memory, shard=None))
+        plan.refuse(_NARROWEST if channels % _TILE else _NO_SHARDS)
+    made = plan.allocate(result)
+    if channels % 32:
+        plan.refuse(_NARROWEST)
+    stick, tile = halo.dtype.mantissa_bits // 8 * channels, halo.dtype.tile_bytes()
+    most = _MOST_TILES * 32 * halo.dtype.mantissa_bits // 8
+    plan.launch([8 * min(stick, most), 8 * stick, 2 * tile, 2 * tile], CIRCULAR)
+    if call.memory is None:
+        plan.free(gathered, slot)
+        return plan.finish(made, result)
+    wanted = replace(result, memory=call.memory, shard=None)
+    delivered = plan.allocate(wanted)
+    plan.free(made, gathered, slot)
+    return plan.finish(delivered, wanted)
+
+
+def _draw_upsample(record: OperationRecord, choose: Choose) -> list[Step]:
+    shape = [choose.one_of((1, 2)), *(choose.one_of((1, 7, 16, 20, 33)) for _ in range(2)), 32 * choose.integer(1, 9)]
+    named: dict[str, Any] = {"mode": choose.one_of(("nearest", "bilinear"))} if choose.integer(0, 2) else {}
+    memory: str | None = choose.one_of(("L1", "DRAM"))
+    source: Step = {"shape": shape, "dtype": "bfloat16", "layout": "row_major", "memory": memory}
+    if not choose.integer(0, 2):
+        source |= draws.any_place(choose, shape, "row_major", sharded=True)
+        memory = choose.one_of((None, None, None, "DRAM"))
+    elif not choose.integer(0, 3):
+        shape[2] = 32 * choose.integer(1, 3)
+        source |= {"layout": "tile", "dtype": choose.one_of(("bfloat16", "bfloat8_b"))}
+    return write_call(record.name, [source], [choose.integer(1, 4), choose.integer(1, 4)], memory=memory, **named)
+
+
+RECORDS = (
+    record_of(
+        write_call(
+            "upsample", [{"shape": [1, 8, 8, 32], "dtype": "bfloat16", "layout": "row_major", "memory": "DRAM"}], [2, 2]
+        ),
+        upsample,
+        _draw_upsample,
+        *(Argument("scale_factor", 0), Argument("mode", default="nearest")),
+        takes_shards=True,
+    ),
+)

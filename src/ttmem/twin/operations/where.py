@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`where`: one of two values, element by element; `addcmul`; triangles of matrices."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ttmem.twin.operations import draws
+from ttmem.twin.operations.binary import binary, combined, draw_partner, in_type
+from ttmem.twin.operations.binary_programs import BinaryKind, grown, on_shards
+from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.elementwise import broadcast_shape, double_buffered_tiles, has_whole_shards, result_like, wanted_like
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.programs import CIRCULAR
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, L1, UINT32
+from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, InvalidSpecError, NdShard, Shard, TensorSpec
+
+_WHERE = BinaryKind("WHERE_TST", (INT32, UINT32), mixes_floats=False)
+
+
+def where(call: Call, plan: PlanWriter) -> Plan:
+    """A mask and two values, each a tensor or a number. An integer mask is made a float when the values are floats."""
+    mask, *values = call.inputs
+    if not values:
+        return plan.one_program(result_like(mask, call.memory), double_buffered_tiles(mask, mask))
+    dtype = values[0].dtype
+    if any(one.dtype is not dtype for one in values):
+        return plan.give_up("where of values of two types")
+    in_shards = call.shard is not None or any(spec.shard is not None for spec in call.inputs)
+    if in_shards and any(spec.layout is ROW_MAJOR or isinstance(spec.shard, NdShard) for spec in call.inputs):
+        return plan.give_up("where of rows in shards")
+    temporaries: list[int] = []
+    if dtype.is_float and not mask.dtype.is_float:
+        mask = in_type(plan, mask, dtype, temporaries)
+    if len(values) == 1:
+        kind = replace(_WHERE, called="WHERE_TTS") if call.tensor_places[1:] == (1,) else _WHERE
+        if not in_shards:
+            return combined(plan, kind, [mask, *values], result_like(values[0], call.memory), temporaries, checks=True)
+        result = _wanted(call, values[0], broadcast_shape(mask.shape, values[0].shape))
+        return on_shards(plan, kind, [mask, *values], result, temporaries)
+    shape = mask.shape
+    for value in values:
+        shape = broadcast_shape(shape, value.shape)
+    result = replace(_wanted(call, _lender(mask, values), shape), dtype=dtype, layout=TILE)
+    slot = plan.allocate(result)
+    if mask.layout is ROW_MAJOR:
+        raise InvalidSpecError(
+            "Ternary operation requires tensor to be in Tile layout when working with non-sharded input tensor. "
+            "Input tensor layout: 0"
+        )
+    if _borrows([mask, *values], result):
+        plan.launch([])
+    else:
+        plan.launch(_streams(mask, values, result), CIRCULAR)
+    plan.free(*temporaries)
+    return plan.finish(slot, result)
+
+
+def _wanted(call: Call, like: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
+    """As the caller wants it, or as one of the tensors is: its shards grow with the result."""
+    result = replace(wanted_like(call, like), shape=shape)
+    if call.memory is not None or not isinstance(like.shard, Shard):
+        return result
+    return replace(result, shard=grown(like.shard, like, replace(result, shard=None)))
+
+
+def _lender(mask: TensorSpec, values: Sequence[TensorSpec]) -> TensorSpec:
+    """The tensor that the result is placed like: the first of those in shards on most cores."""
+    return max((mask, *values), key=_cores)
+
+
+def _cores(spec: TensorSpec) -> int:
+    return spec.shard.cores if isinstance(spec.shard, Shard) else 0
+
+
+def _borrows(operands: Sequence[TensorSpec], result: TensorSpec) -> bool:
+    """Whether the kernels work on the shards in place: all cut alike, in L1."""
+    first, two = operands[0], result.shard
+    alike = all((one.shape, one.memory, one.shard) == (first.shape, first.memory, first.shard) for one in operands)
+    if not alike or not isinstance(first.shard, Shard) or not isinstance(two, Shard):
+        return False
+    in_l1 = first.memory is L1 and result.memory is L1
+    return in_l1 and first.shard.ranges == two.ranges and has_whole_shards(first) and has_whole_shards(result)
+
+
+def _streams(mask: TensorSpec, values: Sequence[TensorSpec], result: TensorSpec) -> list[int]:
+    buffers = double_buffered_tiles(mask, *values)
+    tails = {(1, 1, *spec.shape)[-2:] for spec in (mask, *values)}
+    if len({height for height, _ in tails}) > 1 and len({width for _, width in tails}) == 1:
+        buffers += buffers
+    return [*buffers, *double_buffered_tiles(result)]
+
+
+def addcmul(call: Call, plan: PlanWriter) -> Plan:
+    """Three tensors meet in one program: the first, and the product of the others."""
+    first = call.inputs[0]
+    alike = [replace(spec, memory=first.memory) for spec in call.inputs]
+    if len(alike) != 3 or set(alike) != {first} or first.shard is not None or call.shard is not None:
+        return plan.give_up("three tensors that are not alike, or in shards")
+    if first.layout is not TILE or first.dtype not in (BFLOAT16, FLOAT32, BFLOAT8_B):
+        return plan.give_up("three tensors of rows, integers or bfloat4_b")
+    return plan.one_program(result_like(first, call.memory), double_buffered_tiles(*alike, first), CIRCULAR)
+
+
+def _draw_addcmul(record: OperationRecord, choose: Choose) -> list[Step]:
+    _, named = draws.options(record, choose)
+    first = draws.tensor(choose, tile_only=True)
+    others = [{**first, "memory": choose.one_of(draws.MEMORIES)} for _ in range(2)]
+    return write_call(record.name, [first, *others], memory=draws.wish(choose), **named)
+
+
+def triangle(call: Call, plan: PlanWriter) -> Plan:
+    """Ones and zeros come from the host to where the result will be, and are multiplied with the input."""
+    source = call.inputs[0]
+    if call.shard is not None or source.shard is not None or source.layout is not TILE or not source.dtype.is_float:
+        return plan.give_up("triangles of shards, of rows, or of integers")
+    ones = replace(source, dtype=BFLOAT16, memory=call.memory or source.memory)
+    slot = plan.allocate(ones)
+    made = binary(Call("multiply", (source, ones), {"other": None}, call.memory), plan)
+    plan.free(slot)
+    return plan.finish_all(made.results)
+
+
+def _draw_triangle(record: OperationRecord, choose: Choose) -> list[Step]:
+    placed, named = draws.options(record, choose)
+    is_any = not choose.integer(0, 4)
+    tensor = draws.tensor(choose, tile_only=not is_any, integers=is_any, odd=True)
+    return write_call(record.name, [tensor], *placed, memory=draws.wish(choose), **named)
+
+
+def _draw_where(record: OperationRecord, choose: Choose) -> list[Step]:
+    if not choose.integer(0, 5):
+        tensor = draws.tensor(choose, draws.shape(choose), tile_only=True)
+        placed = draws.any_place(choose, tensor["shape"], "tile", sharded=True)
+        alike = choose.integer(0, 1)
+        some = [
+            tensor | (placed if alike else draws.any_place(choose, tensor["shape"], "tile", sharded=True))
+            for _ in range(3)
+        ]
+        wanted = choose.one_of(({}, {"memory": "L1"}, {"memory": "DRAM"}, placed))
+        return write_call(record.name, some, **wanted)
+    value = draws.tensor(choose, integers=True, odd=True)
+    mask = draw_partner(choose, value)
+    if choose.integer(0, 3):
+        value |= {"dtype": choose.one_of(("bfloat16", "bfloat16", "float32", "bfloat8_b", "int32")), "layout": "tile"}
+        mask |= {"dtype": choose.one_of((value["dtype"], "int32", "uint16", "uint8")), "layout": "tile"}
+    values: list[Any] = [value, {**draw_partner(choose, value), "dtype": value["dtype"], "layout": value["layout"]}]
+    given = choose.integer(0, 3)
+    if given > 1:
+        return write_call(record.name, [mask, *draws.shuffled(choose, values)], memory=draws.wish(choose))
+    steps = write_call(record.name, [mask, values[given]], memory=draws.wish(choose))
+    steps[-1]["args"].insert(1 + given, 2.0)
+    return steps
+
+
+RECORDS = (
+    record_of(
+        write_call("where", [EXAMPLE_TENSOR] * 3),
+        where,
+        _draw_where,
+        *(Argument(name, place, None) for place, name in enumerate(("value", "other"))),
+        is_drawn_odd=True,
+        takes_shards=True,
+    ),
+    *(
+        record_of(
+            write_call(name, [EXAMPLE_TENSOR]),
+            triangle,
+            _draw_triangle,
+            Argument("diagonal", default=0, samples=(0, 1, -3)),
+            family="triangle",
+            is_drawn_odd=True,
+        )
+        for name in ("tril", "triu")
+    ),
+    record_of(
+        write_call("addcmul", [EXAMPLE_TENSOR] * 3),
+        addcmul,
+        _draw_addcmul,
+        Argument("value", default=1.0, samples=(1.0, 0.5)),
+    ),
+)
