@@ -24,7 +24,9 @@ import numpy as np
 import ttmem
 from measure import Row, print_table
 from profile_speed import make_log
-from ttmem.profile import BEFORE_OPERATION, MEMORIES, BufferTable, OperationForms, Profile, Source, TensorType, Timeline
+from ttmem.profile.model import BEFORE_OPERATION, MEMORIES, BufferTable, Profile, Source, Timeline
+from ttmem.profile.operation_forms import OperationForms
+from ttmem.profile.tensor_type import TensorType
 from ttmem.reports.profile import html
 
 PLOTLY = Path(__file__).parents[1] / "web" / "node_modules" / "plotly.js-basic-dist-min" / "plotly-basic.min.js"

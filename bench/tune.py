@@ -13,7 +13,8 @@ from pathlib import Path
 
 from measure import Row, print_table
 from ttmem.engines.running import RunSettings, run_script
-from ttmem.profile import Profile, storage
+from ttmem.profile.model import Profile
+from ttmem.profile import storage
 from ttmem.tune.draft import as_captured
 from ttmem.tune.history import history
 from ttmem.tune.playing import play, profile_of

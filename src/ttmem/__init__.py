@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ttmem.library.test import test
     from ttmem.library.tune import tune
     from ttmem.library.whatif import whatif
-    from ttmem.profile import Profile
+    from ttmem.profile.model import Profile
 
 __all__ = [
     "Profile",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from support.build_profile import ProfileBuilder, tensor
 from ttmem.analysis._alignment import aligned, normalised_location, partners
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 
 
 @pytest.mark.parametrize(

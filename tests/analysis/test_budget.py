@@ -12,7 +12,7 @@ from support.build_profile import MIB, ProfileBuilder, tensor
 from ttmem.base.errors import BadInputError
 from ttmem.analysis.budget import BYTES, PERCENT, Limit, Limits, Verdict, check, parse_limit
 from ttmem.analysis.states import OperationPlace
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 from ttmem.profile.model import ProgramsL1
 
 

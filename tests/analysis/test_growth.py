@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.build_profile import ProfileBuilder, tensor
 from ttmem.analysis.growth import LEAK, STEADY, TOO_FEW_RUNS, Growth, growth
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 
 T = tensor(32, 32)
 

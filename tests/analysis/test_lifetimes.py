@@ -9,7 +9,7 @@ from readers.log_lines import DEVICE, HOST_TWO_MB, ONE_MB, TWO_MB, Log, tensor
 from readers.test_module_dumps import ALIASES, LOGURU
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.lifetimes import lifetimes
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 
 MIB = 1 << 20
 FOUR_MB = tensor("3072x8192", "96x256")

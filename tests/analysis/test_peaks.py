@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from support.build_profile import ProfileBuilder, tensor
 from ttmem.analysis.peaks import Peak, peaks, peaks_of
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 
 MIB = 1 << 20
 

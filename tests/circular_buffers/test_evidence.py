@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from support.command_line import ROOT
 from ttmem.capture_nodes.programs import nodes_of, programs_of
-from ttmem.evidence import log_facts
-from ttmem.evidence.watcher import WAITS_FOR_DATA, WAITS_FOR_ROOM, HeldBuffer
+from ttmem.profile import log_facts
+from ttmem.profile.watcher_facts import WAITS_FOR_DATA, WAITS_FOR_ROOM, HeldBuffer
 from ttmem.readers.log_facts import read as read_lines
 from ttmem.readers.profiler_csv import read as read_profiler_csv
 from ttmem.readers.watcher import WatcherReader

@@ -16,20 +16,11 @@ from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.lifetimes import lifetimes
 from ttmem.analysis.peaks import peaks
 from ttmem.analysis.programs_l1 import programs_peak
-from ttmem.analysis.select import select
+from ttmem.profile.selection import select
 from ttmem.analysis.states import change_per_operation
-from ttmem.profile import (
-    BEFORE_OPERATION,
-    SNAPSHOT,
-    WITHIN_OPERATION,
-    BufferTable,
-    OperationForms,
-    Profile,
-    ProgramsL1,
-    Source,
-    Timeline,
-    storage,
-)
+from ttmem.profile.model import BEFORE_OPERATION, SNAPSHOT, WITHIN_OPERATION, BufferTable, Profile, ProgramsL1, Source, Timeline
+from ttmem.profile.operation_forms import OperationForms
+from ttmem.profile import storage
 
 BANK = 100_000
 

@@ -10,10 +10,10 @@ import pytest
 
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.peaks import peaks
-from ttmem.analysis.select import select
+from ttmem.profile.selection import select
 from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.running import CapturedRun, RunSettings, run_script
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 
 pytestmark = pytest.mark.oracle
 

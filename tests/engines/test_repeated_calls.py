@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ttmem.engines.capture import Capture
+from ttmem.profile.builder import Capture
 from ttmem.engines.running import run_script
 
 pytestmark = pytest.mark.oracle

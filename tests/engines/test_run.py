@@ -25,7 +25,8 @@ from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.running import CapturedRun, RunSettings, run_script
 from ttmem.engines.ttnn import TtnnEngine
 from ttmem.hardware import DATA_TYPES, DRAM, L1, MEMORIES, OpenSettings, open_board
-from ttmem.profile import BEFORE_OPERATION, SNAPSHOT, WITHIN_OPERATION, Profile, storage
+from ttmem.profile.model import BEFORE_OPERATION, SNAPSHOT, WITHIN_OPERATION, Profile
+from ttmem.profile import storage
 from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
 
 pytestmark = pytest.mark.oracle

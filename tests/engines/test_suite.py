@@ -17,7 +17,7 @@ import pytest
 import ttmem
 from support.command_line import call, environment
 from ttmem.analysis.peaks import peaks
-from ttmem.analysis.select import select
+from ttmem.profile.selection import select
 from ttmem.engines.interpreters import Interpreter
 
 pytestmark = pytest.mark.oracle

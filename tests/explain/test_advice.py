@@ -13,7 +13,7 @@ from ttmem.analysis.failure_diagnosis import diagnose_failure
 from ttmem.engines.running import RunSettings, run_script
 from ttmem.explain import Diagnosis, Remedy, diagnose, explain, find_failures
 from ttmem.explain.text.operations import family_of
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 
 OVERFLOW = (
     "Statically allocated circular buffers on core range [(x=0,y=0) - (x=7,y=7)] grow to 2219904 B which is beyond max "

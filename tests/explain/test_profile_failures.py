@@ -12,7 +12,7 @@ from support.build_profile import ProfileBuilder, tensor
 from ttmem.analysis.failure import failure, failures
 from ttmem.analysis.failure_diagnosis import diagnose_failure
 from ttmem.explain import LiveTensor, diagnose, find_failures
-from ttmem.profile import BufferTable, Profile
+from ttmem.profile.model import BufferTable, Profile
 from ttmem.reports.profile import html, terminal
 from ttmem.reports.profile import markdown as llm
 

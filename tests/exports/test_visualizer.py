@@ -21,9 +21,9 @@ from support.build_profile import ProfileBuilder, tensor
 from support.command_line import EXAMPLES, ROOT
 from ttmem import Profile, TtmemError, exports, read
 from ttmem.analysis.peaks import peaks
-from ttmem.analysis.select import select
+from ttmem.profile.selection import select
 from ttmem.exports import visualizer as target
-from ttmem.profile import STATE_NAMES, VIEW_ALLOCATED
+from ttmem.profile.model import STATE_NAMES, VIEW_ALLOCATED
 
 VISUALIZER = "ttnn-visualizer==0.108.0"
 

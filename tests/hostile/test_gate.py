@@ -307,7 +307,7 @@ _WRITERS = {
     "sweep/expectations.py": "JSON in ASCII",
     "sweep/journal.py": "JSON in ASCII, and a database",
     "profile/storage.py": "a saved profile",
-    "store/folders.py": "what the store was given: data, JSON through the gate, pages",
+    "base/atomic_folders.py": "what the store was given: data, JSON through the gate, pages",
 }
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 from ttmem.readers import read
 
 WORMHOLE = {"DRAM": (12, 1024.0), "L1": (64, 1.27), "L1_SMALL": (64, 0.031), "TRACE": (12, 0.0)}

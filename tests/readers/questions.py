@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from ttmem.profile import MEMORIES, STATE_NAMES, VIEW_ALLOCATED, OperationForm, Profile, Timeline
+from ttmem.profile.model import MEMORIES, STATE_NAMES, VIEW_ALLOCATED, Profile, Timeline
+from ttmem.profile.operation_forms import OperationForm
 
 MIB = 1 << 20
 

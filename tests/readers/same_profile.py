@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from ttmem.profile import Profile, Timeline
+from ttmem.profile.model import Profile, Timeline
 from ttmem.readers.runtime_log._lexer import Lexer
 from ttmem.readers.runtime_log._lines import LineSplitter
 from ttmem.readers.runtime_log.reader import profile_of

@@ -21,10 +21,10 @@ from ttmem.analysis.growth import growth
 from ttmem.analysis.load_phase import load_phase
 from ttmem.analysis.padding import padding_at_peak
 from ttmem.analysis.peaks import peaks
-from ttmem.analysis.runs import counted_runs, runs
-from ttmem.analysis.select import select
+from ttmem.profile.runs import counted_runs, runs
+from ttmem.profile.selection import select
 from ttmem.analysis.weights import weights
-from ttmem.profile import MEMORIES, Profile
+from ttmem.profile.model import MEMORIES, Profile
 from ttmem.profile.storage import from_bytes, to_bytes
 
 pytestmark = pytest.mark.slow

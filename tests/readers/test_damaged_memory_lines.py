@@ -22,7 +22,7 @@ from readers.test_states import ADD, RELU, SMALL_RUN_STATES, small_run
 from support.command_line import call
 from ttmem.base.errors import BadInputError
 from ttmem.analysis.peaks import peaks
-from ttmem.profile import UNREAD
+from ttmem.profile.model import UNREAD
 
 MIB = 1 << 20
 OPERATIONS = ["ttnn.get_device", "ttnn.add", "ttnn.relu", "ttnn.deallocate"]

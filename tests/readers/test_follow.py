@@ -15,7 +15,7 @@ from readers.same_profile import meaning
 from readers.some_logs import some_logs
 from readers.test_same_profile import WHOLE, cut
 from ttmem.base.errors import BadInputError
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 from ttmem.readers import follow
 from ttmem.readers.runtime_log import _follow
 

@@ -11,7 +11,7 @@ from readers.log_lines import Log
 from readers.test_states import small_run
 from ttmem.base.errors import BadInputError
 from ttmem.analysis.weights import weights
-from ttmem.profile import Argument, Profile
+from ttmem.profile.model import Argument, Profile
 from ttmem.readers import read
 
 LOGURU = "2026-05-14 01:00:0{}.033 (   0.033s) [        4F4456C0]    module_builder.cc:1087      1| MLIR Module {}:"

@@ -7,7 +7,9 @@ import pytest
 
 from readers.log_lines import ONE_MB, TWO_MB, Log, tensor
 from readers.questions import forms, only
-from ttmem.profile import OperationForm, Profile, TensorType
+from ttmem.profile.operation_forms import OperationForm
+from ttmem.profile.model import Profile
+from ttmem.profile.tensor_type import TensorType
 
 L = tensor("32x32", "1x1")
 HEAD = "#ttnn.ttnn_layout<(d0, d1) -> (d0, d1), <1x1>, memref<1x1x!ttcore.tile<32x32, bf16>, #ttnn.buffer_type<dram>>"

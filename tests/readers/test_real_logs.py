@@ -13,7 +13,7 @@ from ttmem.analysis.failure import failures
 from ttmem.analysis.peaks import peaks
 from ttmem.analysis.weights import Weight, weights
 from ttmem.explain import find_failures
-from ttmem.profile import TensorType
+from ttmem.profile.tensor_type import TensorType
 from ttmem.readers import read
 
 REAL = Path(__file__).parent.parent / "data" / "logs" / "real"

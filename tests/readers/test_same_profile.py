@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from readers.log_lines import profile_of_bytes
 from readers.same_profile import meaning, profile_in_chunks
 from readers.some_logs import some_logs
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 from ttmem.profile.storage import from_bytes, to_bytes
 from ttmem.readers import read
 from ttmem.readers.runtime_log import _lexer, _signatures

@@ -8,7 +8,7 @@ import pytest
 from readers.log_lines import BLACKHOLE, DEVICE, ONE_MB, TWO_MB, WORMHOLE, Log, view
 from readers.questions import MIB, names, only, states
 from ttmem.analysis.peaks import peaks
-from ttmem.profile import VIEW_BANKS, VIEW_FREE, VIEW_LARGEST_FREE, VIEW_TOTAL
+from ttmem.profile.model import VIEW_BANKS, VIEW_FREE, VIEW_LARGEST_FREE, VIEW_TOTAL
 
 ADD = f'%1 = "ttnn.add"(%arg0, %arg0) : ({TWO_MB}, {TWO_MB}) -> {TWO_MB} loc("add.1")'
 RELU = f'%2 = "ttnn.relu"(%1) : ({TWO_MB}) -> {TWO_MB} loc("relu.2")'

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ttmem.profile import HOST, TensorType
+from ttmem.profile.tensor_type import HOST, TensorType
 from ttmem.readers.mlir._types import parse_tensor_type
 
 

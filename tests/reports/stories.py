@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from support.build_profile import MIB, ProfileBuilder, tensor
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 
 OOM = (
     "Out of Memory: Not enough space to allocate 4194304 B DRAM buffer across 12 banks, where each bank needs to store "

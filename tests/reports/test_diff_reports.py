@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from support.build_profile import MIB, ProfileBuilder, tensor
 from ttmem.analysis.diff import diff
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 from ttmem.reports.diff import document as diff_document
 from ttmem.reports.diff import terminal as diff_terminal
 

@@ -14,7 +14,7 @@ from support.command_line import call, environment
 from support.page import blocks
 from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.running import RunSettings, run_script
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 from ttmem.reports.profile import html, markdown, stored_files, terminal
 
 pytestmark = pytest.mark.oracle

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from support.build_profile import ProfileBuilder, tensor
 from support.page import Outline, blocks
 from ttmem.analysis.consumers import alive_at_peak
-from ttmem.profile import MEMORIES, Profile
+from ttmem.profile.model import MEMORIES, Profile
 from ttmem.reports.kit import app
 from ttmem.reports.kit.columns import Packed, as_text
 from ttmem.reports.profile import html

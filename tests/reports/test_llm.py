@@ -9,7 +9,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from support.build_profile import MIB, ProfileBuilder, tensor
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 from ttmem.reports.profile import markdown as llm
 from ttmem.reports.profile import terminal
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from ttmem.profile import MEMORIES, VIEW_ALLOCATED
+from ttmem.profile.model import MEMORIES, VIEW_ALLOCATED
 from ttmem.reports.profile import stored_files
 
 from .stories import ALL, two_layers

@@ -19,8 +19,10 @@ from support.build_profile import ProfileBuilder, tensor
 from support.command_line import environment
 from ttmem.base.errors import BadInputError
 from ttmem.library.sources import keep
-from ttmem.profile import Profile, storage
-from ttmem.store import folders, store
+from ttmem.profile.model import Profile
+from ttmem.profile import storage
+from ttmem.base import atomic_folders
+from ttmem.profile import store
 
 FILES = ("about.json", "inputs_registry.json", "memory.json", "operations.json", "profile.ttmem", "report.html")
 
@@ -120,7 +122,7 @@ def test_a_name_that_was_asked_for_replaces_what_has_it() -> None:
 
 
 def test_replacing_works_where_names_cannot_be_exchanged(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folders, "_exchange", lambda *_: False)
+    monkeypatch.setattr(atomic_folders, "_exchange", lambda *_: False)
     keep(small(dram=4096), origin="/a")
     keep(small(dram=8192), origin="/a")
     assert peak_of("bert") == 8192
@@ -254,7 +256,7 @@ def test_an_unfinished_report_is_never_seen_and_swept_up_later(home: Path) -> No
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from ttmem.store.folders import write_folder
+from ttmem.base.atomic_folders import write_folder
 def files():
     yield "a", b"a"
     os.kill(os.getpid(), signal.SIGKILL)
@@ -406,7 +408,7 @@ def test_the_store_knows_nothing_of_reports() -> None:
     import subprocess
     import sys
 
-    code = "import sys, ttmem.store.store; print([name for name in sys.modules if name.startswith('ttmem.')])"
+    code = "import sys, ttmem.profile.store; print([name for name in sys.modules if name.startswith('ttmem.')])"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "ttmem.store.store" in loaded
+    assert "ttmem.profile.store" in loaded
     assert not [room for room in ("reports", "analysis", "profile", "readers") if f"ttmem.{room}" in loaded]

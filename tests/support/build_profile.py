@@ -21,22 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from ttmem.profile import (
-    AFTER_SUBMIT,
-    BEFORE_OPERATION,
-    BEFORE_SUBMIT,
-    MEMORIES,
-    SNAPSHOT,
-    Argument,
-    CacheLookup,
-    FailureText,
-    OperationForms,
-    Profile,
-    Program,
-    Source,
-    TensorType,
-    Timeline,
-)
+from ttmem.profile.model import AFTER_SUBMIT, BEFORE_OPERATION, BEFORE_SUBMIT, MEMORIES, SNAPSHOT, Argument, CacheLookup, FailureText, Profile, Program, Source, Timeline
+from ttmem.profile.operation_forms import OperationForms
+from ttmem.profile.tensor_type import TensorType
 
 MIB = 1 << 20
 BANKS = {"DRAM": 12, "L1": 64, "L1_SMALL": 64, "TRACE": 12}

@@ -11,7 +11,7 @@ import pytest
 
 from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.running import RunSettings, run_script
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 
 HEAD = """\
 import ttnn

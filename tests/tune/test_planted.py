@@ -11,7 +11,7 @@ import ttmem
 from ttmem.analysis.findings import findings
 from ttmem.analysis.peaks import peaks_of
 from ttmem.library.tune import Tuned
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 from ttmem.tune.history import history
 from ttmem.tune.verifying import compare, plan, run_again
 from tune.conftest import HEAD, Capture

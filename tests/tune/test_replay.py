@@ -10,7 +10,8 @@ import pytest
 
 from support.build_profile import ProfileBuilder
 from ttmem import TtmemError
-from ttmem.profile import Profile, storage
+from ttmem.profile.model import Profile
+from ttmem.profile import storage
 from ttmem.tune.draft import as_captured
 from ttmem.tune.history import history
 from ttmem.tune.playing import play, profile_of

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import ttmem
 from ttmem.engines.running import CapturedRun, RunSettings, run_script
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 from ttmem.tune.applying import effect
 from ttmem.tune.draft import as_captured
 from ttmem.tune.edits import FREE, Edit

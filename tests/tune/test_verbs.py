@@ -15,7 +15,8 @@ import ttmem
 from support.command_line import call
 from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.running import RunSettings, run_script
-from ttmem.profile import Profile, storage
+from ttmem.profile.model import Profile
+from ttmem.profile import storage
 from ttmem.tune.draft import as_captured
 from ttmem.tune.figures import figures
 from ttmem.tune.history import history

@@ -12,7 +12,7 @@ import ttmem
 from reports.stories import OOM, many_weights, without_operations, without_states
 from support.build_profile import MIB, ProfileBuilder, tensor
 from support.command_line import ROOT
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 from ttmem.reports.profile import html
 
 from .conftest import Opened

@@ -11,7 +11,8 @@ from collections.abc import Collection, Hashable, Sequence
 
 import numpy as np
 
-from ttmem.profile import Profile, TensorType
+from ttmem.profile.model import Profile
+from ttmem.profile.tensor_type import TensorType
 from ttmem.profile.operation_forms import Int32
 
 _HLO_NUMBER = re.compile(r"\.\d+(?=$|_|[^\w.])")

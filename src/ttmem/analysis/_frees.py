@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from ttmem.profile import Profile, Timeline
+from ttmem.profile.model import Profile, Timeline
 
 _FREES = ("deallocate",)
 

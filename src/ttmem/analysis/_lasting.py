@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 
-from ttmem.profile import START, USE, Profile, Timeline
+from ttmem.profile.model import START, USE, Profile, Timeline
 
 _ITEM = re.compile(r"\[[^\]]*\]$")
 

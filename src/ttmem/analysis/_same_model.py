@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttmem.analysis._alignment import aligned, executed_forms, normalised_location, result_types
-from ttmem.profile import Profile, Timeline
+from ttmem.profile.model import Profile, Timeline
 
 _SAME = {
     "linear": "matmul",

@@ -12,7 +12,7 @@ import numpy as np
 
 from ttmem.analysis.liveness import TrackedTensor
 from ttmem.analysis.states import state_column
-from ttmem.profile import MEMORIES, Profile, Timeline
+from ttmem.profile.model import MEMORIES, Profile, Timeline
 
 _SURELY_MORE = 8
 """A state has to lack an eighth of what should be there: layouts may overstate a little what a tensor takes."""

@@ -4,7 +4,7 @@
 from ttmem.analysis.amounts import megabytes
 from ttmem.analysis.states import bank_size
 from ttmem.hardware import ARCHITECTURES, BOARDS, WORMHOLE, Architecture
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 
 
 def architecture_of(profile: Profile) -> Architecture:

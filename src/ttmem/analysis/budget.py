@@ -14,7 +14,7 @@ from ttmem.analysis.peaks import Peak, peaks
 from ttmem.analysis.programs_l1 import ProgramPeak, programs_peak
 from ttmem.analysis.states import OperationPlace, operation_line
 from ttmem.analysis.unread import unread
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 
 PERCENT, BYTES = "percent", "bytes"
 

@@ -12,7 +12,7 @@ from ttmem.analysis.peaks import Peak
 from ttmem.analysis.programs_l1 import ProgramPeak, programs_peak
 from ttmem.analysis.tensor_changes import SUSPICION, Comparison, TensorChange
 from ttmem.analysis.unread import NOTHING_UNREAD, Unread, unread
-from ttmem.profile import MEMORIES, Profile
+from ttmem.profile.model import MEMORIES, Profile
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 
 _BOOKKEEPING = ("deallocate", "get_device")
 """Operations that compute nothing; everyone's operation counts leave them out."""

@@ -8,7 +8,7 @@ from ttmem.analysis.peaks import operation_place
 from ttmem.analysis.states import known
 from ttmem.explain import Failure, deduplicate, find_failures, is_echo
 from ttmem.explain.knowledge.loading import failure_class_named
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 
 _MEMORY_STATUSES = ("oom", "clash", "overflow")
 _MEMORY_CLASSES = ("compile/memory",)

@@ -19,9 +19,9 @@ from ttmem.analysis._frees import freeing_operations
 from ttmem.analysis._lasting import lasting_rows
 from ttmem.analysis.budget import BYTES, Limit, parse_limit
 from ttmem.analysis.peaks import Peak, operation_place, peaks_of
-from ttmem.analysis.runs import runs_of
-from ttmem.analysis.select import select
-from ttmem.profile import MEMORIES, START, TAKE, USE, WITHIN_OPERATION, BufferTable, Profile, Timeline
+from ttmem.profile.runs import runs_of
+from ttmem.profile.selection import select
+from ttmem.profile.model import MEMORIES, START, TAKE, USE, WITHIN_OPERATION, BufferTable, Profile, Timeline
 
 LEAK, LATE_FREE, DOUBLE_UPLOAD, PADDING, UNUSED_REGION, WIDE_DTYPE, GROWTH = KINDS = (
     "leak",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ttmem.analysis.peaks import operation_place
 from ttmem.analysis.states import OperationRef, known, seen_memories, state_column
-from ttmem.profile import MEMORIES, STATE_NAMES, VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE, Profile, Timeline
+from ttmem.profile.model import MEMORIES, STATE_NAMES, VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE, Profile, Timeline
 
 FRAGMENTED_PERCENT = 50.0
 """From here on a state counts as fragmented: less than half of the free bytes are in one piece."""

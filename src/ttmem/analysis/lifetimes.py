@@ -9,11 +9,12 @@ import numpy as np
 from ttmem.analysis._unseen_frees import bury
 from ttmem.analysis.liveness import CAPTURE_TRACE, LOAD_CACHED, Liveness, TrackedTensor
 from ttmem.analysis.peaks import operation_place
-from ttmem.analysis.runs import runs_of
-from ttmem.analysis.select import select
+from ttmem.profile.runs import runs_of
+from ttmem.profile.selection import select
 from ttmem.analysis.states import known
 from ttmem.analysis.weights import WEIGHT_KINDS
-from ttmem.profile import MEMORIES, BufferTable, Profile, TensorType, Timeline
+from ttmem.profile.model import MEMORIES, BufferTable, Profile, Timeline
+from ttmem.profile.tensor_type import TensorType
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,9 @@ import numpy as np
 from ttmem.analysis.architecture import architecture_of
 from ttmem.analysis.residents import argument_number, resident_arguments, resident_names
 from ttmem.analysis.states import bank_size
-from ttmem.profile import MEMORIES, VIEW_ALLOCATED, OperationForm, Profile, TensorType, Timeline
+from ttmem.profile.model import MEMORIES, VIEW_ALLOCATED, Profile, Timeline
+from ttmem.profile.operation_forms import OperationForm
+from ttmem.profile.tensor_type import TensorType
 from ttmem.twin.bank_sizes import taken_bytes_per_bank
 
 LOAD_CACHED = ("ttcore.load_cached", "tt.load_cached")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ttmem.analysis.states import change_per_operation, known, state_column
-from ttmem.profile import Profile, Timeline
+from ttmem.profile.model import Profile, Timeline
 
 _UPLOAD = "to_device"
 _CACHED = "load_cached"

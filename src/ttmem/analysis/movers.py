@@ -7,7 +7,8 @@ import numpy as np
 
 from ttmem.analysis._alignment import executed_forms, result_types
 from ttmem.analysis.states import change_per_operation
-from ttmem.profile import Profile, TensorType
+from ttmem.profile.model import Profile
+from ttmem.profile.tensor_type import TensorType
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ttmem.analysis.consumers import LiveSet, alive_at_peak
 from ttmem.analysis.lifetimes import TensorLife
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 
 
 @dataclass(frozen=True, slots=True)

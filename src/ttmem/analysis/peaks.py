@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ttmem.analysis.states import between_operations, known, state_column
-from ttmem.profile import BEFORE_OPERATION, MEMORIES, STATE_NAMES, WITHIN_OPERATION, Profile, Timeline
+from ttmem.profile.model import BEFORE_OPERATION, MEMORIES, STATE_NAMES, WITHIN_OPERATION, Profile, Timeline
 
 
 @dataclass(frozen=True, slots=True)

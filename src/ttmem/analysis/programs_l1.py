@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ttmem.analysis.peaks import operation_place
-from ttmem.profile import L1_PARTS, Profile
+from ttmem.profile.model import L1_PARTS, Profile
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ttmem.profile import Profile, Timeline
+from ttmem.profile.model import Profile, Timeline
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ttmem.profile import MEMORIES, VIEW_ALLOCATED, VIEW_BANKS, VIEW_TOTAL, WITHIN_OPERATION, Profile, Timeline
+from ttmem.profile.model import MEMORIES, VIEW_ALLOCATED, VIEW_BANKS, VIEW_TOTAL, WITHIN_OPERATION, Profile, Timeline
 from ttmem.profile.operation_forms import Int64
 
 

@@ -16,7 +16,8 @@ from typing import NamedTuple
 from ttmem.analysis._alignment import partners, result_types
 from ttmem.analysis.consumers import LiveSet
 from ttmem.analysis.lifetimes import TensorLife
-from ttmem.profile import Profile, TensorType
+from ttmem.profile.model import Profile
+from ttmem.profile.tensor_type import TensorType
 
 LARGER, NEW, ALIVE_LONGER = "larger", "new", "alive longer"
 SMALLER, GONE, FREED_EARLIER = "smaller", "gone", "freed earlier"

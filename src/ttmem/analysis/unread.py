@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass
 
-from ttmem.profile import UNREAD, Profile
+from ttmem.profile.model import UNREAD, Profile
 
 
 @dataclass(frozen=True, slots=True)

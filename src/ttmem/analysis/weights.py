@@ -4,7 +4,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from ttmem.profile import Argument, Profile
+from ttmem.profile.model import Argument, Profile
 
 WEIGHT_KINDS = ("parameter", "constant")
 

@@ -12,8 +12,8 @@ from ttmem.circular_buffers.evidence import Evidence
 from ttmem.circular_buffers.simulate import CRITICAL_LOSS_PERCENT, Simulation, critical_points
 from ttmem.circular_buffers.strategies import choose
 from ttmem.circular_buffers.workload import Workload
-from ttmem.evidence import log_facts
-from ttmem.evidence.log_facts import LogFacts
+from ttmem.profile import log_facts
+from ttmem.profile.log_facts import LogFacts
 
 if TYPE_CHECKING:
     from ttmem.circular_buffers.scan import Scan

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ttmem.capture_nodes.programs import CapturedProgram
-from ttmem.evidence.log_facts import EVENT, LogFacts
-from ttmem.evidence.profiler_csv import ProfilerFacts
-from ttmem.evidence.watcher import WatcherFacts
+from ttmem.profile.log_facts import EVENT, LogFacts
+from ttmem.profile.profiler_facts import ProfilerFacts
+from ttmem.profile.watcher_facts import WatcherFacts
 
 LOG, WATCHER, PROFILER, CAPTURE, PROFILE = "log", "watcher-log", "profiler-csv", "graph-capture", "profile"
 

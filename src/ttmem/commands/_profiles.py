@@ -18,8 +18,8 @@ from ttmem.library.read import read as _read
 from ttmem.library.sources import STDIN, Located, locate
 
 if TYPE_CHECKING:
-    from ttmem.profile import Profile
-    from ttmem.store.store import StoredReport
+    from ttmem.profile.model import Profile
+    from ttmem.profile.store import StoredReport
 
 _FORMATS = {"llm": "markdown", "csv": "csv", "html": "html"}
 _CLEAR_LINE = "\r\x1b[K"

@@ -124,7 +124,7 @@ def command(
     import ttmem
     from ttmem.commands import _profiles
     from ttmem.library.sources import Located
-    from ttmem.store import store
+    from ttmem.profile import store
 
     if name is not None:
         name = store.check_name(name)

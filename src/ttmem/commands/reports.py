@@ -29,7 +29,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         return
     from ttmem.reports.stored import document, terminal
-    from ttmem.store import store
+    from ttmem.profile import store
 
     found = document.document(str(store.folder()), store.listing())
     if as_json:
@@ -51,7 +51,7 @@ def path(name: str) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 def rm(names: tuple[str, ...]) -> None:
     """Delete the reports NAME..., without asking; their logs are kept."""
-    from ttmem.store import store
+    from ttmem.profile import store
 
     for report in [_stored(name) for name in dict.fromkeys(names)]:  # all are there, or none is removed
         store.remove(report.name)
@@ -63,7 +63,7 @@ for _command in (command, path, rm):
 
 
 def _stored(name: str) -> Any:
-    from ttmem.store import store
+    from ttmem.profile import store
 
     report = store.find(name)
     if report is None:

@@ -74,7 +74,7 @@ def command(
     from ttmem.engines.workspace import cards
     from ttmem.library.sources import Located
     from ttmem.reports.kit.units import counted
-    from ttmem.store import store
+    from ttmem.profile import store
 
     form = options.one_of(json=as_json, llm=as_llm, csv=as_csv)
     if name is not None:

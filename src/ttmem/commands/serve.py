@@ -50,7 +50,7 @@ def command(name: str | None, port: int | None, follow: Path | None, wants_open:
         if not (error.name or "").startswith(("starlette", "uvicorn", "anyio", "h11")):
             raise
         raise MissingPartError("serve needs starlette and uvicorn", hint=install_command("serve")) from error
-    from ttmem.store import store
+    from ttmem.profile import store
 
     if name is not None and store.find(name) is None:
         known = ", ".join(store.names()[:20]) or "none"

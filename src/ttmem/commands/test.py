@@ -73,7 +73,7 @@ def command(
     import ttmem
     from ttmem.library.test import Suite
     from ttmem.reports.test import terminal
-    from ttmem.store import store
+    from ttmem.profile import store
 
     if settings["max_growth"] is not None and settings["baseline"] is None:
         raise click.UsageError("--max-growth needs --baseline SOURCE")

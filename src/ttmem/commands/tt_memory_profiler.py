@@ -20,8 +20,8 @@ from ttmem.commands._output import emit, note, warn
 from ttmem.commands._runner import CONTEXT, Settings, WithExamples, describe, exit_code_of, verb
 
 if TYPE_CHECKING:
-    from ttmem.profile import Profile
-    from ttmem.store.store import StoredReport
+    from ttmem.profile.model import Profile
+    from ttmem.profile.store import StoredReport
 
 LOGGING = {
     "TTMLIR_RUNTIME_LOGGER_LEVEL": "DEBUG",  # operation lines
@@ -84,7 +84,7 @@ def command(
     ./logs/<model>_<timestamp>/<model>_profile.log, its exit status becomes ours (128 + signal when it was killed),
     125 means that the profiler itself failed. With --analyze or --visualize nothing is run.
     """
-    from ttmem.store import store
+    from ttmem.profile import store
 
     mode = one_of(log=log_only, analyze=analyze, visualize=visualize)
     if name is not None:
@@ -154,7 +154,7 @@ def _script(target: Sequence[str], python: str) -> list[str]:
 
 def _model_name(target: Sequence[str], *, is_command: bool) -> str:
     """After the script, also when it is an argument of pytest or torchrun."""
-    from ttmem.store import store
+    from ttmem.profile import store
 
     scripts = (word.partition("::")[0] for word in target if word.partition("::")[0].endswith(".py"))
     chosen = next(scripts, target[0]) if is_command else target[0]

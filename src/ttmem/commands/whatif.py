@@ -79,7 +79,7 @@ def command(
     from ttmem.commands import _profiles
     from ttmem.library.sources import Located
     from ttmem.reports.whatif import terminal
-    from ttmem.store import store
+    from ttmem.profile import store
 
     edits = (*edits, *(edit for given in more.values() for edit in given))
     if not edits and board is None:

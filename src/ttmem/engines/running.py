@@ -15,12 +15,12 @@ from typing import Any
 from ttmem.base.errors import BadInputError, TtmemError
 from ttmem.base.file_sandbox import refuse_outside
 from ttmem.base.text_files import check_is_no_device
-from ttmem.engines.capture import Capture
+from ttmem.profile.builder import Capture
 from ttmem.engines.interpreters import Interpreter, find_interpreter
 from ttmem.engines.packages import missing_module, remedy
 from ttmem.engines.worker import protocol
 from ttmem.engines.workspace import Worker, Workspace, workspace
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 
 _GRACE_SECONDS = 2.0
 """How long a child may take to end when it is asked to."""

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ttmem.engines.capture import Capture
+from ttmem.profile.builder import Capture
 from ttmem.engines.worker import protocol
-from ttmem.profile import SUITE_KIND, Profile, Program, Source, Timeline
+from ttmem.profile.model import SUITE_KIND, Profile, Program, Source, Timeline
 from ttmem.profile.tables import ProfileTables
 
 _ENDED_WELL = ("passed", "skipped")

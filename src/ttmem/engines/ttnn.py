@@ -23,7 +23,7 @@ from ttmem.engines.interpreters import Interpreter, find_interpreter
 from ttmem.engines.running import end
 from ttmem.engines.worker import protocol
 from ttmem.engines.workspace import Worker, workspace
-from ttmem.profile import L1_PARTS
+from ttmem.profile.model import L1_PARTS
 from ttmem.results import PASS, Outcome
 from ttmem.results.classify import classify
 from ttmem.results.outcome import CRASH, TIMEOUT

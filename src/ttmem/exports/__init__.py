@@ -15,7 +15,7 @@ from ttmem.base.errors import BadInputError
 from ttmem.exports._place import check_folder
 
 if TYPE_CHECKING:
-    from ttmem.profile import Profile
+    from ttmem.profile.model import Profile
 
 TARGETS = {
     "visualizer": "ttmem.exports.visualizer",

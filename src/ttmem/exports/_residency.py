@@ -16,7 +16,7 @@ from ttmem.analysis.lifetimes import TensorLife, all_lifetimes
 from ttmem.analysis.states import bank_size
 from ttmem.capture_nodes.parameters import BUFFER_TYPES
 from ttmem.hardware import MEMORIES as HARDWARE_MEMORIES
-from ttmem.profile import MEMORIES, SNAPSHOT, WITHIN_OPERATION, Profile, Timeline
+from ttmem.profile.model import MEMORIES, SNAPSHOT, WITHIN_OPERATION, Profile, Timeline
 
 _BUFFER_TYPES = {name: number for number, name in BUFFER_TYPES.items()}
 

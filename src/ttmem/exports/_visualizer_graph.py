@@ -10,7 +10,7 @@ from typing import Any
 
 from ttmem.exports._residency import Residency, Resident
 from ttmem.hardware import Grid
-from ttmem.profile import BEFORE_OPERATION, MEMORIES, VIEW_ALLOCATED, Profile, Timeline
+from ttmem.profile.model import BEFORE_OPERATION, MEMORIES, VIEW_ALLOCATED, Profile, Timeline
 
 _MAKE, _FREE = "buffer_allocate", "buffer_deallocate"
 _PARTS = (

@@ -8,7 +8,7 @@ from typing import Any, TextIO
 from ttmem.base.text_safety import visible
 from ttmem.exports._place import new_folder
 from ttmem.exports.tables import TRUTH, Column, tables
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 
 
 def write(profile: Profile, out: Path, *, with_source: bool = False) -> Path:

@@ -12,7 +12,7 @@ from ttmem.base.errors import MissingPartError
 from ttmem.base.extras import install_command
 from ttmem.exports._place import new_folder
 from ttmem.exports.tables import INTEGER, TRUTH, Table, printable, tables
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 
 
 def write(profile: Profile, out: Path, *, with_source: bool = False) -> Path:

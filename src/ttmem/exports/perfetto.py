@@ -17,7 +17,7 @@ from ttmem.base.atomic_files import new_file
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.failure import failures
 from ttmem.analysis.states import seen_memories, state_column
-from ttmem.profile import SNAPSHOT, WITHIN_OPERATION, Profile, Timeline
+from ttmem.profile.model import SNAPSHOT, WITHIN_OPERATION, Profile, Timeline
 
 OPERATION_MICROSECONDS = 1000
 _OPERATIONS, _PROGRAMS, _FAILURES = 1, 2, 3

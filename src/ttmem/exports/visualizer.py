@@ -24,7 +24,8 @@ from ttmem.exports._residency import Residency, Resident, residency
 from ttmem.exports._visualizer_graph import captured_graph
 from ttmem.exports.tables import printable
 from ttmem.hardware import BOARDS, Grid
-from ttmem.profile import Profile, TensorType, Timeline
+from ttmem.profile.model import Profile, Timeline
+from ttmem.profile.tensor_type import TensorType
 
 MOST_BUFFER_ROWS = 20_000_000
 """One row per buffer and operation that it survives: beyond this the visualizer itself cannot open the report."""

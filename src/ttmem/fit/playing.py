@@ -14,14 +14,14 @@ from ttmem.twin.replay import spec_from_step
 from ttmem.analysis.amounts import megabytes
 from ttmem.analysis.failure import failure
 from ttmem.analysis.peaks import Peak, peaks
-from ttmem.engines.capture import Capture
+from ttmem.profile.builder import Capture
 from ttmem.engines.engine import MOCK, TWIN, Engine, EngineSettings, Entry, open_engine
 from ttmem.engines.interpreters import find_interpreter
-from ttmem.engines.track import Resident as Loaded
+from ttmem.profile.device_history import Resident as Loaded
 from ttmem.fit.request import AUTO, OperationCounts, Prediction, Request
 from ttmem.fit.stream import CACHE, CONSTANT, INPUT, RESERVE, WEIGHT, ModelCall, Resident, Stream
 from ttmem.hardware import BOARDS, OpenSettings, open_board
-from ttmem.profile import MEMORIES, Profile
+from ttmem.profile.model import MEMORIES, Profile
 from ttmem.twin.placement import place
 
 KIND = "predicted"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 
 L1_SMALL_BYTES = 32768
 PREFILL, DECODE = "prefill", "decode"

@@ -8,7 +8,7 @@ from ttmem.analysis.budget import PERCENT, Amount, Limit, parse_limit, undecided
 from ttmem.analysis.diff import MemoryDiff
 from ttmem.analysis.diff import diff as compare
 from ttmem.library.read import Progress, Source, read
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from ttmem.library.sources import STDIN, Located
 
 if TYPE_CHECKING:
     from ttmem.explain import Diagnosis, Failure, Found
-    from ttmem.profile import Profile
+    from ttmem.profile.model import Profile
     from ttmem.readers.byte_source import Progress
 
 SMALL_LOG_BYTES = 32 << 20

@@ -18,7 +18,7 @@ from ttmem.fit.searching import Largest, search
 from ttmem.fit.targets import is_script, stream_of
 from ttmem.hardware import BOARDS, DATA_TYPES
 from ttmem.operators.tracing import kept_tracer
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 from ttmem.reports.fit import document as reports
 
 _FLOATS = ("bfloat16", "float32", "bfloat8_b", "bfloat4_b")

@@ -8,7 +8,7 @@ from typing import Any
 
 from ttmem.exports import tables
 from ttmem.exports.parquet_files import arrow_table
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 
 
 def summary_html(profile: Profile) -> str:

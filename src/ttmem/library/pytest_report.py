@@ -16,7 +16,7 @@ from ttmem.engines.workspace import Workspace
 from ttmem.library.test import Suite, answer, baseline_suite, limits_of, suite_name
 from ttmem.reports.profile import html
 from ttmem.reports.test import terminal
-from ttmem.store import store
+from ttmem.profile import store
 
 _EVENTS = "ttmem_events"
 """Where xdist's workers find the folder that all processes of the run write to."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ttmem.library.sources import locate
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 
 Source = str | Path | Profile
 """A path, ``-`` for standard input, the name of a stored report, or a profile that was read before."""
@@ -39,6 +39,6 @@ def read(
         profile = profile.renamed(name)
     if run is None and rank is None:
         return profile
-    from ttmem.analysis.select import select
+    from ttmem.profile.selection import select
 
     return select(profile, run=run, rank=rank)

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ttmem.base.errors import BadInputError
-from ttmem.store import store
+from ttmem.profile import store
 
 if TYPE_CHECKING:
-    from ttmem.profile import Profile
+    from ttmem.profile.model import Profile
     from ttmem.reports.test.document import SuiteRun
 
 STDIN = "-"

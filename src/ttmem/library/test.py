@@ -20,7 +20,7 @@ from ttmem.engines.suite import RecordedSuite
 from ttmem.engines.testing import run_tests
 from ttmem.library import sources
 from ttmem.library.read import Source, read
-from ttmem.profile import SUITE_KIND, Profile
+from ttmem.profile.model import SUITE_KIND, Profile
 from ttmem.reports.kit.documents import UNSET
 from ttmem.reports.test.document import (
     SuiteRun,
@@ -31,7 +31,7 @@ from ttmem.reports.test.document import (
     findings_of,
     with_findings,
 )
-from ttmem.store.store import StoredReport
+from ttmem.profile.store import StoredReport
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from ttmem.analysis.findings import Finding, findings
 from ttmem.engines.interpreters import chosen_python
 from ttmem.library.read import Source, read
 from ttmem.library.sources import locate
-from ttmem.profile import MEMORIES, Profile
+from ttmem.profile.model import MEMORIES, Profile
 from ttmem.tune.applied import Applied
 from ttmem.tune.applying import apply
 from ttmem.tune.draft import as_captured

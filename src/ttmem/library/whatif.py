@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ttmem.library.read import Source, read
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 from ttmem.tune.applied import Applied
 from ttmem.tune.applying import apply
 from ttmem.tune.draft import Draft, as_captured

@@ -11,7 +11,7 @@ from ttmem.base.errors import BadInputError, blaming
 from ttmem.base.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ttmem.profile import Profile
+    from ttmem.profile.model import Profile
     from ttmem.readers.byte_source import Head, Progress
 
 _COMMON_NAMES = ("db", "report", "reports", "graph_capture", "capture", "memory_results", "memory_report", "generated")

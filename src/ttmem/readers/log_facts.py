@@ -13,7 +13,7 @@ from functools import cache
 from types import MappingProxyType
 
 from ttmem.base import toml
-from ttmem.evidence.log_facts import BUFFER, EVENT, EventCounts, Fact, LogFacts
+from ttmem.profile.log_facts import BUFFER, EVENT, EventCounts, Fact, LogFacts
 from ttmem.readers.byte_source import Head
 
 KIND = "log"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ttmem.readers.byte_source import Head
 
 if TYPE_CHECKING:
-    from ttmem.profile import Profile
+    from ttmem.profile.model import Profile
     from ttmem.readers.registry import ReadOptions
 
 KIND = "saved-profile"

@@ -25,7 +25,7 @@ from ttmem.reports.profile import html
 from ttmem.reports.stored import html as stored_html
 from ttmem.serve.guard import Guard
 from ttmem.serve.watching import FollowedLog, live_sample
-from ttmem.store import store
+from ttmem.profile import store
 
 
 def application(token: str, *, log: Path | None = None) -> Starlette:

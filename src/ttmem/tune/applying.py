@@ -11,8 +11,9 @@ from ttmem.base.errors import BadInputError
 from ttmem.twin.operations import RECORDS
 from ttmem.twin.replay import read_shard
 from ttmem.hardware import DATA_TYPES, MEMORIES
-from ttmem.profile import GIVEN, TensorType
-from ttmem.profile import MEMORIES as MEMORY_NAMES
+from ttmem.profile.model import GIVEN
+from ttmem.profile.tensor_type import TensorType
+from ttmem.profile.model import MEMORIES as MEMORY_NAMES
 from ttmem.twin.tensor_spec import InvalidSpecError, TensorSpec
 from ttmem.twin.placement import Placement, place
 from ttmem.tune import edits

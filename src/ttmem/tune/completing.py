@@ -19,7 +19,8 @@ from ttmem.twin.operations import Allocate, Launch, Plan
 from ttmem.twin.operations.plan import Free
 from ttmem.analysis.failure import RunFailure
 from ttmem.hardware import MemoryMap
-from ttmem.profile import GIVE, LAUNCH, MEMORIES, TAKE, USE, EventTable, TensorType
+from ttmem.profile.model import GIVE, LAUNCH, MEMORIES, TAKE, USE, EventTable
+from ttmem.profile.tensor_type import TensorType
 from ttmem.twin.tensor_spec import TensorSpec
 from ttmem.twin.placement import place
 from ttmem.tune.draft import L1_NUMBER, as_captured

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ttmem.twin.operations import RECORDS
-from ttmem.profile import TensorType
+from ttmem.profile.tensor_type import TensorType
 from ttmem.twin.tensor_spec import InvalidSpecError
 from ttmem.twin.placement import place
 from ttmem.tune.draft import Draft, Piece

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttmem.hardware import MemoryMap
-from ttmem.profile import MEMORIES, TensorType
+from ttmem.profile.model import MEMORIES
+from ttmem.profile.tensor_type import TensorType
 from ttmem.tune.history import History
 
 L1_NUMBER = MEMORIES.index("L1")

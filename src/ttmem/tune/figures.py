@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ttmem.analysis.failure import run_end
-from ttmem.profile import MEMORIES
+from ttmem.profile.model import MEMORIES
 from ttmem.tune.draft import Draft
 from ttmem.tune.playing import Played, Shortfall, play
 

@@ -15,7 +15,8 @@ from ttmem.analysis._frees import freeing_operations
 from ttmem.analysis._lasting import lasting_rows
 from ttmem.analysis.failure import RunFailure, failure, failures, memory_failure
 from ttmem.hardware import BOARDS, MemoryMap, OpenSettings, open_board
-from ttmem.profile import CLOSING, GIVE, LAUNCH, MEMORIES, START, TAKE, USE, EventTable, Profile, TensorType, Timeline
+from ttmem.profile.model import CLOSING, GIVE, LAUNCH, MEMORIES, START, TAKE, USE, EventTable, Profile, Timeline
+from ttmem.profile.tensor_type import TensorType
 
 _HINT = "capture the program itself: ttmem run SCRIPT, then ask about the stored report"
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ttmem.analysis.amounts import megabytes
 from ttmem.analysis.findings import LATE_FREE, LEAK, UNUSED_REGION, WIDE_DTYPE, Finding
-from ttmem.engines.track import shorten_path
-from ttmem.profile import MEMORIES
+from ttmem.profile.device_history import shorten_path
+from ttmem.profile.model import MEMORIES
 from ttmem.tune import edits
 from ttmem.tune.applied import Applied
 from ttmem.tune.applying import LAST, reusable_input

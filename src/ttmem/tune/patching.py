@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ttmem.base.errors import BadInputError
-from ttmem.profile import MEMORIES
+from ttmem.profile.model import MEMORIES
 from ttmem.tune import edits
 from ttmem.tune.applied import Applied
 from ttmem.tune.applying import LAST, shard_words

@@ -20,7 +20,8 @@ from ttmem.twin.programs import end_of_stack
 from ttmem.hardware import L1 as L1_RECORD
 from ttmem.hardware import MEMORIES as MEMORY_RECORDS
 from ttmem.hardware import Memory, MemoryMap
-from ttmem.profile import GIVEN, MEMORIES, TensorType
+from ttmem.profile.model import GIVEN, MEMORIES
+from ttmem.profile.tensor_type import TensorType
 from ttmem.twin.tensor_spec import TensorSpec
 from ttmem.twin.placement import place
 from ttmem.tune.cutting import temporaries_of

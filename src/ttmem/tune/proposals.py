@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ttmem.base.errors import TtmemError
-from ttmem.profile import MEMORIES, TensorType
+from ttmem.profile.model import MEMORIES
+from ttmem.profile.tensor_type import TensorType
 from ttmem.tune import edits
 from ttmem.tune.applied import Applied
 from ttmem.tune.applying import LAST, TAKES_DTYPE, effect, reusable_input

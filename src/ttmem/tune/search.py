@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ttmem.base.errors import TtmemError
 from ttmem.analysis.findings import captures_traces, negligible
-from ttmem.profile import MEMORIES
+from ttmem.profile.model import MEMORIES
 from ttmem.tune import edits
 from ttmem.tune.applied import BOUNDED, EXACT, UNKNOWN, Applied
 from ttmem.tune.applying import apply, effect

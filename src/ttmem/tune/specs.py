@@ -2,8 +2,8 @@
 """Tensors of a capture as the twin writes them."""
 
 from ttmem.hardware import DATA_TYPES, MEMORIES
-from ttmem.profile import MEMORIES as MEMORY_NAMES
-from ttmem.profile import TensorType
+from ttmem.profile.model import MEMORIES as MEMORY_NAMES
+from ttmem.profile.tensor_type import TensorType
 from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
 
 

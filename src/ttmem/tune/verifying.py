@@ -13,10 +13,11 @@ from ttmem.base.errors import BadInputError
 from ttmem.analysis.failure import RunEnd, run_end
 from ttmem.analysis.peaks import peaks
 from ttmem.analysis.programs_l1 import programs_peak
-from ttmem.engines.capture import KIND
+from ttmem.profile.builder import KIND
 from ttmem.engines.running import RunSettings, run_script
 from ttmem.engines.worker.editing import NOT_MADE
-from ttmem.profile import MEMORIES, Profile, TensorType
+from ttmem.profile.model import MEMORIES, Profile
+from ttmem.profile.tensor_type import TensorType
 from ttmem.tune import edits
 from ttmem.tune.applied import BOUNDED, EXACT, UNKNOWN, Applied
 from ttmem.tune.applying import TAKES_DTYPE, written_shard

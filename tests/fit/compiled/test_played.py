@@ -14,7 +14,7 @@ from ttmem.analysis._alignment import partners
 from ttmem.engines.interpreters import Interpreter
 from ttmem.library.diff import diff
 from ttmem.library.fit import Fit, fit
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 from ttmem.readers.mlir.functions import read_modules
 
 

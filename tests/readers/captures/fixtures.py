@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ttmem.profile import BEFORE_OPERATION, MEMORIES, Profile
+from ttmem.profile.model import BEFORE_OPERATION, MEMORIES, Profile
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 

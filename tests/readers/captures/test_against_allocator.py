@@ -18,7 +18,7 @@ from readers.captures.fixtures import (
 )
 from ttmem import Profile, read
 from ttmem.analysis.peaks import peaks
-from ttmem.profile import MEMORIES, STATE_NAMES, VIEW_ALLOCATED, WITHIN_OPERATION
+from ttmem.profile.model import MEMORIES, STATE_NAMES, VIEW_ALLOCATED, WITHIN_OPERATION
 
 STEPS = [
     "ttnn.matmul",

@@ -10,7 +10,7 @@ import pytest
 from readers.captures.fixtures import DATA, operation_names, views_before_operations
 from ttmem import Profile, TtmemError, read
 from ttmem.analysis.consumers import alive_at_peak
-from ttmem.profile import STATE_NAMES
+from ttmem.profile.model import STATE_NAMES
 
 REAL = DATA / "captures" / "memory-report"
 HEADER = "Program ID, Total Allocatable Size (B), Total Allocated (B), Total Free (B), Largest Free Block (B)\n"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ttmem.twin.free_list import FreeList
 from ttmem.hardware import WORMHOLE
-from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, WITHIN_OPERATION
+from ttmem.profile.model import BEFORE_OPERATION, MEMORIES, SNAPSHOT, WITHIN_OPERATION
 from ttmem.readers.capture._buffer_replay import BufferReplay, alive_at_start, before
 from ttmem.readers.capture._device import CapturedDevice, Span
 from ttmem.readers.capture._events import Allocated, CapturedBuffer, CapturedOperation, Event, Freed

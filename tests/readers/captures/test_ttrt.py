@@ -11,7 +11,7 @@ from readers.captures.fixtures import operation_names, views_before_operations
 from ttmem import TtmemError, read
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.peaks import peaks
-from ttmem.profile import STATE_NAMES
+from ttmem.profile.model import STATE_NAMES
 
 MIB = 1 << 20
 LAYOUT = (

@@ -16,7 +16,7 @@ from readers.captures.fixtures import operation_names, unpacked_report, views_be
 from readers.captures.schema_history import CHANGES, UNVERSIONED, copy_into, create, schema
 from ttmem import Profile, TtmemError, read
 from ttmem.analysis.failure import failure
-from ttmem.profile import STATE_NAMES, VIEW_ALLOCATED
+from ttmem.profile.model import STATE_NAMES, VIEW_ALLOCATED
 
 DEVICE: dict[str, Any] = {
     "device_id": 0,

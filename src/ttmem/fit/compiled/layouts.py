@@ -4,7 +4,7 @@
 from typing import Any
 
 from ttmem.hardware import DATA_TYPES
-from ttmem.profile import HOST
+from ttmem.profile.tensor_type import HOST
 from ttmem.readers.mlir._types import parse_tensor_type, shard_of
 
 TensorForm = dict[str, Any]

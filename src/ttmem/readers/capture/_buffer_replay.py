@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ttmem.capture_nodes.programs import StaticBuffer, worst_core
-from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, WITHIN_OPERATION
+from ttmem.profile.model import BEFORE_OPERATION, MEMORIES, SNAPSHOT, WITHIN_OPERATION
 from ttmem.profile.tables import View, largest_free_block
 from ttmem.readers.capture._device import CapturedDevice
 from ttmem.readers.capture._events import Allocated, CapturedBuffer, CapturedOperation, Event, Freed, Used

@@ -25,7 +25,7 @@ from ttmem.hardware import (
     Release,
     open_board,
 )
-from ttmem.profile import MEMORIES
+from ttmem.profile.model import MEMORIES
 from ttmem.twin.bank_sizes import interleaved_bytes_per_bank
 
 _BOARD_TYPE = re.compile(r"board_type\"?\s*:\s*\"?(\w+)")

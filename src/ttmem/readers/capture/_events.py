@@ -5,7 +5,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from ttmem.capture_nodes.programs import StaticBuffer
-from ttmem.profile import TensorType
+from ttmem.profile.tensor_type import TensorType
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 
-from ttmem.profile import MEMORIES, FailureText, Timeline
+from ttmem.profile.model import MEMORIES, FailureText, Timeline
 from ttmem.profile.tables import BufferEntry, ProfileTables, States, buffer_table, captured_timeline, programs_l1
 from ttmem.readers.capture._buffer_replay import BufferLife, BufferReplay
 from ttmem.readers.capture._events import Allocated, CapturedBuffer, CapturedOperation, Freed, Used

@@ -12,7 +12,7 @@ from math import prod
 
 from ttmem.capture_nodes.parameters import memory_named
 from ttmem.hardware import DATA_TYPES, TILE_32X32, DataType
-from ttmem.profile import HOST, TensorType
+from ttmem.profile.tensor_type import HOST, TensorType
 from ttmem.profile.tensor_type import pages_of
 from ttmem.twin.bank_sizes import round_up
 

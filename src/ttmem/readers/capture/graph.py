@@ -13,7 +13,7 @@ import msgspec
 from ttmem.base.errors import BadInputError
 from ttmem.capture_nodes.parameters import memory_of
 from ttmem.capture_nodes.programs import CoreRectangle
-from ttmem.profile import Profile, Source, Timeline
+from ttmem.profile.model import Profile, Source, Timeline
 from ttmem.profile.tables import ProfileTables
 from ttmem.readers.byte_source import OpenedSource
 from ttmem.readers.capture import KIND, files_in

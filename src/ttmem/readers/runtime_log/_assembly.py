@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttmem.base.limits import RANKS
-from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, CacheLookup, Timeline
+from ttmem.profile.model import BEFORE_OPERATION, MEMORIES, SNAPSHOT, CacheLookup, Timeline
 from ttmem.readers.runtime_log._programs import ProgramTracker
 from ttmem.readers.runtime_log._tokens import Event, Kind, LexedLog, Tables, What
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ttmem.base.errors import BadInputError
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 from ttmem.readers.byte_source import chunks
 from ttmem.readers.runtime_log._lexer import Lexer
 from ttmem.readers.runtime_log.reader import profile_of

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from ttmem.base.limits import NESTED_PROGRAMS
-from ttmem.profile import CacheLookup, FailureText, Program
+from ttmem.profile.model import CacheLookup, FailureText, Program
 from ttmem.readers.runtime_log._tokens import Event, What
 
 _CALLERS = ("ttcore.load_cached", "tt.load_cached", "func.call", "ttnn.capture_or_execute_trace")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operand and result types of operations: each distinct text of them is read once."""
 
-from ttmem.profile import TensorType
+from ttmem.profile.tensor_type import TensorType
 from ttmem.readers.mlir._operation import split_signature
 from ttmem.readers.mlir._types import parse_tensor_type
 from ttmem.readers.runtime_log._tokens import Tables

@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ttmem.profile import MEMORIES, OperationForms, TensorType
+from ttmem.profile.model import MEMORIES
+from ttmem.profile.operation_forms import OperationForms
+from ttmem.profile.tensor_type import TensorType
 from ttmem.readers.mlir._operation import OperationText
 
 # Everything but digits, dots and blanks goes, so that many views become one string of numbers.

@@ -11,7 +11,7 @@ import numpy as np
 
 from ttmem.base.errors import BadInputError
 from ttmem.base.limits import FAILURES_READ, FAILURES_READ_LAST, RANKS
-from ttmem.profile import UNREAD, Argument, Profile, Source, Timeline
+from ttmem.profile.model import UNREAD, Argument, Profile, Source, Timeline
 from ttmem.readers.byte_source import OpenedSource, Progress, TruncatedSourceError
 from ttmem.readers.mlir._module import read_module, registry
 from ttmem.readers.registry import ReadOptions

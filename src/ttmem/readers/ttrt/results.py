@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ttmem.base.errors import BadInputError
-from ttmem.profile import BEFORE_OPERATION, MEMORIES, SNAPSHOT, Profile, Source
+from ttmem.profile.model import BEFORE_OPERATION, MEMORIES, SNAPSHOT, Profile, Source
 from ttmem.profile.tables import ProfileTables, States, View, captured_timeline
 from ttmem.readers.byte_source import OpenedSource
 from ttmem.readers.mlir._operation import location_text, parse_operation, split_signature

@@ -5,8 +5,8 @@ import msgspec
 
 from ttmem.capture_nodes.programs import StaticBuffer
 from ttmem.circular_buffers.evidence import INSTEAD, Evidence, ProgramPeakFact
-from ttmem.evidence.profiler_csv import ProfilerFacts
-from ttmem.evidence.watcher import WatcherFacts
+from ttmem.profile.profiler_facts import ProfilerFacts
+from ttmem.profile.watcher_facts import WatcherFacts
 from ttmem.reports.cb_simulate.document import COMPUTED, MEASURED
 from ttmem.reports.kit.documents import Document, rounded
 

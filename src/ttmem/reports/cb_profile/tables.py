@@ -4,8 +4,8 @@
 from collections.abc import Sized
 
 from ttmem.circular_buffers.evidence import INSTEAD, Evidence
-from ttmem.evidence import log_facts
-from ttmem.evidence.log_facts import Fact, LogFacts
+from ttmem.profile import log_facts
+from ttmem.profile.log_facts import Fact, LogFacts
 from ttmem.reports.kit.tables import Table
 from ttmem.reports.kit.units import counted, one_line, short, thousands
 

@@ -10,7 +10,7 @@ import numpy as np
 from ttmem.analysis._alignment import aligned, partners
 from ttmem.analysis.diff import MemoryDiff
 from ttmem.analysis.suite import memory_of_tests
-from ttmem.profile import SUITE_KIND, Profile, Timeline
+from ttmem.profile.model import SUITE_KIND, Profile, Timeline
 from ttmem.reports.diff import terminal
 from ttmem.reports.diff.document import document
 from ttmem.reports.kit import app

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ttmem.base.errors import BadInputError
 from ttmem.analysis.peaks import Peak
 from ttmem.analysis.states import state_column
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 from ttmem.profile.operation_forms import Int64
 from ttmem.reports.kit import charts
 from ttmem.reports.kit.charts import Tick

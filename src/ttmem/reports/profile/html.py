@@ -13,9 +13,9 @@ from ttmem.analysis.failure import RunFailure
 from ttmem.analysis.growth import LEAK
 from ttmem.analysis.peaks import Peak
 from ttmem.analysis.programs_l1 import ProgramPeak
-from ttmem.analysis.runs import runs
+from ttmem.profile.runs import runs
 from ttmem.explain import Diagnosis, Stretch
-from ttmem.profile import Profile, Timeline
+from ttmem.profile.model import Profile, Timeline
 from ttmem.reports.explain.sentences import saving_text
 from ttmem.reports.kit import app
 from ttmem.reports.kit.pages import LONGEST_NAME, Card

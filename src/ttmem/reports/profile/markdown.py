@@ -9,7 +9,7 @@ import re
 from operator import attrgetter
 from typing import NamedTuple
 
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 from ttmem.reports.explain.sentences import advice, live_lines
 from ttmem.reports.kit import tables as kit
 from ttmem.reports.kit.units import counted, megabytes, operation_label, percent, short, thousands

@@ -4,7 +4,7 @@
 The table stays when a notebook is shown where frames are not allowed.
 """
 
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 from ttmem.reports.kit import templates
 from ttmem.reports.kit.pages import LONGEST_NAME
 from ttmem.reports.kit.units import counted, one_line, operation_label, short

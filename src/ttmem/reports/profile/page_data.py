@@ -12,10 +12,12 @@ import numpy as np
 
 from ttmem.analysis.architecture import architecture_of
 from ttmem.analysis.lifetimes import TensorLife, lifetimes
-from ttmem.analysis.runs import Run
+from ttmem.profile.runs import Run
 from ttmem.analysis.states import bank_size
 from ttmem.hardware import Architecture
-from ttmem.profile import L1_PARTS, MEMORIES, OperationForms, Profile, TensorType, Timeline
+from ttmem.profile.model import L1_PARTS, MEMORIES, Profile, Timeline
+from ttmem.profile.operation_forms import OperationForms
+from ttmem.profile.tensor_type import TensorType
 from ttmem.profile.operation_forms import Int64
 from ttmem.reports.kit.app import clean
 from ttmem.reports.kit.columns import Packed

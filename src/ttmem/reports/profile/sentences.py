@@ -11,7 +11,7 @@ from ttmem.analysis.failure import RunFailure
 from ttmem.analysis.findings import Finding
 from ttmem.analysis.growth import LEAK
 from ttmem.analysis.peaks import Peak
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 from ttmem.reports.kit.units import counted, megabytes, one_line, operation_label, percent, short
 from ttmem.reports.profile.analyses import Analyses
 

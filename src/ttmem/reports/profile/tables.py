@@ -9,7 +9,7 @@ from ttmem.analysis.consumers import LiveSet
 from ttmem.analysis.lifetimes import TensorLife
 from ttmem.analysis.movers import movers
 from ttmem.analysis.peaks import peaks_of
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 from ttmem.reports.kit.tables import Column, Table, mib_column, name_column, number_column, percent_column, text_column
 from ttmem.reports.kit.units import counted, megabytes, operation_label, shape_text, thousands
 from ttmem.reports.profile.analyses import Analyses

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ttmem.analysis.consumers import LiveSet
 from ttmem.analysis.peaks import Peak
-from ttmem.profile import Profile
+from ttmem.profile.model import Profile
 from ttmem.reports.explain.sentences import advice, live_lines
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.tables import Table

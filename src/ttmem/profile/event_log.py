@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ttmem.profile import CLOSING, GIVE, GIVEN, LAUNCH, MEMORIES, START, TAKE, USE, EventTable
+from ttmem.profile.model import CLOSING, GIVE, GIVEN, LAUNCH, MEMORIES, START, TAKE, USE, EventTable
 
 _COLUMNS = (np.int8, np.int32, np.int8, np.int32, np.int8, np.int64, np.int64, np.int64)
 

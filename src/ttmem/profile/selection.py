@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from ttmem.base.errors import BadInputError
-from ttmem.analysis.runs import Run, runs, runs_of
-from ttmem.profile import BufferTable, FailureText, Profile, Timeline
+from ttmem.profile.runs import Run, runs, runs_of
+from ttmem.profile.model import BufferTable, FailureText, Profile, Timeline
 from ttmem.profile.operation_forms import Int32
 
 

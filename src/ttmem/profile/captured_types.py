@@ -5,7 +5,7 @@ from math import prod
 from typing import Any
 
 from ttmem.hardware import DATA_TYPES
-from ttmem.profile import TensorType
+from ttmem.profile.tensor_type import TensorType
 
 
 def tensor_type_of(described: dict[str, Any]) -> TensorType:

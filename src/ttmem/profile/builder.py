@@ -8,8 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ttmem.engines.track import Resident, Track, shorten_path
-from ttmem.profile import Argument, Profile, Source
+from ttmem.profile.device_history import Resident, Track, shorten_path
+from ttmem.profile.model import Argument, Profile, Source
 from ttmem.profile.tables import ProfileTables
 
 KIND = "ttnn-capture"

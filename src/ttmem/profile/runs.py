@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ttmem.profile import BEFORE_SUBMIT, SUITE_KIND, Profile, Program, Timeline
+from ttmem.profile.model import BEFORE_SUBMIT, SUITE_KIND, Profile, Program, Timeline
 
 
 @dataclass(frozen=True, slots=True)

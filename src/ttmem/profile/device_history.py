@@ -15,19 +15,11 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ttmem.engines.event_log import EventLog
-from ttmem.engines.tensor_types import tensor_type_of
+from ttmem.profile.event_log import EventLog
+from ttmem.profile.captured_types import tensor_type_of
 from ttmem.hardware import DATA_TYPES
-from ttmem.profile import (
-    BEFORE_OPERATION,
-    MEMORIES,
-    SNAPSHOT,
-    WITHIN_OPERATION,
-    Argument,
-    FailureText,
-    TensorType,
-    Timeline,
-)
+from ttmem.profile.model import BEFORE_OPERATION, MEMORIES, SNAPSHOT, WITHIN_OPERATION, Argument, FailureText, Timeline
+from ttmem.profile.tensor_type import TensorType
 from ttmem.profile.tables import (
     BufferEntry,
     ProfileTables,
