@@ -16,8 +16,8 @@ from pathlib import Path
 
 from measure import Measured, Row, print_table, run
 from profile_speed import make_log
-from ttmem.explain.knowledge.loading import Template, entries
-from ttmem.explain.text._template import anchor_of
+from ttmem.failures.knowledge.tables import Template, entries
+from ttmem.failures.text.template import anchor_of
 
 FAILURE = (
     "2026-05-14 01:00:31.755 | critical |          Always | TT_FATAL: Out of Memory: Not enough space to allocate "

@@ -20,7 +20,7 @@ from typing import Any
 from ttmem.engines import EngineSettings
 from ttmem.engines.interpreters import PINNED_TTNN, managed_python
 from ttmem.engines.ttnn import TtnnEngine
-from ttmem.results import Outcome
+from ttmem.failures.outcome import Outcome
 
 _LOT = 64
 RESULT_KEYS = (

@@ -34,8 +34,9 @@ from ttmem.hardware import RELEASES  # noqa: E402
 from ttmem.operators import DEVICE, Case, catalogue  # noqa: E402
 from ttmem.reports.kit.tables import Table, markdown  # noqa: E402
 from ttmem.reports.kit.units import one_line, shape_list, thousands  # noqa: E402
-from ttmem.results import Outcome, Result  # noqa: E402
-from ttmem.results.outcome import TIMEOUT  # noqa: E402
+from ttmem.failures.outcome import Outcome  # noqa: E402
+from ttmem.operators.sweeps.result import Result  # noqa: E402
+from ttmem.failures.outcome import TIMEOUT  # noqa: E402
 from ttmem.sweep.comparison import CHANGES, NEEDS_LESS, NEEDS_MORE, Change, compare  # noqa: E402
 from ttmem.sweep.plan import padded_tile_elements  # noqa: E402
 from twin_coverage import MEMORIES, Asked, asked_rows, find_cases  # noqa: E402

@@ -27,7 +27,7 @@ from ttmem.engines import EngineSettings  # noqa: E402
 from ttmem.engines.ttnn import TtnnEngine  # noqa: E402
 from ttmem.engines.twin import TwinEngine  # noqa: E402
 from ttmem.hardware import RELEASES  # noqa: E402
-from ttmem.results import Outcome  # noqa: E402
+from ttmem.failures.outcome import Outcome  # noqa: E402
 from twin_coverage import differences  # noqa: E402
 
 CHECKED = ROOT / "src" / "ttmem" / "allocator" / "operations" / "checked.toml"

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ttmem.operators import Case, CaseTensor, catalogue
-from ttmem.results import MEMORY_STATUSES, Result
+from ttmem.failures.outcome import MEMORY_STATUSES
+from ttmem.operators.sweeps.result import Result
 from ttmem.sweep.journal import read_results
 from ttmem.sweep.plan import Settings, make_plan
 from ttmem.sweep.run import run_sweep

@@ -33,7 +33,7 @@ from ttmem.twin.operations.reshape_mapping_table import segments_per_tile  # noq
 from ttmem.engines.interpreters import find_interpreter  # noqa: E402
 from ttmem.hardware import OpenSettings, open_board  # noqa: E402
 from ttmem.operators import Case, CaseTensor, write_cases  # noqa: E402
-from ttmem.results.result import tile_count  # noqa: E402
+from ttmem.operators.sweeps.result import tile_count  # noqa: E402
 from ttmem.sweep.asking import Asker  # noqa: E402
 from ttmem.sweep.batch import Family, ask_in_batches, family_of, judge  # noqa: E402
 from ttmem.sweep.plan import Settings, make_plan  # noqa: E402

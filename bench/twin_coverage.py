@@ -40,7 +40,7 @@ from ttmem.base.home import home_folder  # noqa: E402
 from ttmem.engines import EngineSettings  # noqa: E402
 from ttmem.engines.twin import TwinEngine  # noqa: E402
 from ttmem.operators import CannotRunError, Case, Recipe, read_cases, recipe_of  # noqa: E402
-from ttmem.results import Outcome  # noqa: E402
+from ttmem.failures.outcome import Outcome  # noqa: E402
 from ttmem.sweep.plan import DEFAULT_L1_SMALL_BYTES, padded_tile_elements  # noqa: E402
 
 DATA = ROOT / "src" / "ttmem" / "operators" / "catalogue_data" / "model_calls.toml"

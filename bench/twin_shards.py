@@ -28,7 +28,7 @@ from ttmem.twin.operations import RECORDS
 from ttmem.engines import EngineSettings
 from ttmem.engines.ttnn import TtnnEngine
 from ttmem.engines.twin import TwinEngine
-from ttmem.results.outcome import Outcome
+from ttmem.failures.outcome import Outcome
 
 T = TypeVar("T")
 Step = dict[str, Any]

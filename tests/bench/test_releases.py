@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from releases import sample, steps, text, with_programs, without_dips
 from ttmem.operators import Case, CaseTensor
-from ttmem.results import Outcome, Result
+from ttmem.failures.outcome import Outcome
+from ttmem.operators.sweeps.result import Result
 from ttmem.sweep.comparison import NEEDS_MORE, NEWLY_FAILS
 
 

@@ -20,7 +20,7 @@ from ttmem import TtmemError
 from ttmem.twin.operations import RECORDS
 from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.ttnn import EngineSettings, TtnnEngine
-from ttmem.results import Outcome
+from ttmem.failures.outcome import Outcome
 
 pytestmark = pytest.mark.oracle
 

@@ -12,7 +12,7 @@ import pytest
 
 from engines.operator_cells import LETTERS, OPERATORS, Step
 from ttmem.engines.ttnn import TtnnEngine
-from ttmem.results import Outcome
+from ttmem.failures.outcome import Outcome
 
 pytestmark = pytest.mark.oracle
 

@@ -16,7 +16,7 @@ from ttmem.engines.ttnn import outcome_of
 from ttmem.engines.worker.pytest_plugin import Peaks, allowed_bytes
 from ttmem.profile.model import BEFORE_OPERATION, SNAPSHOT, WITHIN_OPERATION
 from ttmem.profile.tables import largest_free_block
-from ttmem.results import STATUSES, Outcome
+from ttmem.failures.outcome import STATUSES, Outcome
 
 # --- outcomes -----------------------------------------------------------------------------------------------------
 

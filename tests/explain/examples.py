@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ttmem.explain.knowledge.loading import documents
+from ttmem.failures.knowledge.tables import documents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

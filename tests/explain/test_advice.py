@@ -11,8 +11,8 @@ from support.command_line import ROOT
 from ttmem.analysis.failure import failures
 from ttmem.analysis.failure_diagnosis import diagnose_failure
 from ttmem.engines.running import RunSettings, run_script
-from ttmem.explain import Diagnosis, Remedy, diagnose, explain, find_failures
-from ttmem.explain.text.operations import family_of
+from ttmem.failures import Diagnosis, Remedy, diagnose, explain, find_failures
+from ttmem.failures.text.operations import family_of
 from ttmem.profile.model import Profile
 
 OVERFLOW = (

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from explain.messages import CASES
-from ttmem.explain import BoardGuess, Failure, find_failures
-from ttmem.explain.diagnosis.builds import core_range_of, guess_board
+from ttmem.failures import BoardGuess, Failure, find_failures
+from ttmem.failures.diagnosis.board_guess import core_range_of, guess_board
 
 
 def dram(banks: int, bank_bytes: int | None = None) -> Failure:

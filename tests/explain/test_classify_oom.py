@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ttmem.explain import classify_oom, explain, find_failures
+from ttmem.failures import classify_oom, explain, find_failures
 
 BANK = 1_000_000
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from ttmem.explain import find_failures
+from ttmem.failures import find_failures
 
 pytestmark = pytest.mark.slow
 
@@ -77,12 +77,12 @@ def test_import_reads_no_file_and_compiles_no_expression() -> None:
     program = (
         "import re, sys, bisect, dataclasses, functools, itertools, importlib, typing, collections.abc\n"
         "import ttmem, ttmem._limits, ttmem._toml\n"
-        "for name in [name for name in sys.modules if name.startswith('ttmem.explain')]: del sys.modules[name]\n"
+        "for name in [name for name in sys.modules if name.startswith('ttmem.failures')]: del sys.modules[name]\n"
         "def refuse(*args, **kwargs): raise AssertionError('compiled at import')\n"
         "re.compile = refuse\n"
         "before = set(sys.modules)\n"
         "import ttmem.explain\n"
-        "print(sorted(name for name in set(sys.modules) - before if not name.startswith('ttmem.explain')))\n"
+        "print(sorted(name for name in set(sys.modules) - before if not name.startswith('ttmem.failures')))\n"
     )
     # WHEN / THEN nothing but our own modules is loaded
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from ttmem.analysis.failure import RunFailure
-from ttmem.explain import explain
-from ttmem.explain.knowledge.loading import failure_class_named
+from ttmem.failures import explain
+from ttmem.failures.knowledge.tables import failure_class_named
 
 MESSAGES = (
     "Device 15 init: failed to initialize FW! Try resetting the board.",

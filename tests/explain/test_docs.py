@@ -8,9 +8,9 @@ import textwrap
 
 from support.command_line import REAL_OOM, ROOT
 from support.failure_classes import CLASSES
-from ttmem.explain import explain
-from ttmem.explain.diagnosis.savings import COMPUTATIONS
-from ttmem.explain.knowledge.loading import FailureClass, entries
+from ttmem.failures import explain
+from ttmem.failures.diagnosis.savings import COMPUTATIONS
+from ttmem.failures.knowledge.tables import FailureClass, entries
 from ttmem.reports.explain.terminal import render
 
 PAGE = (ROOT / "docs" / "explain.md").read_text()

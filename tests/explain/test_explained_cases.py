@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from explain.messages import CASES, Case, core, mangled
 from explain.test_harmless import LOG_LINES, PROSE
 from support.failure_classes import CLASSES
-from ttmem.explain import Diagnosis, explain, find_failures
+from ttmem.failures import Diagnosis, explain, find_failures
 from ttmem.reports.explain import document as reports
 
 LABELLED = [case for case in CASES if case.label is not None]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from explain.messages import DATA
-from ttmem.explain import MARKERS, find_failures
+from ttmem.failures import MARKERS, find_failures
 
 PROSE = [
     "An engineer meets `Out of Memory: Not enough space to allocate ...` and reads logs by eye.",

@@ -12,23 +12,11 @@ import pytest
 from explain.examples import EXAMPLES, Example
 from support.failure_classes import CLASSES
 from ttmem.base.expression import names_in
-from ttmem.explain import Diagnosis, LiveTensor, diagnose, find_failures, read_context
-from ttmem.explain.diagnosis.language import expressions_in
-from ttmem.explain.diagnosis.savings import COMPUTATIONS
-from ttmem.explain.knowledge.loading import (
-    REGION,
-    REQUEST,
-    ROOM,
-    ArithmeticRow,
-    FindingRule,
-    Headline,
-    Quantity,
-    RemedyRule,
-    Template,
-    applying,
-    entries,
-)
-from ttmem.explain.text._template import parse, slots
+from ttmem.failures import Diagnosis, LiveTensor, diagnose, find_failures, read_context
+from ttmem.failures.diagnosis.language import expressions_in
+from ttmem.failures.diagnosis.savings import COMPUTATIONS
+from ttmem.failures.knowledge.tables import REGION, REQUEST, ROOM, ArithmeticRow, FindingRule, Headline, Quantity, RemedyRule, Template, applying, entries
+from ttmem.failures.text.template import parse, slots
 
 KNOWN_NAMES = {
     "memory", "template", "failure_class", "architecture", "board", "operation", "place", "sweep_status", "note",

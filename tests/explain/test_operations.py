@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ttmem.engines.interpreters import Interpreter
-from ttmem.explain import explain, read_context
-from ttmem.explain.text.operations import call_of_device_operation, family_of
+from ttmem.failures import explain, read_context
+from ttmem.failures.text.operations import call_of_device_operation, family_of
 
 CLASH = (
     "TT_THROW: Statically allocated circular buffers in program 38 clash with L1 buffers on core range [0-0 - 7-7]. "

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ttmem.explain import Failure, explain, find_failures
+from ttmem.failures import Failure, explain, find_failures
 
 
 def told(text: str, *, include_other: bool = False) -> list[tuple[str, str | None]]:

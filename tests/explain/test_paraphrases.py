@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ttmem.explain import explain
+from ttmem.failures import explain
 
 SAID = {
     "oom/*": [

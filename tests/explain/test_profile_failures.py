@@ -11,7 +11,7 @@ import numpy as np
 from support.build_profile import ProfileBuilder, tensor
 from ttmem.analysis.failure import failure, failures
 from ttmem.analysis.failure_diagnosis import diagnose_failure
-from ttmem.explain import LiveTensor, diagnose, find_failures
+from ttmem.failures import LiveTensor, diagnose, find_failures
 from ttmem.profile.model import BufferTable, Profile
 from ttmem.reports.profile import html, terminal
 from ttmem.reports.profile import markdown as llm

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from explain.messages import DATA
-from ttmem.explain import Failure, find_failures
+from ttmem.failures import Failure, find_failures
 
 
 def read(name: str) -> str:

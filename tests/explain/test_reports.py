@@ -12,7 +12,7 @@ from explain.examples import EXAMPLES
 from explain.messages import CASES
 from explain.test_context import PYTEST
 from ttmem._version import __version__
-from ttmem.explain import Diagnosis, LiveTensor, Picture, Stretch, diagnose, explain, find_failures
+from ttmem.failures import Diagnosis, LiveTensor, Picture, Stretch, diagnose, explain, find_failures
 from ttmem.reports.explain import document as explain_document
 from ttmem.reports.explain import issue as explain_issue
 from ttmem.reports.explain import markdown as explain_llm

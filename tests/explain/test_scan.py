@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from explain.messages import CASES
 from explain.test_harmless import OPERATION, VIEW
 from explain.test_templates import prints
-from ttmem.explain import EXPECTED_BEGIN, EXPECTED_END, deduplicate, find_failures, find_in_chunks, find_in_text
-from ttmem.explain.knowledge.loading import Template, entries
-from ttmem.explain.text.scan import LogScanner, scan_words
+from ttmem.failures import EXPECTED_BEGIN, EXPECTED_END, deduplicate, find_failures, find_in_chunks, find_in_text
+from ttmem.failures.knowledge.tables import Template, entries
+from ttmem.failures.text.scan import LogScanner, scan_words
 
 BLOCK = f"Device memory state before operation Add\n{VIEW}\n{VIEW}\n{VIEW}\n{VIEW}\n{OPERATION}\n"
 FOREIGN = "2026-05-14 01:00:00.014 (   0.014s) [        4F4456C0]    buffer_instance.cc:343      1| copied\n"

@@ -10,9 +10,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from support.failure_classes import CLASSES
-from ttmem.explain import MARKERS, find_failures
-from ttmem.explain.knowledge.loading import FailureClass, Template, entries
-from ttmem.explain.text._template import Part, Slot, matches, parse, slots
+from ttmem.failures import MARKERS, find_failures
+from ttmem.failures.knowledge.tables import FailureClass, Template, entries
+from ttmem.failures.text.template import Part, Slot, matches, parse, slots
 
 VALUES = {
     "word": st.sampled_from(["softmax", "ttnn.conv2d", "python3"]),

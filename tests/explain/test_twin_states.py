@@ -13,9 +13,9 @@ from explain.states import Clashed, Refused, refused_allocations, refused_progra
 from ttmem.twin.errors import BufferClashError, OutOfMemoryError
 from ttmem.twin.device import Device
 from ttmem.twin.programs import Program, StaticBuffer, check_regions, lay_out
-from ttmem.explain import Diagnosis, LiveTensor, Remedy, explain, find_failures
-from ttmem.explain.diagnosis.diagnose import diagnose
-from ttmem.explain.text.context import Context
+from ttmem.failures import Diagnosis, LiveTensor, Remedy, explain, find_failures
+from ttmem.failures.diagnosis.diagnose import diagnose
+from ttmem.failures.text.context import Context
 from ttmem.hardware import DATA_TYPES, DRAM, L1, TRACE, OpenSettings, open_board
 from ttmem.twin.tensor_spec import TILE, TensorSpec, grid_of
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from ttmem.hardware import DATA_TYPES
 from ttmem.operators import Case, CaseTensor
-from ttmem.results import Outcome, Result
-from ttmem.results.result import padded_size
+from ttmem.failures.outcome import Outcome
+from ttmem.operators.sweeps.result import Result
+from ttmem.operators.sweeps.result import padded_size
 from ttmem.sweep.asking import Asker
 from ttmem.sweep.plan import Point, Settings
 from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec

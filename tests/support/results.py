@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ttmem.results import Result
+from ttmem.operators.sweeps.result import Result
 from ttmem.sweep.plan import Point
 
 

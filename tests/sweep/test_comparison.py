@@ -11,7 +11,8 @@ import pytest
 from support.command_line import call
 from ttmem import TtmemError
 from ttmem.library.sweep_diff import sweep_diff
-from ttmem.results import Outcome, Result
+from ttmem.failures.outcome import Outcome
+from ttmem.operators.sweeps.result import Result
 from ttmem.sweep.comparison import compare
 
 

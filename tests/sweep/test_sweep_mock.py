@@ -20,7 +20,7 @@ from support.results import in_order, without_time
 from ttmem import TtmemError
 from ttmem.engines.interpreters import Interpreter
 from ttmem.operators import DEVICE, Case, CaseTensor, catalogue, recipe_of, write_cases
-from ttmem.results import Result
+from ttmem.operators.sweeps.result import Result
 from ttmem.sweep import asking
 from ttmem.sweep.asking import Asker
 from ttmem.sweep.journal import read_results

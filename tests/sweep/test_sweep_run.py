@@ -19,7 +19,8 @@ from support.results import in_order, without_time
 from ttmem import TtmemError
 from ttmem.twin.operations import NO_RECORD, confidence_in
 from ttmem.operators import Case, CaseTensor, catalogue, write_cases
-from ttmem.results import Outcome, Result
+from ttmem.failures.outcome import Outcome
+from ttmem.operators.sweeps.result import Result
 from ttmem.sweep import expectations
 from ttmem.sweep.asking import Asker
 from ttmem.sweep.batch import ask_in_batches

@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 
 from ttmem.analysis.peaks import operation_place
 from ttmem.analysis.states import known
-from ttmem.explain import Failure, deduplicate, find_failures, is_echo
-from ttmem.explain.knowledge.loading import failure_class_named
+from ttmem.failures import Failure, deduplicate, find_failures, is_echo
+from ttmem.failures.knowledge.tables import failure_class_named
 from ttmem.profile.model import Profile
 
 _MEMORY_STATUSES = ("oom", "clash", "overflow")

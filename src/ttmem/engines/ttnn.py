@@ -24,9 +24,9 @@ from ttmem.engines.running import end
 from ttmem.engines.worker import protocol
 from ttmem.engines.workspace import Worker, workspace
 from ttmem.profile.model import L1_PARTS
-from ttmem.results import PASS, Outcome
-from ttmem.results.classify import classify
-from ttmem.results.outcome import CRASH, TIMEOUT
+from ttmem.failures.outcome import PASS, Outcome
+from ttmem.failures.classify import classify
+from ttmem.failures.outcome import CRASH, TIMEOUT
 
 _START_SECONDS = 120.0
 """The first import after an installation compiles thousands of files."""

@@ -26,11 +26,11 @@ from ttmem.twin.operations.run import RefusedError
 from ttmem.twin.replay import Placements, spec_from_step
 from ttmem.engines.engine import Case, Engine, EngineSettings, Entry, Message, Step
 from ttmem.engines.twin_tensors import NamedTensors
-from ttmem.explain import classify_oom
+from ttmem.failures import classify_oom
 from ttmem.hardware import DEFAULT_RELEASE, HOST, L1, MEMORIES, OpenSettings, open_board
 from ttmem.profile.model import L1_PARTS
-from ttmem.results.classify import classify
-from ttmem.results.outcome import CLASH, INVALID, NOT_JUDGED, OOM, OVERFLOW, PASS, UNSUPPORTED, Outcome
+from ttmem.failures.classify import classify
+from ttmem.failures.outcome import CLASH, INVALID, NOT_JUDGED, OOM, OVERFLOW, PASS, UNSUPPORTED, Outcome
 from ttmem.twin.tensor_spec import CoreRange, InvalidSpecError, Shard, TensorSpec
 
 Answer = dict[str, Any]

@@ -69,7 +69,7 @@ def _of_capture(opened: OpenedSource) -> Evidence:
 
 def _of_text(opened: OpenedSource, progress: Progress | None) -> Evidence:
     """A log may hold lines of every kind, so all that look at lines see each of them, in one pass over its bytes."""
-    from ttmem.explain import find_in_chunks
+    from ttmem.failures import find_in_chunks
 
     facts, watcher, splitter = LogFactsReader(), WatcherReader(), TextLines()
 

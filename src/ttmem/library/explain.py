@@ -14,7 +14,7 @@ from ttmem.library import sources as _sources
 from ttmem.library.sources import STDIN, Located
 
 if TYPE_CHECKING:
-    from ttmem.explain import Diagnosis, Failure, Found
+    from ttmem.failures import Diagnosis, Failure, Found
     from ttmem.profile.model import Profile
     from ttmem.readers.byte_source import Progress
 
@@ -45,8 +45,8 @@ def explain(
     where it happened. ``alive``: also read a log as a profile, so that the diagnosis can name the live tensors
     (None: where that is quick). Text without a failure is an answer: one diagnosis of class ``none``.
     """
-    from ttmem.explain import diagnoses
-    from ttmem.explain import explain as explain_text
+    from ttmem.failures import diagnoses
+    from ttmem.failures import explain as explain_text
 
     if board is not None:
         from ttmem.hardware import BOARDS
@@ -108,7 +108,7 @@ def _can_be_read_again(located: Located) -> bool:
 
 
 def _scanned(path: str | Path, progress: Progress | None, notes: list[str]) -> Found:
-    from ttmem.explain import find_in_chunks
+    from ttmem.failures import find_in_chunks
     from ttmem.readers.byte_source import OpenedSource, TruncatedSourceError
 
     def chunks() -> Iterator[bytes]:
@@ -126,7 +126,7 @@ def _scanned(path: str | Path, progress: Progress | None, notes: list[str]) -> F
 def _of_profile(profile: Profile, *, board: str | None) -> Explained:
     from ttmem.analysis.failure import failures
     from ttmem.analysis.failure_diagnosis import diagnose_failure
-    from ttmem.explain import Failure, diagnose
+    from ttmem.failures import Failure, diagnose
 
     found = failures(profile)
     concerning = [failure for failure in found if failure.failure_class != "none"] or found
@@ -158,7 +158,7 @@ def _with_profile(
     from ttmem import readers
     from ttmem.analysis.failure import failures
     from ttmem.analysis.failure_diagnosis import diagnose_failure
-    from ttmem.explain import diagnose
+    from ttmem.failures import diagnose
 
     try:
         profile = readers.read(located.path, progress=progress)

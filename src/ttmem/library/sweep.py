@@ -9,7 +9,7 @@ from typing import Any
 from ttmem.engines.interpreters import chosen_python
 from ttmem.operators import Case, read_cases
 from ttmem.reports.sweep import document as reports
-from ttmem.results import Result
+from ttmem.operators.sweeps.result import Result
 from ttmem.sweep import expectations
 from ttmem.sweep.distribute import Remark
 from ttmem.sweep.expectations import Deviation

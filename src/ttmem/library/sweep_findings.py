@@ -12,8 +12,9 @@ from ttmem.hardware import BOARDS, DATA_TYPES
 from ttmem.operators import DEVICE, Case, CaseTensor, catalogue
 from ttmem.operators.bound import device_dtype
 from ttmem.readers.test_results.folder import read_place
-from ttmem.results import BOUNDED, UNKNOWN, Result
-from ttmem.results.result import largest
+from ttmem.twin.operations import BOUNDED, UNKNOWN
+from ttmem.operators.sweeps.result import Result
+from ttmem.operators.sweeps.result import largest
 from ttmem.sweep.advice import Adviser
 from ttmem.sweep.journal import is_results, read_results
 from ttmem.sweep.plan import Point, Settings

@@ -9,7 +9,7 @@ from pathlib import Path
 from ttmem.base.atomic_files import write_bytes
 from ttmem.base.errors import BadInputError
 from ttmem.operators.case import Case, case_from_json, distinct_cases
-from ttmem.results.result import json_lines
+from ttmem.operators.sweeps.result import json_lines
 
 
 @dataclass(frozen=True, slots=True)

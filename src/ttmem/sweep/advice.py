@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ttmem.operators import Case
-from ttmem.results import MEMORY_STATUSES, Result
+from ttmem.failures.outcome import MEMORY_STATUSES
+from ttmem.operators.sweeps.result import Result
 from ttmem.sweep.asking import Asker
 from ttmem.sweep.plan import Point, Settings
 from ttmem.sweep.resize import main_shape, resizable, resized

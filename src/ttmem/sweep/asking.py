@@ -7,8 +7,10 @@ from itertools import groupby, islice
 from ttmem.engines import Engine, EngineSettings, open_engine
 from ttmem.engines.engine import CARD, TWIN
 from ttmem.operators import CannotRunError, Recipe, recipe_of
-from ttmem.results import EXACT, REAL, Outcome, Result
-from ttmem.results.outcome import UNSUPPORTED
+from ttmem.twin.operations import EXACT
+from ttmem.failures.outcome import REAL, Outcome
+from ttmem.operators.sweeps.result import Result
+from ttmem.failures.outcome import UNSUPPORTED
 from ttmem.sweep.plan import Point, Settings
 
 _LOT = 64

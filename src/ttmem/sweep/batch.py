@@ -21,10 +21,11 @@ from ttmem.twin.programs import end_of_stack
 from ttmem.twin import error_messages
 from ttmem.twin.operations import EXACT, RECORDS, Launch, call_of, plan_call, read_call
 from ttmem.engines.twin import TwinEngine
-from ttmem.explain import classify_oom
+from ttmem.failures import classify_oom
 from ttmem.hardware import DATA_TYPES, L1, MEMORIES, TILE_32X32, DataType, Memory, MemoryMap
 from ttmem.operators import CannotRunError, Case, recipe_of
-from ttmem.results import Outcome, Result
+from ttmem.failures.outcome import Outcome
+from ttmem.operators.sweeps.result import Result
 from ttmem.sweep.asking import Asker
 from ttmem.sweep.plan import Point, Settings
 from ttmem.twin.tensor_spec import LAYOUTS, Layout, TensorSpec

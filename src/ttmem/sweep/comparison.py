@@ -4,7 +4,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ttmem.results import PASS, Result
+from ttmem.failures.outcome import PASS
+from ttmem.operators.sweeps.result import Result
 
 NEWLY_FAILS, NEWLY_PASSES, FAILS_OTHERWISE, NEEDS_MORE, NEEDS_LESS = (
     "newly-fails", "newly-passes", "fails-otherwise", "needs-more", "needs-less",

@@ -9,8 +9,9 @@ from typing import Any
 
 from ttmem.base.errors import MissingPartError
 from ttmem.base.extras import install_command
-from ttmem.results import Outcome, Result
-from ttmem.results.outcome import CRASH, ERROR
+from ttmem.failures.outcome import Outcome
+from ttmem.operators.sweeps.result import Result
+from ttmem.failures.outcome import CRASH, ERROR
 from ttmem.sweep.asking import Asker
 from ttmem.sweep.plan import Point, Settings, in_chunks
 

@@ -19,8 +19,8 @@ from ttmem.base.atomic_files import write_bytes
 from ttmem.base.errors import BadInputError
 from ttmem.operators import Case, case_from_json
 from ttmem.readers.sqlite_tables import opened_tables
-from ttmem.results import Result
-from ttmem.results.result import json_lines
+from ttmem.operators.sweeps.result import Result
+from ttmem.operators.sweeps.result import json_lines
 from ttmem.sweep.plan import Plan, Point, fingerprint
 
 JOURNAL, RESULTS, _LOCK = "journal.sqlite", "results.jsonl", ".lock"

@@ -9,7 +9,8 @@ from math import prod
 
 from ttmem.base.errors import BadInputError
 from ttmem.operators import DEVICE, Case, CaseTensor, catalogue
-from ttmem.results import MEMORY_STATUSES, PASS, Result
+from ttmem.failures.outcome import MEMORY_STATUSES, PASS
+from ttmem.operators.sweeps.result import Result
 from ttmem.sweep.asking import Asker
 from ttmem.sweep.frontier import Frontier, Limit
 from ttmem.sweep.plan import Point, Settings

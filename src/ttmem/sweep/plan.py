@@ -14,8 +14,9 @@ from ttmem.engines import ENGINES
 from ttmem.hardware import BOARDS, DATA_TYPES, MEMORIES, TILE_32X32
 from ttmem.operators import Case, Recipe
 from ttmem.operators.case import distinct_cases
-from ttmem.results import Outcome, Result
-from ttmem.results.result import padded_size, tile_count
+from ttmem.failures.outcome import Outcome
+from ttmem.operators.sweeps.result import Result
+from ttmem.operators.sweeps.result import padded_size, tile_count
 from ttmem.twin.tensor_spec import LAYOUTS
 
 SWEPT_MEMORIES = ("DRAM", "L1")

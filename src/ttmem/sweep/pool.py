@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 
-from ttmem.results import Result
+from ttmem.operators.sweeps.result import Result
 from ttmem.sweep.asking import Asker
 from ttmem.sweep.plan import Point, Settings, in_chunks
 

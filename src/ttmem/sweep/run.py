@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ttmem.base.errors import BadInputError
-from ttmem.results import Result
+from ttmem.operators.sweeps.result import Result
 from ttmem.sweep.distribute import Remark
 from ttmem.sweep.journal import Journal
 from ttmem.sweep.plan import Plan, Point, Settings

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ttmem.base.limits import BOARDS_TOLD_APART, NAMES_TOLD_APART
-from ttmem.explain.knowledge.loading import title_of
+from ttmem.failures.knowledge.tables import title_of
 from ttmem.hardware import MEMORIES
-from ttmem.results import PASS, SKIPPED, Result
+from ttmem.failures.outcome import PASS, SKIPPED
+from ttmem.operators.sweeps.result import Result
 
 MIB = 1 << 20
 SEVERITIES = (("CRITICAL", 500), ("HIGH", 100), ("MEDIUM", 50), ("LOW", 0))

@@ -14,7 +14,7 @@ from ttmem.fit.language.configuration import config_of
 from ttmem.fit.language.stream import layout_of, pass_of
 from ttmem.fit.request import Capacity, CapacityPoint, Request
 from ttmem.fit.searching import QUANTITIES, Found, Tried, largest
-from ttmem.results.outcome import PASS, UNSUPPORTED
+from ttmem.failures.outcome import PASS, UNSUPPORTED
 
 _USERS = (1, 2, 4, 8, 16, 32)
 _LAYERS = 2

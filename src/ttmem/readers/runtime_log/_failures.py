@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import chain
 
 from ttmem.base.limits import FAILURES_NOTED, FAILURES_READ, FAILURES_READ_LAST
-from ttmem.explain import MARKERS, find_failures
+from ttmem.failures import MARKERS, find_failures
 from ttmem.readers.runtime_log._lines import TIME_PREFIX, rank_of
 
 FAILURE_REACH_LINES = 64

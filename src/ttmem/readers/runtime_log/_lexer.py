@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttmem.base.limits import LINE_BYTES
-from ttmem.explain import EXPECTED_BEGIN, EXPECTED_END
-from ttmem.explain import MARKERS as FAILURE_MARKERS
+from ttmem.failures import EXPECTED_BEGIN, EXPECTED_END
+from ttmem.failures import MARKERS as FAILURE_MARKERS
 from ttmem.readers.mlir._module import STAGE_END_MARKS, parse_module_line
 from ttmem.readers.mlir._operation import OperationText, parse_operation
 from ttmem.readers.runtime_log._failures import Failures

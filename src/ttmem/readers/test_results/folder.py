@@ -9,8 +9,9 @@ from ttmem.readers.byte_source import OpenedSource
 from ttmem.readers.registry import TEST_RESULTS, detect, readers
 from ttmem.readers.test_results import pytest_log
 from ttmem.readers.test_results._names import NoResultsError, operator_of
-from ttmem.results import PASS, Result
-from ttmem.results.classify import bounded
+from ttmem.failures.outcome import PASS
+from ttmem.operators.sweeps.result import Result
+from ttmem.failures.classify import bounded
 
 _LOGS = ("*_results.txt", "*_results.log", "*.xml", "*.json", "*.csv")
 _OUR_OWN = frozenset(

@@ -9,7 +9,7 @@ from ttmem.base.limits import FACT_LINE_BYTES
 from ttmem.readers.byte_source import Head
 from ttmem.readers.test_results._names import NoResultsError
 from ttmem.readers.test_results.sweep_json import results_of
-from ttmem.results import Result
+from ttmem.operators.sweeps.result import Result
 
 KIND = "sweep-csv"
 TITLE = "table of tt-metal's sweep framework"

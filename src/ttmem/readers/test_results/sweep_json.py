@@ -16,8 +16,9 @@ from ttmem.base.limits import literal
 from ttmem.hardware import BOARDS, DATA_TYPES
 from ttmem.readers.byte_source import Head
 from ttmem.readers.test_results._names import NoResultsError, operator_of, shapes_in
-from ttmem.results import PASS, SKIPPED, Outcome, Result
-from ttmem.results.classify import classify, tests_to_read
+from ttmem.failures.outcome import PASS, SKIPPED, Outcome
+from ttmem.operators.sweeps.result import Result
+from ttmem.failures.classify import classify, tests_to_read
 
 KIND = "sweep-json"
 TITLE = "JSON of tt-metal's sweep framework"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from ttmem.explain import BoardGuess, Diagnosis, Figure, Remedy, Stretch
+from ttmem.failures import BoardGuess, Diagnosis, Figure, Remedy, Stretch
 from ttmem.reports.explain.sentences import thread_url
 from ttmem.reports.kit.documents import Document
 

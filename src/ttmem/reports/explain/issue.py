@@ -4,7 +4,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from ttmem.explain import Diagnosis
+from ttmem.failures import Diagnosis
 from ttmem.reports.explain.markdown import filled
 from ttmem.reports.explain.privacy import Mask
 from ttmem.reports.explain.sentences import board_text

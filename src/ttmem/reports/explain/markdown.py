@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ttmem.explain import Diagnosis
+from ttmem.failures import Diagnosis
 from ttmem.reports.explain import sentences
 from ttmem.reports.kit import tables, templates
 from ttmem.reports.kit.units import one_line, short

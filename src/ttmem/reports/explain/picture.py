@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 
-from ttmem.explain import Picture, Stretch
+from ttmem.failures import Picture, Stretch
 from ttmem.reports.kit.units import thousands
 
 _LOOKS = {

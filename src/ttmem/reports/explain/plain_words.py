@@ -5,7 +5,7 @@ import re
 from importlib import resources
 from itertools import chain
 
-from ttmem.explain import knowledge
+from ttmem.failures import knowledge
 from ttmem.hardware import ARCHITECTURES, BOARDS, DATA_TYPES, MEMORIES, RELEASES
 from ttmem.operators import catalogue
 from ttmem.twin.tensor_spec import LAYOUTS

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the reports word a diagnosis: one place, so that terminal, Markdown, page and JSON say the same."""
 
-from ttmem.explain import BoardGuess, Diagnosis, LiveTensor, Remedy
+from ttmem.failures import BoardGuess, Diagnosis, LiveTensor, Remedy
 from ttmem.reports.kit.tables import Table, name_column, number_column, text_column
 from ttmem.reports.kit.units import bytes_text, counted, one_line, operation_label, shape_text, thousands
 

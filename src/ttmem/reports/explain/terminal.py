@@ -4,7 +4,7 @@
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from ttmem.explain import Diagnosis, Remedy
+from ttmem.failures import Diagnosis, Remedy
 from ttmem.reports.explain.picture import Line, draw
 from ttmem.reports.explain.sentences import board_text, live_lines, place_text, saving_text
 from ttmem.reports.kit.units import counted, one_line, thousands

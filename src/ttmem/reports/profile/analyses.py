@@ -16,7 +16,7 @@ from ttmem.analysis.peaks import Peak, peaks
 from ttmem.analysis.programs_l1 import programs_peak
 from ttmem.profile.runs import counted_runs, runs
 from ttmem.analysis.weights import weights
-from ttmem.explain import Diagnosis
+from ttmem.failures import Diagnosis
 from ttmem.profile.model import SUITE_KIND, Profile
 
 _MOST_REPLAYED = 100_000

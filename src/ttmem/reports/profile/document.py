@@ -23,7 +23,7 @@ from ttmem.analysis.programs_l1 import ProgramPeak
 from ttmem.profile.runs import Run
 from ttmem.analysis.states import OperationPlace, OperationRef, known, state_column
 from ttmem.analysis.weights import Weights
-from ttmem.explain import Diagnosis
+from ttmem.failures import Diagnosis
 from ttmem.profile.model import Profile, Source
 from ttmem.reports.explain.document import RemedyEntry, live_entries
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType, rounded

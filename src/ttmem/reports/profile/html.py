@@ -14,7 +14,7 @@ from ttmem.analysis.growth import LEAK
 from ttmem.analysis.peaks import Peak
 from ttmem.analysis.programs_l1 import ProgramPeak
 from ttmem.profile.runs import runs
-from ttmem.explain import Diagnosis, Stretch
+from ttmem.failures import Diagnosis, Stretch
 from ttmem.profile.model import Profile, Timeline
 from ttmem.reports.explain.sentences import saving_text
 from ttmem.reports.kit import app

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from ttmem.reports.kit.documents import Document
-from ttmem.results import Result
+from ttmem.operators.sweeps.result import Result
 from ttmem.sweep.expectations import Deviation
 from ttmem.sweep.frontier import Frontier
 from ttmem.sweep.run import Finished

@@ -10,7 +10,7 @@ from ttmem.reports.kit.units import KIB, MIB, megabytes, shape_list, share
 from ttmem.reports.sweep import tables
 from ttmem.reports.sweep.sentences import NOTES, advice_note, advice_text, bullets, document, facts_lines, memories_text
 from ttmem.reports.sweep.tables import bold, section
-from ttmem.results import Result
+from ttmem.operators.sweeps.result import Result
 from ttmem.sweep.summary import Findings, severity_of, where
 
 _MOST_SHAPES = 10

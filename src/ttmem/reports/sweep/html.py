@@ -8,7 +8,8 @@ from ttmem.reports.kit.pages import Card, Section, page
 from ttmem.reports.kit.units import compact_bytes, one_line, shape_list, share
 from ttmem.reports.sweep import tables
 from ttmem.reports.sweep.sentences import NOTES, advice_note
-from ttmem.results import PASS, SKIPPED, Result
+from ttmem.failures.outcome import PASS, SKIPPED
+from ttmem.operators.sweeps.result import Result
 from ttmem.sweep.summary import Findings, Summary
 
 _MOST_ROWS = 3000

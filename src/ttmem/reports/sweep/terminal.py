@@ -13,7 +13,9 @@ from rich.text import Text
 from ttmem.reports.kit.console import TextReport, rich_table
 from ttmem.reports.kit.tables import Table, number_column, text_column
 from ttmem.reports.kit.units import counted, mib, one_line, thousands
-from ttmem.results import BOUNDED, STATUSES, UNKNOWN, Result
+from ttmem.twin.operations import BOUNDED, UNKNOWN
+from ttmem.failures.outcome import STATUSES
+from ttmem.operators.sweeps.result import Result
 
 if TYPE_CHECKING:
     from ttmem.sweep.expectations import Deviation

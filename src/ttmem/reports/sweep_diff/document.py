@@ -2,7 +2,7 @@
 """What ``ttmem sweep diff --json`` says."""
 
 from ttmem.reports.kit.documents import Document
-from ttmem.results import Result
+from ttmem.operators.sweeps.result import Result
 from ttmem.sweep.comparison import CHANGES, Change, Comparison
 
 

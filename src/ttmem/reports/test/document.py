@@ -14,7 +14,7 @@ from ttmem.analysis.peaks import Peak
 from ttmem.analysis.programs_l1 import ProgramPeak
 from ttmem.analysis.states import OperationPlace
 from ttmem.analysis.suite import GrownTest, MemoryOfTest, SuiteGrowth
-from ttmem.explain import find_failures
+from ttmem.failures import find_failures
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType
 from ttmem.reports.profile.document_parts import FAILURE_FIGURES, FailureFacts
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ttmem.explain import find_failures
+from ttmem.failures import find_failures
 from ttmem.profile.model import MEMORIES
 from ttmem.reports.kit.documents import Document
 from ttmem.reports.profile.document_parts import FAILURE_FIGURES, FailureFacts

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from ttmem.base.limits import LongLines
-from ttmem.explain.facts import facts
-from ttmem.explain.knowledge.loading import Template, entries
-from ttmem.explain.text._cleaning import EXPECTED_BEGIN, EXPECTED_END
-from ttmem.explain.text._template import Part, parse, split_lead
+from ttmem.failures.facts import facts
+from ttmem.failures.knowledge.tables import Template, entries
+from ttmem.failures.text.normalize import EXPECTED_BEGIN, EXPECTED_END
+from ttmem.failures.text.template import Part, parse, split_lead
 
 MARKERS: tuple[bytes, ...] = (
     # The wording of the failures that matter most, for prints without any envelope.

@@ -7,10 +7,10 @@ Only for texts short enough to be about one thing, in which nothing of the libra
 import re
 from functools import cache
 
-from ttmem.explain.classes import largest_bank_bytes, oom_class_of
-from ttmem.explain.facts import facts
-from ttmem.explain.failure import Failure
-from ttmem.explain.knowledge.loading import Paraphrase, entries
+from ttmem.failures.classes import largest_bank_bytes, oom_class_of
+from ttmem.failures.facts import facts
+from ttmem.failures.failure import Failure
+from ttmem.failures.knowledge.tables import Paraphrase, entries
 
 MOST_CHARACTERS = 2000
 TEMPLATE = "P"

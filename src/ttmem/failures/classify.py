@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ttmem.base.limits import FAILURES_CLASSIFIED, TESTS_READ
-from ttmem.explain import Failure, find_failures
-from ttmem.explain.knowledge.loading import failure_class_named, status_of_wording
-from ttmem.results.outcome import CRASH, ERROR, FAIL, INVALID, OOM, SKIPPED, UNSUPPORTED, Outcome
+from ttmem.failures import Failure, find_failures
+from ttmem.failures.knowledge.tables import failure_class_named, status_of_wording
+from ttmem.failures.outcome import CRASH, ERROR, FAIL, INVALID, OOM, SKIPPED, UNSUPPORTED, Outcome
 
 _REFUSALS = ("TypeError", "ValueError", "RuntimeError", "IndexError")
 _Test = TypeVar("_Test")

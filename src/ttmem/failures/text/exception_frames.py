@@ -11,9 +11,9 @@ from functools import partial
 from itertools import islice
 
 from ttmem.base.limits import ERRORS_OF_UNKNOWN_WORDING
-from ttmem.explain.facts import pattern
-from ttmem.explain.failure import Failure
-from ttmem.explain.text._cleaning import CleanText
+from ttmem.failures.facts import pattern
+from ttmem.failures.failure import Failure
+from ttmem.failures.text.normalize import CleanText
 
 _pattern = partial(pattern, "envelope")
 _MESSAGE_ROWS = 20

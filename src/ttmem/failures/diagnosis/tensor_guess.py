@@ -15,10 +15,10 @@ from functools import cache
 from itertools import islice
 from math import gcd, prod
 
-from ttmem.explain.diagnosis.builds import LIKELY, POSSIBLE, UNKNOWN
-from ttmem.explain.facts import facts
-from ttmem.explain.failure import Failure
-from ttmem.explain.text.context import KnownTensor
+from ttmem.failures.diagnosis.board_guess import LIKELY, POSSIBLE, UNKNOWN
+from ttmem.failures.facts import facts
+from ttmem.failures.failure import Failure
+from ttmem.failures.text.context import KnownTensor
 from ttmem.hardware import BFLOAT4_B, BFLOAT8_B, BFLOAT16, DATA_TYPES, FLOAT32, UINT8, DataType
 from ttmem.twin.tensor_spec import LAYOUTS, ROW_MAJOR, InvalidSpecError, TensorSpec
 from ttmem.twin.bank_sizes import interleaved_bytes_per_bank

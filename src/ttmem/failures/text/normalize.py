@@ -3,7 +3,7 @@
 
 from bisect import bisect_right
 
-from ttmem.explain.facts import pattern
+from ttmem.failures.facts import pattern
 
 EXPECTED_BEGIN, EXPECTED_END = "[EXPECTED_ERROR BEGIN]", "[EXPECTED_ERROR END]"
 """tt-metal's tests bracket the errors they provoke; nothing between the two is a failure. A reader that hands over

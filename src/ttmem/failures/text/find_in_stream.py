@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 
 from ttmem.base.limits import FAILURES_EXPLAINED, first_and_last
-from ttmem.explain.failure import Failure
-from ttmem.explain.text.context import Context, read_context
-from ttmem.explain.text.deduplicate import deduplicate, is_echo, rank_of
-from ttmem.explain.text.find import Prints, read_prints
-from ttmem.explain.text.operations import is_frame, is_traceback_head
-from ttmem.explain.text.paraphrase import paraphrased
-from ttmem.explain.text.scan import LogScanner, Piece, is_runtime_log
+from ttmem.failures.failure import Failure
+from ttmem.failures.text.context import Context, read_context
+from ttmem.failures.text.deduplicate import deduplicate, is_echo, rank_of
+from ttmem.failures.text.find import Prints, read_prints
+from ttmem.failures.text.operations import is_frame, is_traceback_head
+from ttmem.failures.text.paraphrase import paraphrased
+from ttmem.failures.text.scan import LogScanner, Piece, is_runtime_log
 
 _WHOLE_BYTES = 2 << 20
 """Up to this a source is searched as a whole for every template; beyond, its suspicious lines are."""

@@ -9,8 +9,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ttmem.explain.diagnosis.situation import LiveTensor, Situation
-from ttmem.explain.diagnosis.tensor_guess import CERTAIN, TILED, is_even_split, shape_text
+from ttmem.failures.diagnosis.failure_state import LiveTensor, Situation
+from ttmem.failures.diagnosis.tensor_guess import CERTAIN, TILED, is_even_split, shape_text
 from ttmem.hardware import DATA_TYPES, MEMORIES, DataType, open_board
 from ttmem.twin.tensor_spec import LAYOUTS, InvalidSpecError, TensorSpec
 from ttmem.twin.padding import explain_padding

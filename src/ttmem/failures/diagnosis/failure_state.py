@@ -10,14 +10,14 @@ knowledge derives from these.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ttmem.explain.classes import largest_bank_bytes
-from ttmem.explain.diagnosis.builds import BoardGuess, core_range_of, guess_board, l1_bases
-from ttmem.explain.diagnosis.language import Value, evaluate
-from ttmem.explain.diagnosis.tensor_guess import TensorGuess, guess_tensor, shape_text
-from ttmem.explain.failure import Failure
-from ttmem.explain.knowledge.loading import Quantity, applying
-from ttmem.explain.text.context import Context, KnownTensor
-from ttmem.explain.text.operations import family_of, is_without_result, places_result
+from ttmem.failures.classes import largest_bank_bytes
+from ttmem.failures.diagnosis.board_guess import BoardGuess, core_range_of, guess_board, l1_bases
+from ttmem.failures.diagnosis.language import Value, evaluate
+from ttmem.failures.diagnosis.tensor_guess import TensorGuess, guess_tensor, shape_text
+from ttmem.failures.failure import Failure
+from ttmem.failures.knowledge.tables import Quantity, applying
+from ttmem.failures.text.context import Context, KnownTensor
+from ttmem.failures.text.operations import family_of, is_without_result, places_result
 from ttmem.hardware import ARCHITECTURES, Architecture
 
 _LARGEST_QUANTUM_BYTES = 64

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from ttmem.explain.facts import facts
-from ttmem.explain.failure import Failure
+from ttmem.failures.facts import facts
+from ttmem.failures.failure import Failure
 from ttmem.hardware import BOARDS, RELEASES, Architecture, Board
 from ttmem.twin.tensor_spec import CoreRange
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain, islice
 
-from ttmem.explain.failure import PRINT_ONLY, Failure
-from ttmem.explain.knowledge.loading import template_of
+from ttmem.failures.failure import PRINT_ONLY, Failure
+from ttmem.failures.knowledge.tables import template_of
 
 _CANDIDATES = 16
 """How many earlier failures one print is compared with; keeps a log of ten thousand failures linear."""

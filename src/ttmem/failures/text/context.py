@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from math import prod
 
-from ttmem.explain.facts import pattern
-from ttmem.explain.text.operations import family_of, operation_in
+from ttmem.failures.facts import pattern
+from ttmem.failures.text.operations import family_of, operation_in
 from ttmem.hardware import BOARDS, DATA_TYPES
 
 _MOST_TENSORS = 192

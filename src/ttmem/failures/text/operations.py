@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from typing import NamedTuple
 
-from ttmem.explain.facts import facts, pattern
+from ttmem.failures.facts import facts, pattern
 
 _pattern = partial(pattern, "context")
 _INTERNAL = frozenset({"operations", "device_operation", "decorators", "detail", "core", "graph", "distributed"})

@@ -4,21 +4,14 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from ttmem.explain.classes import oom_class_of, statistics_note
-from ttmem.explain.facts import facts
-from ttmem.explain.failure import Failure
-from ttmem.explain.knowledge.loading import Template, entries, template_of
-from ttmem.explain.text._cleaning import CleanText
-from ttmem.explain.text._envelope import (
-    Hit,
-    envelopes,
-    exception_sites,
-    is_thrown,
-    is_within_error,
-    strip_source_suffix,
-)
-from ttmem.explain.text._template import Match, anchor_of, matches
-from ttmem.explain.text.deduplicate import deduplicate, rank_of
+from ttmem.failures.classes import oom_class_of, statistics_note
+from ttmem.failures.facts import facts
+from ttmem.failures.failure import Failure
+from ttmem.failures.knowledge.tables import Template, entries, template_of
+from ttmem.failures.text.normalize import CleanText
+from ttmem.failures.text.exception_frames import Hit, envelopes, exception_sites, is_thrown, is_within_error, strip_source_suffix
+from ttmem.failures.text.template import Match, anchor_of, matches
+from ttmem.failures.text.deduplicate import deduplicate, rank_of
 
 _FREED_INPUT, _FREED_INPUT_WIDTH = "U9", 40_000
 """The template of our recorder's sentence, and how long the exception before it may be, backtrace and all."""

@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ttmem.explain.diagnosis.situation import LiveTensor, Situation
+from ttmem.failures.diagnosis.failure_state import LiveTensor, Situation
 
 RESERVED, BUFFERS, OVERLAP, BEYOND = "reserved", "buffers", "overlap", "beyond"
 TENSORS, FREE, SMALL, REQUEST = "tensors", "free", "l1_small", "request"
