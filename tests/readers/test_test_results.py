@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ttmem import TtmemError
-from ttmem.readers.test_results import junit_xml, pytest_log, sweep_csv, sweep_json
-from ttmem.readers.test_results._names import operator_of, shapes_in
-from ttmem.readers.test_results.folder import read_place
+from ttmem.operators.sweeps.foreign import junit_xml, pytest_log, sweep_csv, sweep_json
+from ttmem.operators.sweeps.foreign._names import operator_of, shapes_in
+from ttmem.operators.sweeps.foreign.folder import read_place
 from ttmem.sweep.summary import summarise
 
 LOGS = Path(__file__).parent.parent / "data" / "sweep" / "older_logs"

@@ -41,7 +41,7 @@ def read(source: str, *, quiet: bool, **options: Any) -> Profile:
 def follow_to_the_end(located: Located, *, name: str | None, idle_seconds: float | None, quiet: bool) -> Profile:
     """The profile of a growing log when it has stopped growing, or when the user has seen enough."""
     from ttmem.readers import default_name
-    from ttmem.readers.runtime_log._follow import follow
+    from ttmem.readers.runtime_log.tail import follow
 
     if located.stored or located.path == STDIN:
         raise BadInputError("--follow needs a log file", hint="standard input is read to its end without --follow")

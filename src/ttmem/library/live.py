@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from itertools import count
 
-from ttmem.live import PeakHold, Sample, sample
+from ttmem.readers.live_sampling import PeakHold, Sample, sample
 from ttmem.reports.live.document import SCOPE, Device, LiveSample, Process
 
 

@@ -11,7 +11,7 @@ from ttmem.base.errors import BadInputError
 from ttmem.hardware import BOARDS, DATA_TYPES
 from ttmem.operators import DEVICE, Case, CaseTensor, catalogue
 from ttmem.operators.bound import device_dtype
-from ttmem.readers.test_results.folder import read_place
+from ttmem.operators.sweeps.foreign.folder import read_place
 from ttmem.twin.operations import BOUNDED, UNKNOWN
 from ttmem.operators.sweeps.result import Result
 from ttmem.operators.sweeps.result import largest

@@ -11,7 +11,7 @@ from ttmem.base.errors import TtmemError
 from ttmem.analysis.states import state_column
 from ttmem.library.live import watch
 from ttmem.profile.model import MEMORIES, VIEW_ALLOCATED, VIEW_TOTAL, Profile
-from ttmem.readers.runtime_log._follow import follow
+from ttmem.readers.runtime_log.tail import follow
 from ttmem.reports.kit.units import counted
 from ttmem.reports.live.document import empty_text
 from ttmem.reports.profile.chart import downsampled

@@ -16,7 +16,7 @@ from ttmem.readers.byte_source import OpenedSource, Progress, TruncatedSourceErr
 from ttmem.readers.mlir._module import read_module, registry
 from ttmem.readers.registry import ReadOptions
 from ttmem.readers.runtime_log import KIND
-from ttmem.readers.runtime_log._assembly import RANKS_LEFT_OUT, assemble
+from ttmem.readers.runtime_log.build_timelines import RANKS_LEFT_OUT, assemble
 from ttmem.readers.runtime_log._lexer import Lexer
 from ttmem.readers.runtime_log._parallel import lex_in_parallel, worth_splitting
 from ttmem.readers.runtime_log._tokens import Kind, LexedLog

@@ -6,7 +6,7 @@ from dataclasses import astuple
 
 import msgspec
 
-from ttmem.live import ChipCounters, Counters, UnreadableRegion
+from ttmem.readers.live_counters import ChipCounters, Counters, UnreadableRegion
 from ttmem.reports.kit.documents import Document
 from ttmem.reports.kit.units import counted
 

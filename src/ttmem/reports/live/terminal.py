@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ttmem.live import Counters
+from ttmem.readers.live_counters import Counters
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.units import mib
 from ttmem.reports.live.document import Device, LiveSample, empty_text

@@ -7,8 +7,8 @@ import io
 from ttmem.base.errors import BadInputError
 from ttmem.base.limits import FACT_LINE_BYTES
 from ttmem.readers.byte_source import Head
-from ttmem.readers.test_results._names import NoResultsError
-from ttmem.readers.test_results.sweep_json import results_of
+from ttmem.operators.sweeps.foreign._names import NoResultsError
+from ttmem.operators.sweeps.foreign.sweep_json import results_of
 from ttmem.operators.sweeps.result import Result
 
 KIND = "sweep-csv"

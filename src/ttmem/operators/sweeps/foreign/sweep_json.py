@@ -15,7 +15,7 @@ from ttmem.base.errors import BadInputError
 from ttmem.base.limits import literal
 from ttmem.hardware import BOARDS, DATA_TYPES
 from ttmem.readers.byte_source import Head
-from ttmem.readers.test_results._names import NoResultsError, operator_of, shapes_in
+from ttmem.operators.sweeps.foreign._names import NoResultsError, operator_of, shapes_in
 from ttmem.failures.outcome import PASS, SKIPPED, Outcome
 from ttmem.operators.sweeps.result import Result
 from ttmem.failures.classify import classify, tests_to_read

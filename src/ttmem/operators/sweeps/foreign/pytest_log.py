@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ttmem.base.limits import FOLDED_TESTS
 from ttmem.readers.byte_source import Head
-from ttmem.readers.test_results._names import operator_of, shapes_in
+from ttmem.operators.sweeps.foreign._names import operator_of, shapes_in
 from ttmem.failures.outcome import PASS, Outcome
 from ttmem.operators.sweeps.result import Result
 from ttmem.failures.classify import classify, classify_skip, tests_to_read

@@ -7,8 +7,8 @@ from pathlib import Path
 from ttmem.base.errors import BadInputError, blaming
 from ttmem.readers.byte_source import OpenedSource
 from ttmem.readers.registry import TEST_RESULTS, detect, readers
-from ttmem.readers.test_results import pytest_log
-from ttmem.readers.test_results._names import NoResultsError, operator_of
+from ttmem.operators.sweeps.foreign import pytest_log
+from ttmem.operators.sweeps.foreign._names import NoResultsError, operator_of
 from ttmem.failures.outcome import PASS
 from ttmem.operators.sweeps.result import Result
 from ttmem.failures.classify import bounded
