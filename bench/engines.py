@@ -18,7 +18,7 @@ from typing import Any
 from measure import Row
 from ttmem import TtmemError
 from ttmem.engines.interpreters import find_interpreter
-from ttmem.engines.running import RunSettings, run_script
+from ttmem.engines.run_script import RunSettings, run_script
 from ttmem.engines.ttnn import TtnnEngine
 
 BLOCK = Path(__file__).resolve().parents[1] / "examples" / "transformer_block.py"

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from measure import Row, print_table
-from ttmem.engines.running import RunSettings, run_script
+from ttmem.engines.run_script import RunSettings, run_script
 from ttmem.profile.model import Profile
 from ttmem.profile import storage
 from ttmem.tune.draft import as_captured

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import ttmem
-from ttmem.engines.running import CapturedRun
+from ttmem.engines.run_script import CapturedRun
 from ttmem.library.tune import Tuned
 from ttmem.tune.applied import UNKNOWN
 from ttmem.tune.draft import as_captured

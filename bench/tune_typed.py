@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "bench")]
 
 import ttmem  # noqa: E402
-from ttmem.engines.running import CapturedRun, RunSettings, run_script  # noqa: E402
+from ttmem.engines.run_script import CapturedRun, RunSettings, run_script  # noqa: E402
 from ttmem.library.tune import Tuned  # noqa: E402
 from ttmem.library.whatif import WhatIf  # noqa: E402
 from ttmem.reports.tune.document import TunedEdit  # noqa: E402

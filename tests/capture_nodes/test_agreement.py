@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ttmem import read
-from ttmem.capture_nodes.parameters import flag, memory_named, number
-from ttmem.capture_nodes.programs import CIRCULAR, DATAFLOW, SCRATCHPAD, core_rectangles
+from ttmem.engines.worker.graph_nodes.parameters import flag, memory_named, number
+from ttmem.engines.worker.graph_nodes.programs import CIRCULAR, DATAFLOW, SCRATCHPAD, core_rectangles
 from ttmem.engines.worker.nodes import needs_of
 from ttmem.library.evidence import circular_buffer_evidence
 

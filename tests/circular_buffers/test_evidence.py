@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.command_line import ROOT
-from ttmem.capture_nodes.programs import nodes_of, programs_of
+from ttmem.engines.worker.graph_nodes.programs import nodes_of, programs_of
 from ttmem.profile import log_facts
 from ttmem.profile.watcher_facts import WAITS_FOR_DATA, WAITS_FOR_ROOM, HeldBuffer
 from ttmem.readers.log_facts import read as read_lines

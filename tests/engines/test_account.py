@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttmem.engines.worker.account import GIVE, LAUNCH, TAKE, Account, Move
+from ttmem.engines.worker.ledger import GIVE, LAUNCH, TAKE, Account, Move
 from ttmem.engines.worker.library import Pool
 from ttmem.profile.tables import largest_free_block
 

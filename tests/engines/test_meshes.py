@@ -12,7 +12,7 @@ from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.peaks import peaks
 from ttmem.profile.selection import select
 from ttmem.engines.interpreters import Interpreter
-from ttmem.engines.running import CapturedRun, RunSettings, run_script
+from ttmem.engines.run_script import CapturedRun, RunSettings, run_script
 from ttmem.profile.model import Profile
 
 pytestmark = pytest.mark.oracle

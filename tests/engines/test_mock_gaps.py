@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ttmem.engines.interpreters import Interpreter
-from ttmem.engines.running import CapturedRun, RunSettings, run_script
+from ttmem.engines.run_script import CapturedRun, RunSettings, run_script
 
 pytestmark = pytest.mark.oracle
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ttmem.profile.builder import Capture
-from ttmem.engines.running import run_script
+from ttmem.engines.run_script import run_script
 
 pytestmark = pytest.mark.oracle
 

@@ -22,7 +22,7 @@ from ttmem.analysis.failure import failure, failures
 from ttmem.analysis.failure_diagnosis import diagnose_failure
 from ttmem.analysis.peaks import peaks
 from ttmem.engines.interpreters import Interpreter
-from ttmem.engines.running import CapturedRun, RunSettings, run_script
+from ttmem.engines.run_script import CapturedRun, RunSettings, run_script
 from ttmem.engines.ttnn import TtnnEngine
 from ttmem.hardware import DATA_TYPES, DRAM, L1, MEMORIES, OpenSettings, open_board
 from ttmem.profile.model import BEFORE_OPERATION, SNAPSHOT, WITHIN_OPERATION, Profile

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ttmem.engines.worker.sites import HANDED_ON, Sites, outcome
+from ttmem.engines.worker.call_sites import HANDED_ON, Sites, outcome
 
 SOURCE = textwrap.dedent(
     """\

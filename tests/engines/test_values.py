@@ -19,7 +19,7 @@ import ttmem
 from support.command_line import call
 from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.worker.comparisons import Comparisons
-from ttmem.engines.worker.verdicts import is_own_assertion
+from ttmem.engines.worker.value_assertions import is_own_assertion
 
 SUITE = """
 import math

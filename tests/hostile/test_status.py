@@ -16,7 +16,7 @@ import pytest
 
 from support.command_line import call, environment, start
 from ttmem.engines.interpreters import Interpreter
-from ttmem.engines.running import run_script
+from ttmem.engines.run_script import run_script
 from ttmem.engines.workspace import workspace
 
 pytestmark = [pytest.mark.slow, pytest.mark.oracle]

@@ -13,7 +13,7 @@ import pytest
 from support.command_line import call, environment
 from support.page import blocks
 from ttmem.engines.interpreters import Interpreter
-from ttmem.engines.running import RunSettings, run_script
+from ttmem.engines.run_script import RunSettings, run_script
 from ttmem.profile.model import Profile
 from ttmem.reports.profile import html, markdown, stored_files, terminal
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ttmem.engines.interpreters import Interpreter
-from ttmem.engines.running import RunSettings, run_script
+from ttmem.engines.run_script import RunSettings, run_script
 from ttmem.profile.model import Profile
 
 HEAD = """\

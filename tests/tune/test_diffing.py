@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import ttmem
-from ttmem.engines.running import RunSettings, run_script
+from ttmem.engines.run_script import RunSettings, run_script
 from ttmem.tune.diffing import unified
 from tune.conftest import HEAD, Capture
 

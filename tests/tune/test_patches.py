@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import ttmem
-from ttmem.engines.running import CapturedRun, RunSettings, run_script
+from ttmem.engines.run_script import CapturedRun, RunSettings, run_script
 from ttmem.tune.draft import as_captured
 from ttmem.tune.figures import figures
 from ttmem.tune.history import history

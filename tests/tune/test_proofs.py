@@ -12,7 +12,7 @@ import pytest
 
 import ttmem
 from support.command_line import call
-from ttmem.engines.running import RunSettings, run_script
+from ttmem.engines.run_script import RunSettings, run_script
 from ttmem.profile import storage
 from tune.conftest import HEAD, Capture
 

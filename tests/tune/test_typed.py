@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import ttmem
-from ttmem.engines.running import CapturedRun, RunSettings, run_script
+from ttmem.engines.run_script import CapturedRun, RunSettings, run_script
 from ttmem.profile.model import Profile
 from ttmem.tune.applying import effect
 from ttmem.tune.draft import as_captured

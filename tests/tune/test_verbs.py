@@ -14,7 +14,7 @@ import pytest
 import ttmem
 from support.command_line import call
 from ttmem.engines.interpreters import Interpreter
-from ttmem.engines.running import RunSettings, run_script
+from ttmem.engines.run_script import RunSettings, run_script
 from ttmem.profile.model import Profile
 from ttmem.profile import storage
 from ttmem.tune.draft import as_captured

@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ttmem.capture_nodes.programs import CapturedProgram
+from ttmem.engines.worker.graph_nodes.programs import CapturedProgram
 from ttmem.profile.log_facts import EVENT, LogFacts
 from ttmem.profile.profiler_facts import ProfilerFacts
 from ttmem.profile.watcher_facts import WatcherFacts

@@ -20,7 +20,7 @@ from typing import Any
 from ttmem.base.errors import MissingPartError, TtmemError
 from ttmem.engines.engine import Case, Engine, EngineSettings, Entry, Message, Step
 from ttmem.engines.interpreters import Interpreter, find_interpreter
-from ttmem.engines.running import end
+from ttmem.engines.run_script import end
 from ttmem.engines.worker import protocol
 from ttmem.engines.workspace import Worker, workspace
 from ttmem.profile.model import L1_PARTS

@@ -87,7 +87,7 @@ class TwinEngine(Engine):
 
     def play(self, script: Sequence[Entry], *, timeout: float | None = None) -> Iterator[Message]:
         """In this process, on a board of its own."""
-        from ttmem.engines.twin_playing import play
+        from ttmem.engines.twin_player import play
 
         return play(self.settings, script)
 

@@ -14,7 +14,7 @@ from ttmem.twin.free_list import FreeList
 from ttmem.analysis.architecture import architecture_of
 from ttmem.analysis.lifetimes import TensorLife, all_lifetimes
 from ttmem.analysis.states import bank_size
-from ttmem.capture_nodes.parameters import BUFFER_TYPES
+from ttmem.engines.worker.graph_nodes.parameters import BUFFER_TYPES
 from ttmem.hardware import MEMORIES as HARDWARE_MEMORIES
 from ttmem.profile.model import MEMORIES, SNAPSHOT, WITHIN_OPERATION, Profile, Timeline
 

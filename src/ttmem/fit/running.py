@@ -5,7 +5,7 @@ from ttmem.base.errors import BadInputError
 from ttmem.analysis.failure import failure, memory_failure
 from ttmem.analysis.peaks import peaks
 from ttmem.engines.engine import MOCK, TWIN
-from ttmem.engines.running import RunSettings, run_script
+from ttmem.engines.run_script import RunSettings, run_script
 from ttmem.fit.request import OperationCounts, Prediction, Request
 
 _SAYS = "none: the target is a ttnn script and was run on a mock board"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ttmem.base.errors import BadInputError
-from ttmem.capture_nodes.programs import nodes_of, programs_of
+from ttmem.engines.worker.graph_nodes.programs import nodes_of, programs_of
 from ttmem.circular_buffers import evidence as kinds
 from ttmem.circular_buffers.evidence import Evidence, FailureFact, ProgramPeakFact
 from ttmem.library import sources

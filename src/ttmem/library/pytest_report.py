@@ -11,7 +11,7 @@ from ttmem.base.atomic_files import check_target, write_text
 from ttmem.base.errors import TtmemError
 from ttmem.analysis.findings import parse_kinds
 from ttmem.engines.suite import read_suite
-from ttmem.engines.testing import label_of
+from ttmem.engines.run_tests import label_of
 from ttmem.engines.workspace import Workspace
 from ttmem.library.test import Suite, answer, baseline_suite, limits_of, suite_name
 from ttmem.reports.profile import html

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from ttmem.engines.interpreters import chosen_python
-from ttmem.engines.running import CapturedRun, RunSettings, Supervision, run_script
+from ttmem.engines.run_script import CapturedRun, RunSettings, Supervision, run_script
 
 
 def run(

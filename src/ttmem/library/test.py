@@ -15,9 +15,9 @@ from ttmem.analysis.budget import DEFAULT_GROWTH, PERCENT, Amount, Limit, parse_
 from ttmem.analysis.findings import findings_by_run, parse_kinds
 from ttmem.analysis.suite import memory_of_tests, suite_growth
 from ttmem.engines.interpreters import chosen_python
-from ttmem.engines.running import RunSettings, Supervision, is_empty
+from ttmem.engines.run_script import RunSettings, Supervision, is_empty
 from ttmem.engines.suite import RecordedSuite
-from ttmem.engines.testing import run_tests
+from ttmem.engines.run_tests import run_tests
 from ttmem.library import sources
 from ttmem.library.read import Source, read
 from ttmem.profile.model import SUITE_KIND, Profile

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ttmem.base.errors import BadInputError
-from ttmem.engines.worker.sites import HANDED_ON, given_to
+from ttmem.engines.worker.call_sites import HANDED_ON, given_to
 from ttmem.tune.edits import CHUNK, Edit
 from ttmem.tune.history import History, Life
 from ttmem.tune.source import Place, Source, place_of, source_of

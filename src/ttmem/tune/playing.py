@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from ttmem.twin.free_list import FreeList
 from ttmem.twin import error_messages
 from ttmem.profile.builder import Capture
-from ttmem.engines.worker.account import GIVE, LAUNCH, TAKE, Account, Buffer, Move
+from ttmem.engines.worker.ledger import GIVE, LAUNCH, TAKE, Account, Buffer, Move
 from ttmem.engines.worker.library import Pool, View
 from ttmem.engines.worker.recorder import end_message, state_message
-from ttmem.engines.worker.watching import state_of
+from ttmem.engines.worker.device_monitor import state_of
 from ttmem.hardware import MEMORIES as MEMORY_RECORDS
 from ttmem.profile.model import CLOSING, L1_PARTS, MEMORIES, Profile
 from ttmem.tune.draft import L1_NUMBER, Draft, Piece

@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from ttmem.engines.worker.sites import Span, expressions
+from ttmem.engines.worker.call_sites import Span, expressions
 from ttmem.tune.syntax import Spot, Syntax
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Module)

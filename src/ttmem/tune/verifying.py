@@ -14,7 +14,7 @@ from ttmem.analysis.failure import RunEnd, run_end
 from ttmem.analysis.peaks import peaks
 from ttmem.analysis.programs_l1 import programs_peak
 from ttmem.profile.builder import KIND
-from ttmem.engines.running import RunSettings, run_script
+from ttmem.engines.run_script import RunSettings, run_script
 from ttmem.engines.worker.editing import NOT_MADE
 from ttmem.profile.model import MEMORIES, Profile
 from ttmem.profile.tensor_type import TensorType

@@ -10,7 +10,7 @@ from .account import GIVE, LAUNCH, TAKE, Move
 
 # ``start.py`` loads the room of capture nodes under a name of its own, where there is no ttmem.
 if TYPE_CHECKING or __name__.startswith("ttmem."):
-    from ttmem.capture_nodes import parameters, programs
+    from ttmem.engines.worker.graph_nodes import parameters, programs
 else:
     from ttmem_capture_nodes import parameters, programs
 

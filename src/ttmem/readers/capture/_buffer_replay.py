@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ttmem.capture_nodes.programs import StaticBuffer, worst_core
+from ttmem.engines.worker.graph_nodes.programs import StaticBuffer, worst_core
 from ttmem.profile.model import BEFORE_OPERATION, MEMORIES, SNAPSHOT, WITHIN_OPERATION
 from ttmem.profile.tables import View, largest_free_block
 from ttmem.readers.capture._device import CapturedDevice

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ttmem.base.errors import BadInputError
-from ttmem.capture_nodes.parameters import number
+from ttmem.engines.worker.graph_nodes.parameters import number
 from ttmem.hardware import (
     ARCHITECTURES,
     BOARDS,

@@ -4,7 +4,7 @@
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from ttmem.capture_nodes.programs import StaticBuffer
+from ttmem.engines.worker.graph_nodes.programs import StaticBuffer
 from ttmem.profile.tensor_type import TensorType
 
 

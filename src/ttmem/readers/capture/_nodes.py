@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from ttmem.capture_nodes import parameters
+from ttmem.engines.worker.graph_nodes import parameters
 
 
 class Node(msgspec.Struct):

@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ttmem.capture_nodes.parameters import LARGEST_NUMBER, memory_named, memory_of
-from ttmem.capture_nodes.programs import static_buffer
+from ttmem.engines.worker.graph_nodes.parameters import LARGEST_NUMBER, memory_named, memory_of
+from ttmem.engines.worker.graph_nodes.programs import static_buffer
 from ttmem.profile.tensor_type import HOST, TensorType
 from ttmem.readers.capture._device import InterleavedSample
 from ttmem.readers.capture._events import (

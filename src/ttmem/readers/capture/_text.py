@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from math import prod
 
-from ttmem.capture_nodes.parameters import memory_named
+from ttmem.engines.worker.graph_nodes.parameters import memory_named
 from ttmem.hardware import DATA_TYPES, TILE_32X32, DataType
 from ttmem.profile.tensor_type import HOST, TensorType
 from ttmem.profile.tensor_type import pages_of

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from ttmem.base.errors import BadInputError
-from ttmem.capture_nodes.parameters import memory_of
-from ttmem.capture_nodes.programs import CoreRectangle
+from ttmem.engines.worker.graph_nodes.parameters import memory_of
+from ttmem.engines.worker.graph_nodes.programs import CoreRectangle
 from ttmem.profile.model import Profile, Source, Timeline
 from ttmem.profile.tables import ProfileTables
 from ttmem.readers.byte_source import OpenedSource

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ttmem.base.errors import BadInputError
 from ttmem.base.limits import DOCUMENT_BYTES
 from ttmem.base.text_files import read_bytes
-from ttmem.capture_nodes.parameters import whole_number
+from ttmem.engines.worker.graph_nodes.parameters import whole_number
 from ttmem.profile.model import BEFORE_OPERATION, MEMORIES, SNAPSHOT, BufferTable, Profile, Source, Timeline
 from ttmem.profile.tables import BufferEntry, ProfileTables, States, View, buffer_table, captured_timeline
 from ttmem.readers.memory_report import HEADER, KIND, SUMMARY, folder_in

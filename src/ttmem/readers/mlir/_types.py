@@ -10,7 +10,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from ttmem.capture_nodes.parameters import memory_named
+from ttmem.engines.worker.graph_nodes.parameters import memory_named
 from ttmem.hardware import DATA_TYPES, DataType, Tile
 from ttmem.profile.tensor_type import TensorType
 from ttmem.profile.tensor_type import pages_of

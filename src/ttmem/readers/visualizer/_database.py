@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ttmem.base.errors import BadInputError
-from ttmem.capture_nodes.parameters import whole_number
+from ttmem.engines.worker.graph_nodes.parameters import whole_number
 from ttmem.readers.sqlite_tables import opened_tables, tables_of
 
 _LEAST_BYTES_PER_ROW = 2

@@ -16,7 +16,7 @@ import msgspec
 
 from ttmem.base.errors import BadInputError
 from ttmem.base.text_files import read_bytes
-from ttmem.capture_nodes.parameters import memory_named, whole_number
+from ttmem.engines.worker.graph_nodes.parameters import memory_named, whole_number
 from ttmem.profile.tensor_type import HOST
 from ttmem.profile.model import Profile, Source, Timeline
 from ttmem.profile.tables import ProfileTables

@@ -3,7 +3,7 @@
 
 import msgspec
 
-from ttmem.capture_nodes.programs import StaticBuffer
+from ttmem.engines.worker.graph_nodes.programs import StaticBuffer
 from ttmem.circular_buffers.evidence import INSTEAD, Evidence, ProgramPeakFact
 from ttmem.profile.profiler_facts import ProfilerFacts
 from ttmem.profile.watcher_facts import WatcherFacts

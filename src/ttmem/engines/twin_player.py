@@ -15,11 +15,11 @@ from ttmem.twin.operations import BOUNDED, UNKNOWN
 from ttmem.twin.replay import spec_from_step
 from ttmem.engines.engine import EngineSettings, Entry, Message, Step
 from ttmem.engines.twin import NoRecordError, TwinEngine
-from ttmem.engines.worker.account import GIVE, TAKE, Account, Effect, Move
+from ttmem.engines.worker.ledger import GIVE, TAKE, Account, Effect, Move
 from ttmem.engines.worker.library import Pool, View
-from ttmem.engines.worker.playing import UPLOAD, instead
+from ttmem.engines.worker.player import UPLOAD, instead
 from ttmem.engines.worker.recorder import end_message, state_message
-from ttmem.engines.worker.watching import state_of
+from ttmem.engines.worker.device_monitor import state_of
 from ttmem.twin.placement import Placement
 from ttmem.twin.tensor_spec import TensorSpec
 

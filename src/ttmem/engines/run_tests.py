@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ttmem.base.errors import MissingPartError
 from ttmem.engines.interpreters import Interpreter, find_interpreter, managed_python
-from ttmem.engines.running import RunSettings, Supervision, end, worker_settings
+from ttmem.engines.run_script import RunSettings, Supervision, end, worker_settings
 from ttmem.engines.suite import RecordedSuite, read_suite
 from ttmem.engines.workspace import workspace
 from ttmem.hardware import Board
