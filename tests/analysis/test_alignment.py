@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.build_profile import ProfileBuilder, tensor
-from ttmem.analysis._alignment import aligned, normalised_location, partners
+from ttmem.analysis.alignment import aligned, normalised_location, partners
 from ttmem.profile.model import Profile
 
 

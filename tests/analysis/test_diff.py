@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from loggen import Options, generate
 from support.build_profile import ProfileBuilder, tensor
 from ttmem.analysis.diff import CountChange, diff
-from ttmem.analysis.tensor_changes import TensorChange
+from ttmem.analysis.tensor_diff import TensorChange
 from ttmem.profile.model import Profile
 from ttmem.profile.tensor_type import TensorType
 from ttmem.readers import read

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from support.build_profile import ProfileBuilder, tensor
-from ttmem.analysis.movers import Mover, movers
+from ttmem.analysis.largest_changes import Mover, movers
 
 T = tensor(32, 32)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.build_profile import ProfileBuilder, tensor
-from ttmem.analysis._same_model import counterparts, is_other_program
+from ttmem.analysis.model_matching import counterparts, is_other_program
 from ttmem.analysis.diff import diff
 from ttmem.profile.model import Profile
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which chip a profile was taken on, as far as its memory states tell, and whether two were taken on the same."""
 
-from ttmem.analysis.amounts import megabytes
+from ttmem.base.formatting import megabytes
 from ttmem.analysis.states import bank_size
 from ttmem.hardware import ARCHITECTURES, BOARDS, WORMHOLE, Architecture
 from ttmem.profile.model import Profile

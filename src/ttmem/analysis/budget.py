@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ttmem.base.errors import BadInputError
-from ttmem.analysis.amounts import megabytes, percent
+from ttmem.base.formatting import megabytes, percent
 from ttmem.analysis.diff import MemoryChange, MemoryDiff, diff
 from ttmem.analysis.failure import memory_failure
 from ttmem.analysis.padding import padding_at_peak

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ttmem.base.errors import BadInputError
-from ttmem.analysis._frees import freeing_operations
-from ttmem.analysis._lasting import lasting_rows
+from ttmem.analysis.free_calls import freeing_operations
+from ttmem.analysis.persistent_tensors import lasting_rows
 from ttmem.analysis.budget import BYTES, Limit, parse_limit
 from ttmem.analysis.peaks import Peak, operation_place, peaks_of
 from ttmem.profile.runs import runs_of

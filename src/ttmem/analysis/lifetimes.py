@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ttmem.analysis._unseen_frees import bury
+from ttmem.analysis.inferred_frees import bury
 from ttmem.analysis.liveness import CAPTURE_TRACE, LOAD_CACHED, Liveness, TrackedTensor
 from ttmem.analysis.peaks import operation_place
 from ttmem.profile.runs import runs_of

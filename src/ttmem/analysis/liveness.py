@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ttmem.analysis.architecture import architecture_of
-from ttmem.analysis.residents import argument_number, resident_arguments, resident_names
+from ttmem.analysis.resident_arguments import argument_number, resident_arguments, resident_names
 from ttmem.analysis.states import bank_size
 from ttmem.profile.model import MEMORIES, VIEW_ALLOCATED, Profile, Timeline
 from ttmem.profile.operation_forms import OperationForm

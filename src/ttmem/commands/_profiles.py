@@ -60,7 +60,7 @@ def follow_to_the_end(located: Located, *, name: str | None, idle_seconds: float
 
 def _show_state(profile: Profile) -> None:
     """One line on the terminal says where memory stands."""
-    from ttmem.analysis.amounts import megabytes, percent
+    from ttmem.base.formatting import megabytes, percent
     from ttmem.analysis.peaks import peaks
 
     parts = [f"{sum(map(len, profile.timelines)):,} operations"]

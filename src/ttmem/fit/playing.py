@@ -11,7 +11,7 @@ from typing import Any
 from ttmem.base import toml
 from ttmem.base.errors import MissingPartError, TtmemError
 from ttmem.twin.replay import spec_from_step
-from ttmem.analysis.amounts import megabytes
+from ttmem.base.formatting import megabytes
 from ttmem.analysis.failure import failure
 from ttmem.analysis.peaks import Peak, peaks
 from ttmem.profile.builder import Capture

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ttmem.analysis.amounts import megabytes
+from ttmem.base.formatting import megabytes
 from ttmem.analysis.findings import LATE_FREE, LEAK, UNUSED_REGION, WIDE_DTYPE, Finding
 from ttmem.profile.device_history import shorten_path
 from ttmem.profile.model import MEMORIES

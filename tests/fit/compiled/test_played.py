@@ -10,7 +10,7 @@ import pytest
 
 from fit.compiled.some_modules import function, linear_layer, module, tiles
 from readers.log_lines import Log
-from ttmem.analysis._alignment import partners
+from ttmem.analysis.alignment import partners
 from ttmem.engines.interpreters import Interpreter
 from ttmem.library.diff import diff
 from ttmem.library.fit import Fit, fit

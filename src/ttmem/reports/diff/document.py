@@ -5,7 +5,7 @@ import msgspec
 
 from ttmem.analysis.diff import CountChange, MemoryChange, MemoryDiff
 from ttmem.analysis.states import OperationPlace
-from ttmem.analysis.tensor_changes import TensorChange
+from ttmem.analysis.tensor_diff import TensorChange
 from ttmem.reports.kit.documents import Document
 from ttmem.reports.profile.document import caused_by
 

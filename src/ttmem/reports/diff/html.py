@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 
-from ttmem.analysis._alignment import aligned, partners
+from ttmem.analysis.alignment import aligned, partners
 from ttmem.analysis.diff import MemoryDiff
 from ttmem.analysis.suite import memory_of_tests
 from ttmem.profile.model import SUITE_KIND, Profile, Timeline

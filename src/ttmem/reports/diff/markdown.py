@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 
 from ttmem.analysis.diff import MemoryDiff
-from ttmem.analysis.tensor_changes import TensorChange
+from ttmem.analysis.tensor_diff import TensorChange
 from ttmem.reports.diff import terminal
 from ttmem.reports.kit import tables as kit
 from ttmem.reports.kit.units import one_line, short

@@ -6,7 +6,7 @@ from dataclasses import replace
 from operator import attrgetter
 
 from ttmem.analysis.diff import MemoryChange, MemoryDiff
-from ttmem.analysis.tensor_changes import TensorChange
+from ttmem.analysis.tensor_diff import TensorChange
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.tables import Table, mib_column, name_column, text_column
 from ttmem.reports.kit.units import megabytes, one_line, operation_label, percent, thousands

@@ -7,9 +7,9 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from itertools import takewhile
 
-from ttmem.analysis.amounts import MIB as MIB
-from ttmem.analysis.amounts import megabytes as megabytes
-from ttmem.analysis.amounts import percent as percent
+from ttmem.base.formatting import MIB as MIB
+from ttmem.base.formatting import megabytes as megabytes
+from ttmem.base.formatting import percent as percent
 
 _WORDS = re.compile(r"[^\W\d_]+|\d+|[\W_]+")
 _SHORTEST_WORD = 1

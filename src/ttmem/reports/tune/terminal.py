@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What to change, for a person: the edits with their lines, what they bring, what was found besides."""
 
-from ttmem.analysis.amounts import megabytes
+from ttmem.base.formatting import megabytes
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.tables import Table
 from ttmem.reports.kit.units import one_line

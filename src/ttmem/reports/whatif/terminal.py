@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable
 
-from ttmem.analysis.amounts import megabytes, percent
+from ttmem.base.formatting import megabytes, percent
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.tables import Row, Table, name_column, number_column, text_column
 from ttmem.reports.kit.units import one_line

@@ -13,7 +13,7 @@ from itertools import combinations
 from math import prod
 from typing import NamedTuple
 
-from ttmem.analysis._alignment import partners, result_types
+from ttmem.analysis.alignment import partners, result_types
 from ttmem.analysis.consumers import LiveSet
 from ttmem.analysis.lifetimes import TensorLife
 from ttmem.profile.model import Profile

@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from ttmem.analysis._alignment import aligned, executed_forms, normalised_location, result_types
+from ttmem.analysis.alignment import aligned, executed_forms, normalised_location, result_types
 from ttmem.profile.model import Profile, Timeline
 
 _SAME = {

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ttmem.analysis._alignment import executed_forms, result_types
+from ttmem.analysis.alignment import executed_forms, result_types
 from ttmem.analysis.states import change_per_operation
 from ttmem.profile.model import Profile
 from ttmem.profile.tensor_type import TensorType
