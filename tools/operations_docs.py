@@ -14,8 +14,8 @@ from typing import Any
 
 from ttmem.twin.operations import BOUNDED, EXACT, RECORDS, OperationRecord
 from ttmem.hardware import DEFAULT_RELEASE
-from ttmem.operators import catalogue
-from ttmem.operators.model_calls import KnownCalls, model_calls
+from ttmem.operators.catalogue_entries import catalogue
+from ttmem.operators.twin_coverage import KnownCalls, model_calls
 
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "operations.md"
 

@@ -15,7 +15,7 @@ from ttmem.fit.prepared import weight_shape
 from ttmem.fit.request import L1_SMALL_BYTES
 from ttmem.hardware import OpenSettings, open_board
 from ttmem.operators.case import Case, CaseTensor
-from ttmem.operators.recipe import recipe_of
+from ttmem.operators.case_program import recipe_of
 
 _DTYPE = "bfloat16"
 CASES = int(int(os.environ.get("TTMEM_ORACLE_CASES", "0")) * 0.02) or 25

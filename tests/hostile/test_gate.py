@@ -304,8 +304,8 @@ _WRITERS = {
     "exports/visualizer.py": "JSON in ASCII, and a database",
     "exports/_place.py": "a mark of our own",
     "operators/case_files.py": "JSON in ASCII",
-    "sweep/expectations.py": "JSON in ASCII",
-    "sweep/journal.py": "JSON in ASCII, and a database",
+    "operators/sweeps/expectations.py": "JSON in ASCII",
+    "operators/sweeps/journal.py": "JSON in ASCII, and a database",
     "profile/storage.py": "a saved profile",
     "base/atomic_folders.py": "what the store was given: data, JSON through the gate, pages",
 }

@@ -98,7 +98,7 @@ def test_explaining_a_message_a_file_and_nothing() -> None:
 
 
 def test_a_sweep_resumes_and_finds_what_was_not_expected(tmp_path: Path) -> None:
-    from ttmem.operators import Case, CaseTensor
+    from ttmem.operators.case import Case, CaseTensor
 
     cases = [Case("silu", (CaseTensor((1, 96, 2176, 1920)),)), Case("silu", (CaseTensor((32, 32)),))]
     first = ttmem.sweep(cases, tmp_path / "results", memories=["L1"], strict=True)

@@ -6,8 +6,10 @@ from __future__ import annotations
 import pytest
 
 from ttmem.engines.ttnn import TtnnEngine
-from ttmem.operators import DEVICE, Case, CaseTensor, catalogue, recipe_of
-from ttmem.operators.recipe import Recipe
+from ttmem.operators.catalogue_entries import DEVICE, catalogue
+from ttmem.operators.case import Case, CaseTensor
+from ttmem.operators.case_program import recipe_of
+from ttmem.operators.case_program import Recipe
 
 pytestmark = pytest.mark.oracle
 

@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
-from ttmem.operators import CannotRunError, Case, CaseTensor, catalogue, recipe_of
+from ttmem.operators.bound_case import CannotRunError
+from ttmem.operators.case import Case, CaseTensor
+from ttmem.operators.catalogue_entries import catalogue
+from ttmem.operators.case_program import recipe_of
 
 
 def case(op: str, *shapes: tuple[int, ...], dtype: str = "float32", **args: Any) -> Case:

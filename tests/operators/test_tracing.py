@@ -13,7 +13,9 @@ import pytest
 from operators.conftest import DATA
 from support.command_line import Result
 from ttmem import TtmemError
-from ttmem.operators import Case, CaseTensor, ModelUse, read_cases, recipe_of
+from ttmem.operators.case import Case, CaseTensor, ModelUse
+from ttmem.operators.case_files import read_cases
+from ttmem.operators.case_program import recipe_of
 from ttmem.operators.tracer.job import TraceJob
 from ttmem.operators.tracing import SourceResult, find_torch_python, trace_all
 

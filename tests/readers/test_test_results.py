@@ -13,7 +13,7 @@ from ttmem import TtmemError
 from ttmem.operators.sweeps.foreign import junit_xml, pytest_log, sweep_csv, sweep_json
 from ttmem.operators.sweeps.foreign._names import operator_of, shapes_in
 from ttmem.operators.sweeps.foreign.folder import read_place
-from ttmem.sweep.summary import summarise
+from ttmem.operators.sweeps.summary import summarise
 
 LOGS = Path(__file__).parent.parent / "data" / "sweep" / "older_logs"
 

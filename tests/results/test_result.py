@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ttmem.hardware import DATA_TYPES
-from ttmem.operators import Case, CaseTensor
+from ttmem.operators.case import Case, CaseTensor
 from ttmem.failures.outcome import Outcome
 from ttmem.operators.sweeps.result import Result
 from ttmem.operators.sweeps.result import padded_size
-from ttmem.sweep.asking import Asker
-from ttmem.sweep.plan import Point, Settings
+from ttmem.operators.sweeps.ask_engine import Asker
+from ttmem.operators.sweeps.plan import Point, Settings
 from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
 from ttmem.twin.paging import paging_of
 

@@ -13,7 +13,7 @@ from ttmem import TtmemError
 from ttmem.library.sweep_diff import sweep_diff
 from ttmem.failures.outcome import Outcome
 from ttmem.operators.sweeps.result import Result
-from ttmem.sweep.comparison import compare
+from ttmem.operators.sweeps.comparison import compare
 
 
 def result(identity: str, status: str = "pass", peak: int | None = 100, *, memory: str = "L1") -> Result:

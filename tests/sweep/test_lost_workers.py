@@ -17,8 +17,9 @@ import pytest
 from ttmem import TtmemError
 from ttmem.commands import main
 from ttmem.engines.interpreters import Interpreter
-from ttmem.operators import Case, CaseTensor, write_cases
-from ttmem.sweep.journal import read_results
+from ttmem.operators.case import Case, CaseTensor
+from ttmem.operators.case_files import write_cases
+from ttmem.operators.sweeps.journal import read_results
 
 pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("default")]
 

@@ -19,13 +19,16 @@ import seed_experiment
 from support.results import in_order, without_time
 from ttmem import TtmemError
 from ttmem.engines.interpreters import Interpreter
-from ttmem.operators import DEVICE, Case, CaseTensor, catalogue, recipe_of, write_cases
+from ttmem.operators.catalogue_entries import DEVICE, catalogue
+from ttmem.operators.case import Case, CaseTensor
+from ttmem.operators.case_program import recipe_of
+from ttmem.operators.case_files import write_cases
 from ttmem.operators.sweeps.result import Result
-from ttmem.sweep import asking
-from ttmem.sweep.asking import Asker
-from ttmem.sweep.journal import read_results
-from ttmem.sweep.plan import Point, Settings, make_plan
-from ttmem.sweep.run import run_sweep
+from ttmem.operators.sweeps import ask_engine
+from ttmem.operators.sweeps.ask_engine import Asker
+from ttmem.operators.sweeps.journal import read_results
+from ttmem.operators.sweeps.plan import Point, Settings, make_plan
+from ttmem.operators.sweeps.run import run_sweep
 
 pytestmark = [pytest.mark.oracle, pytest.mark.usefixtures("with_ttnn")]
 
@@ -104,7 +107,7 @@ def test_a_segfault_costs_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         first, call = good.steps
         return replace(good, steps=(first, call, begins_trace, call)) if case.id == poisoned else good
 
-    monkeypatch.setattr(asking, "recipe_of", recipe)
+    monkeypatch.setattr(ask_engine, "recipe_of", recipe)
 
     # WHEN they are swept
     run_sweep(make_plan(cases, settings=Settings("mock"), memories=("DRAM",)), tmp_path, workers=1)

@@ -13,17 +13,18 @@ import pytest
 from support.page import Outline, blocks
 from ttmem import TtmemError
 from ttmem.commands import main
-from ttmem.library.sweep_findings import find_in
-from ttmem.operators import Case, CaseTensor, ModelUse, write_cases
+from ttmem.operators.sweeps.findings import find_in
+from ttmem.operators.case import Case, CaseTensor, ModelUse
+from ttmem.operators.case_files import write_cases
 from ttmem.reports.sweep import files as sweep_files
 from ttmem.reports.sweep import limits as sweep_limits_report
-from ttmem.sweep.advice import Adviser
-from ttmem.sweep.asking import Asker
-from ttmem.sweep.limits import base_case, find_limits
-from ttmem.sweep.plan import Point, Settings, make_plan
-from ttmem.sweep.resize import resizable, resized
-from ttmem.sweep.run import run_sweep
-from ttmem.sweep.summary import Findings
+from ttmem.operators.sweeps.advice import Adviser
+from ttmem.operators.sweeps.ask_engine import Asker
+from ttmem.operators.sweeps.limits import base_case, find_limits
+from ttmem.operators.sweeps.plan import Point, Settings, make_plan
+from ttmem.operators.sweeps.resize import resizable, resized
+from ttmem.operators.sweeps.run import run_sweep
+from ttmem.operators.sweeps.summary import Findings
 
 LOGS = Path(__file__).parent.parent / "data" / "sweep" / "older_logs"
 NAMES = {
@@ -349,7 +350,7 @@ def test_what_cannot_be_is_said(
 ) -> None:
     if "--scheduler" in words:
         pytest.importorskip("distributed")
-        monkeypatch.setattr("ttmem.sweep.distribute._CONNECT_SECONDS", 0.3)
+        monkeypatch.setattr("ttmem.operators.sweeps.distribute._CONNECT_SECONDS", 0.3)
     write_cases(tmp_path / "c.jsonl", [Case("silu", (CaseTensor((32, 32)),))])
 
     assert main(["sweep", "run", str(tmp_path / "c.jsonl"), "-o", str(tmp_path / "r"), *words]) == code

@@ -35,8 +35,8 @@ from ttmem.fit.request import Prediction, Request
 from ttmem.fit.targets import is_script, stream_of
 from ttmem.fit.warm import kept_warm, release, warm
 from ttmem.operators.tracing import kept_tracer
-from ttmem.sweep.distribute import Remark, as_finished, connected
-from ttmem.sweep.journal import locked_folder
+from ttmem.operators.sweeps.distribute import Remark, as_finished, connected
+from ttmem.operators.sweeps.journal import locked_folder
 
 JOURNAL = "journal.jsonl"
 _MOST_IN_LOT = 4

@@ -9,7 +9,7 @@ from typing import Any
 
 from ttmem.fit.request import Request
 from ttmem.fit.stream import CONSTANT, INPUT, WEIGHT, ModelCall, Resident, Step
-from ttmem.operators.bound import CannotRunError, device_dtype
+from ttmem.operators.bound_case import CannotRunError, device_dtype
 from ttmem.operators.graphs import Graph, GraphCall
 
 _BLOCK_FLOATS = ("bfloat8_b", "bfloat4_b")

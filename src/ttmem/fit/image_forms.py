@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from ttmem.fit.forms import Held
 from ttmem.fit.prepared import weight_shape
 from ttmem.fit.stream import WEIGHT, Step
-from ttmem.operators.bound import CannotRunError
+from ttmem.operators.bound_case import CannotRunError
 from ttmem.operators.graphs import Graph, GraphCall
-from ttmem.operators.recipe import DeviceTensor, Recipe
+from ttmem.operators.case_program import DeviceTensor, Recipe
 
 if TYPE_CHECKING:
     from ttmem.fit.lowering import Lowering

@@ -16,11 +16,11 @@ from ttmem.fit.forms import Held, Workbench
 from ttmem.fit.request import EAGER, PYTHON, Request
 from ttmem.fit.stream import CONSTANT, ModelCall, Step, Stream
 from ttmem.hardware import OpenSettings, open_board
-from ttmem.operators.bound import CannotRunError
+from ttmem.operators.bound_case import CannotRunError
 from ttmem.operators.case import CaseTensor
 from ttmem.operators.catalogue_entries import DEVICE, FREE, Operator, catalogue
 from ttmem.operators.graphs import Graph, GraphCall
-from ttmem.operators.recipe import RESULT, Recipe, recipe_of
+from ttmem.operators.case_program import RESULT, Recipe, recipe_of
 
 _NEVER = 1 << 60
 _ELEMENTWISE = ("unary", "binary")

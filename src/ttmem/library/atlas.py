@@ -8,7 +8,7 @@ from ttmem.fit.atlas import ListedModel, Progress, make_atlas
 from ttmem.hardware import BOARDS
 from ttmem.reports.atlas import files
 from ttmem.reports.atlas.document import AtlasDocument, document
-from ttmem.sweep.distribute import Remark
+from ttmem.operators.sweeps.distribute import Remark
 
 
 def atlas(

@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from ttmem.engines.interpreters import chosen_python
-from ttmem.operators import Case, read_cases
+from ttmem.operators.case import Case
+from ttmem.operators.case_files import read_cases
 from ttmem.reports.sweep import document as reports
 from ttmem.operators.sweeps.result import Result
-from ttmem.sweep import expectations
-from ttmem.sweep.distribute import Remark
-from ttmem.sweep.expectations import Deviation
-from ttmem.sweep.journal import read_results
-from ttmem.sweep.plan import SWEPT_MEMORIES, Settings, make_plan
-from ttmem.sweep.run import Finished, Watch, run_sweep
+from ttmem.operators.sweeps import expectations
+from ttmem.operators.sweeps.distribute import Remark
+from ttmem.operators.sweeps.expectations import Deviation
+from ttmem.operators.sweeps.journal import read_results
+from ttmem.operators.sweeps.plan import SWEPT_MEMORIES, Settings, make_plan
+from ttmem.operators.sweeps.run import Finished, Watch, run_sweep
 
 
 @dataclass(frozen=True, slots=True)

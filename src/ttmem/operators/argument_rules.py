@@ -10,7 +10,7 @@ from math import isinf, prod
 from typing import Any
 
 from ttmem.operators import image_rules
-from ttmem.operators.bound import Bound, CannotRunError, demand, sizes
+from ttmem.operators.bound_case import Bound, CannotRunError, demand, sizes
 from ttmem.operators.image_rules import Rule, ShapeRule
 
 LARGEST_BFLOAT16 = 3.3895313892515355e38

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from ttmem.operators.bound import Bound, CannotRunError, demand, sizes
+from ttmem.operators.bound_case import Bound, CannotRunError, demand, sizes
 
 Rule = Callable[[Bound], Any]
 ShapeRule = Callable[[Bound, Sequence[int]], list[int]]

@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ttmem.operators.bound import CannotRunError
+from ttmem.operators.bound_case import CannotRunError
 from ttmem.operators.case import Case
 from ttmem.operators.catalogue_entries import DEVICE, FREE, NONE, Operator, catalogue
-from ttmem.operators.recipe import recipe_of
+from ttmem.operators.case_program import recipe_of
 
 UNKNOWN = "unknown"
 """The support of an operator that the catalogue does not have."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from ttmem.base.errors import BadInputError
 from ttmem.operators.catalogue_entries import Operator
-from ttmem.operators.recipe import Recipe, parsed_call
+from ttmem.operators.case_program import Recipe, parsed_call
 
 LINE_COLUMNS = 120
 _SURROUNDINGS = {"memory": "memory_config", "device": "device", "layout": "ttnn.TILE_LAYOUT"}

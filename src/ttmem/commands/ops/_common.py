@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ttmem.base.errors import BadInputError
 
 if TYPE_CHECKING:
-    from ttmem.operators import Recipe
+    from ttmem.operators.case_program import Recipe
 
 L1_SMALL_BYTES = 32768
 """What sweeps open with: convolutions and pools need it."""

@@ -55,7 +55,7 @@ def command(
     variations of pytorch2.0_ttnn. Models run on fake tensors: no weights, no data, seconds at any size. One that
     refuses a size is reported and left out; exit 1 when no target gave a case.
     """
-    from ttmem.operators import cases_text
+    from ttmem.operators.case_files import cases_text
     from ttmem.operators.extraction import extract, is_model
     from ttmem.operators.tracer.job import TraceJob
     from ttmem.reports.ops import extract as ops_extract

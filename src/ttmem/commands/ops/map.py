@@ -14,7 +14,7 @@ from ttmem.commands._runner import verb
 from ttmem.commands.ops._common import folder_at, statuses_on_mock, write_files
 
 if TYPE_CHECKING:
-    from ttmem.operators import Recipe
+    from ttmem.operators.case_program import Recipe
     from ttmem.operators.mapping import Cells
 
 
@@ -38,7 +38,7 @@ def command(cases: str | None, as_json: bool, output: str | None, engine: str | 
     basic_operators.json, operator_mapping.json, mapping_analysis.json and compatibility_matrix.md. --engine mock calls
     each operator's example in both memories and layouts.
     """
-    from ttmem.operators import read_cases
+    from ttmem.operators.case_files import read_cases
     from ttmem.operators.mapping import map_cases
     from ttmem.reports.ops import map as ops_map
 
@@ -64,7 +64,8 @@ def command(cases: str | None, as_json: bool, output: str | None, engine: str | 
 
 def _tried(wanted: set[str] | None, **mock: Any) -> dict[str, Cells]:
     """Every example in every cell, on the real library."""
-    from ttmem.operators import DEVICE, catalogue, recipe_of
+    from ttmem.operators.catalogue_entries import DEVICE, catalogue
+    from ttmem.operators.case_program import recipe_of
     from ttmem.operators.mapping import CELLS
 
     asked = [

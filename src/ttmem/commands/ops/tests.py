@@ -15,7 +15,7 @@ from ttmem.commands._runner import verb
 from ttmem.commands.ops._common import L1_SMALL_BYTES, folder_at, statuses_on_mock, write_files
 
 if TYPE_CHECKING:
-    from ttmem.operators import Case
+    from ttmem.operators.case import Case
     from ttmem.operators.pytest_files import Predictions
 
 
@@ -62,7 +62,7 @@ def command(
     can be tested.
     """
     from ttmem.hardware import BOARDS
-    from ttmem.operators import read_cases
+    from ttmem.operators.case_files import read_cases
     from ttmem.operators.pytest_files import test_files
     from ttmem.reports.ops.document import LeftOut, OpsTests
 
@@ -106,7 +106,7 @@ def _chosen(cases: list[Case], operators: tuple[str, ...], most: int | None) -> 
 
 def _predictions(cases: list[Case], boards: tuple[str, ...], engine: str, **mock: Any) -> Predictions:
     """What the real library says of every case, in both memories."""
-    from ttmem.operators import recipe_of
+    from ttmem.operators.case_program import recipe_of
     from ttmem.operators.pytest_files import MEMORIES, Predictions, recipes_of
 
     if engine == "none":

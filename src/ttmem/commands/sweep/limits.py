@@ -13,7 +13,7 @@ from ttmem.commands._output import emit, json_text, looks, note
 from ttmem.commands._runner import verb
 
 if TYPE_CHECKING:
-    from ttmem.operators import Case
+    from ttmem.operators.case import Case
 
 
 @verb("""
@@ -71,8 +71,8 @@ def command(
     from ttmem.hardware import BOARDS, MEMORIES
     from ttmem.reports.sweep import limits as report
     from ttmem.reports.sweep.document import limits_document
-    from ttmem.sweep.limits import WIDTHS, find_limits
-    from ttmem.sweep.plan import Settings
+    from ttmem.operators.sweeps.limits import WIDTHS, find_limits
+    from ttmem.operators.sweeps.plan import Settings
     from ttmem.twin.tensor_spec import LAYOUTS
 
     form = options.one_of(json=as_json, markdown=as_markdown)
@@ -110,9 +110,10 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _grown_cases(ops: tuple[str, ...], file: Path | None, shape: str | None) -> list[Case]:
-    from ttmem.operators import catalogue, read_cases
-    from ttmem.sweep.limits import base_case
-    from ttmem.sweep.plan import padded_tile_elements
+    from ttmem.operators.catalogue_entries import catalogue
+    from ttmem.operators.case_files import read_cases
+    from ttmem.operators.sweeps.limits import base_case
+    from ttmem.operators.sweeps.plan import padded_tile_elements
     from ttmem.twin.tensor_text import parse_shape
 
     if file is None:

@@ -32,7 +32,7 @@ def command(source: Path, folder: Path, as_json: bool, quiet: bool, **asked: Any
     JUnit XML, JSON or CSV of tt-metal's sweep framework, or a folder of these. Each failure counts once; a test skipped
     for want of memory is an OOM; an operator without a test has not passed.
     """
-    from ttmem.library.sweep_findings import find_in
+    from ttmem.operators.sweeps.findings import find_in
     from ttmem.reports.sweep.document import report_document
     from ttmem.reports.sweep.files import listing, write_all
     from ttmem.reports.sweep.tables import headline_text

@@ -15,7 +15,7 @@ from ttmem.commands._output import emit, json_text, note
 from ttmem.commands._runner import verb
 
 if TYPE_CHECKING:
-    from ttmem.sweep.run import Progress
+    from ttmem.operators.sweeps.run import Progress
 
 
 @verb("""
@@ -57,7 +57,7 @@ def command(
     """
     import ttmem
     from ttmem.reports.sweep.terminal import render
-    from ttmem.sweep import expectations
+    from ttmem.operators.sweeps import expectations
 
     remarks: list[str] = []
     with live_table(quiet=quiet) as watch:

@@ -7,7 +7,7 @@ from itertools import chain
 
 from ttmem.failures import knowledge
 from ttmem.hardware import ARCHITECTURES, BOARDS, DATA_TYPES, MEMORIES, RELEASES
-from ttmem.operators import catalogue
+from ttmem.operators.catalogue_entries import catalogue
 from ttmem.twin.tensor_spec import LAYOUTS
 
 _MIXED = re.compile(r"(?=\w*\d)(?=\w*[a-z])\w+", re.IGNORECASE)

@@ -8,7 +8,7 @@ from typing import Any
 from ttmem.twin.operations import confidence_in
 from ttmem.operators.catalogue_entries import DEVICE, FREE
 from ttmem.operators.mapping import CELLS, Mapped, MappedOperator, is_unsupported, support_words
-from ttmem.operators.model_calls import model_calls
+from ttmem.operators.twin_coverage import model_calls
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.tables import Table, markdown, name_column, number_column, text_column
 from ttmem.reports.kit.units import share, thousands

@@ -7,10 +7,10 @@ import msgspec
 
 from ttmem.reports.kit.documents import Document
 from ttmem.operators.sweeps.result import Result
-from ttmem.sweep.expectations import Deviation
-from ttmem.sweep.frontier import Frontier
-from ttmem.sweep.run import Finished
-from ttmem.sweep.summary import Findings
+from ttmem.operators.sweeps.expectations import Deviation
+from ttmem.operators.sweeps.frontier import Frontier
+from ttmem.operators.sweeps.run import Finished
+from ttmem.operators.sweeps.summary import Findings
 
 LIMITS_NOTE = (
     "Found by doubling one dimension until it fails and bisecting: the shape passes alone on an empty device, one more "

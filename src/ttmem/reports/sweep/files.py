@@ -12,7 +12,7 @@ from ttmem.reports.kit.documents import indented_pieces
 from ttmem.reports.kit.tables import Table, csv
 from ttmem.reports.sweep import final_report, html, oom_analysis, operator_analysis
 from ttmem.reports.sweep.document import report_document
-from ttmem.sweep.summary import Findings
+from ttmem.operators.sweeps.summary import Findings
 
 PAGE = "sweep_report.html"
 ABOUT = {

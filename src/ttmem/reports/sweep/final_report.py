@@ -11,7 +11,7 @@ from ttmem.reports.sweep import tables
 from ttmem.reports.sweep.sentences import NOTES, advice_note, advice_text, bullets, document, facts_lines, memories_text
 from ttmem.reports.sweep.tables import bold, section
 from ttmem.operators.sweeps.result import Result
-from ttmem.sweep.summary import Findings, severity_of, where
+from ttmem.operators.sweeps.summary import Findings, severity_of, where
 
 _MOST_SHAPES = 10
 _COLUMNS = ("Operator", "Tests", "Passed", "Failed", "Skipped", "OOM", "OOM in", "Status")

@@ -10,7 +10,7 @@ from ttmem.reports.sweep import tables
 from ttmem.reports.sweep.sentences import NOTES, advice_note
 from ttmem.failures.outcome import PASS, SKIPPED
 from ttmem.operators.sweeps.result import Result
-from ttmem.sweep.summary import Findings, Summary
+from ttmem.operators.sweeps.summary import Findings, Summary
 
 _MOST_ROWS = 3000
 """Rows of a table that a browser still sorts at once; the JSON files have all."""

@@ -17,7 +17,7 @@ from ttmem.reports.sweep.document import LIMITS_NOTE
 from ttmem.reports.sweep.tables import as_markdown
 
 if TYPE_CHECKING:
-    from ttmem.sweep.frontier import Frontier, Limit
+    from ttmem.operators.sweeps.frontier import Frontier, Limit
 
 _HEADS = ("Operator", "Board", "Memory", "Layout", "Largest that passes", "Inputs", "Fails at", "Status", "Confidence")
 _MOST_CARDS = 8

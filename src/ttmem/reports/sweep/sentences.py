@@ -4,7 +4,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ttmem.sweep.summary import SEVERITIES, Findings
+from ttmem.operators.sweeps.summary import SEVERITIES, Findings
 
 _SIZES_NOTE = (
     "Sizes are in units of 1024. 'Logical' is elements times element size; 'on device' is the allocation that failed "

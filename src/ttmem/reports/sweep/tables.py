@@ -9,7 +9,7 @@ from ttmem.reports.kit.tables import Column, Table, markdown, name_column, numbe
 from ttmem.reports.kit.units import compact_bytes, shape_list, share
 from ttmem.reports.sweep.sentences import advice_text, memories_text, severity_range
 from ttmem.operators.sweeps.result import Result
-from ttmem.sweep.summary import MEMORY, Findings, OperatorSummary, Summary, severity_of, where
+from ttmem.operators.sweeps.summary import MEMORY, Findings, OperatorSummary, Summary, severity_of, where
 
 _NO_SHAPE = "(unknown shape)"
 

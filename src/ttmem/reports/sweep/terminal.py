@@ -18,8 +18,8 @@ from ttmem.failures.outcome import STATUSES
 from ttmem.operators.sweeps.result import Result
 
 if TYPE_CHECKING:
-    from ttmem.sweep.expectations import Deviation
-    from ttmem.sweep.run import Finished, Progress
+    from ttmem.operators.sweeps.expectations import Deviation
+    from ttmem.operators.sweeps.run import Finished, Progress
 
 _COLORS = {"pass": "green", "oom": "red", "clash": "red", "overflow": "red", "crash": "magenta", "timeout": "magenta"}
 _MOST_DEVIATIONS = 20

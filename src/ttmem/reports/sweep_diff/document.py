@@ -3,7 +3,7 @@
 
 from ttmem.reports.kit.documents import Document
 from ttmem.operators.sweeps.result import Result
-from ttmem.sweep.comparison import CHANGES, Change, Comparison
+from ttmem.operators.sweeps.comparison import CHANGES, Change, Comparison
 
 
 class Ending(Document, frozen=True):

@@ -12,8 +12,8 @@ from ttmem.base.extras import install_command
 from ttmem.failures.outcome import Outcome
 from ttmem.operators.sweeps.result import Result
 from ttmem.failures.outcome import CRASH, ERROR
-from ttmem.sweep.asking import Asker
-from ttmem.sweep.plan import Point, Settings, in_chunks
+from ttmem.operators.sweeps.ask_engine import Asker
+from ttmem.operators.sweeps.plan import Point, Settings, in_chunks
 
 _LOT = 32
 _LOTS_IN_FLIGHT_PER_THREAD = 2

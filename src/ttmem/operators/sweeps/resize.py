@@ -10,7 +10,8 @@ from typing import Any
 
 from msgspec import structs
 
-from ttmem.operators import Case, CaseTensor, catalogue
+from ttmem.operators.case import Case, CaseTensor
+from ttmem.operators.catalogue_entries import catalogue
 
 Cut = Callable[[Case, int, int], "Case | None"]
 

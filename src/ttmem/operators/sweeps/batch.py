@@ -23,11 +23,13 @@ from ttmem.twin.operations import EXACT, RECORDS, Launch, call_of, plan_call, re
 from ttmem.engines.twin import TwinEngine
 from ttmem.failures import classify_oom
 from ttmem.hardware import DATA_TYPES, L1, MEMORIES, TILE_32X32, DataType, Memory, MemoryMap
-from ttmem.operators import CannotRunError, Case, recipe_of
+from ttmem.operators.bound_case import CannotRunError
+from ttmem.operators.case import Case
+from ttmem.operators.case_program import recipe_of
 from ttmem.failures.outcome import Outcome
 from ttmem.operators.sweeps.result import Result
-from ttmem.sweep.asking import Asker
-from ttmem.sweep.plan import Point, Settings
+from ttmem.operators.sweeps.ask_engine import Asker
+from ttmem.operators.sweeps.plan import Point, Settings
 from ttmem.twin.tensor_spec import LAYOUTS, Layout, TensorSpec
 from ttmem.twin.batch import place_table, table_of
 

@@ -12,7 +12,8 @@ from typing import Any
 from ttmem.base.errors import BadInputError
 from ttmem.engines import ENGINES
 from ttmem.hardware import BOARDS, DATA_TYPES, MEMORIES, TILE_32X32
-from ttmem.operators import Case, Recipe
+from ttmem.operators.case import Case
+from ttmem.operators.case_program import Recipe
 from ttmem.operators.case import distinct_cases
 from ttmem.failures.outcome import Outcome
 from ttmem.operators.sweeps.result import Result

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 
 from ttmem.operators.sweeps.result import Result
-from ttmem.sweep.asking import Asker
-from ttmem.sweep.plan import Point, Settings, in_chunks
+from ttmem.operators.sweeps.ask_engine import Asker
+from ttmem.operators.sweeps.plan import Point, Settings, in_chunks
 
 _MOST_CASES_PER_LOT = 64
 _LOTS_PER_WORKER = 4

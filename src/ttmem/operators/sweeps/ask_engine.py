@@ -6,12 +6,13 @@ from itertools import groupby, islice
 
 from ttmem.engines import Engine, EngineSettings, open_engine
 from ttmem.engines.engine import CARD, TWIN
-from ttmem.operators import CannotRunError, Recipe, recipe_of
+from ttmem.operators.bound_case import CannotRunError
+from ttmem.operators.case_program import Recipe, recipe_of
 from ttmem.twin.operations import EXACT
 from ttmem.failures.outcome import REAL, Outcome
 from ttmem.operators.sweeps.result import Result
 from ttmem.failures.outcome import UNSUPPORTED
-from ttmem.sweep.plan import Point, Settings
+from ttmem.operators.sweeps.plan import Point, Settings
 
 _LOT = 64
 """Recipes that are held at once: a sweep has hundreds of thousands."""

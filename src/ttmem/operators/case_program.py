@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ttmem.operators.argument_rules import INFINITIES, RULES, SHAPE_RULES, finite
-from ttmem.operators.bound import Bound, CannotRunError
+from ttmem.operators.bound_case import Bound, CannotRunError
 from ttmem.operators.case import Case
 from ttmem.operators.catalogue_entries import DEVICE, InputForm, Operator, Variant, catalogue
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from ttmem.base.errors import BadInputError
 from ttmem.operators.sweeps.result import Result
-from ttmem.sweep.distribute import Remark
-from ttmem.sweep.journal import Journal
-from ttmem.sweep.plan import Plan, Point, Settings
+from ttmem.operators.sweeps.distribute import Remark
+from ttmem.operators.sweeps.journal import Journal
+from ttmem.operators.sweeps.plan import Plan, Point, Settings
 
 _COMMIT_RESULTS = 4096
 """The twin's results come faster than commits: they are written in blocks of at most so many, or every half second."""
@@ -128,16 +128,16 @@ def _answers(
     remark: Remark | None,
 ) -> Iterator[Iterator[list[Result]]]:
     if scheduler is not None:
-        from ttmem.sweep.distribute import distributed
+        from ttmem.operators.sweeps.distribute import distributed
 
         with distributed(points, settings, scheduler, remark) as answers:
             yield answers
     elif settings.engine == "twin":
-        from ttmem.sweep.batch import ask_in_batches
+        from ttmem.operators.sweeps.batch import ask_in_batches
 
         yield ask_in_batches(points, settings)
     else:
-        from ttmem.sweep.pool import pool
+        from ttmem.operators.sweeps.pool import pool
 
         with pool(points, settings, worker_count(settings, workers)) as answers:
             yield answers
