@@ -10,7 +10,7 @@ import sys
 import time
 
 from ttmem.circular_buffers.assumptions import Scenario, assume
-from ttmem.circular_buffers.depths import throughput_over_depth
+from ttmem.circular_buffers.buffer_depths import throughput_over_depth
 from ttmem.circular_buffers.kernels import pairs
 from ttmem.circular_buffers.pipeline import run
 from ttmem.circular_buffers.simulate import simulate

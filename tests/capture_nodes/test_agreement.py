@@ -15,7 +15,7 @@ from ttmem import read
 from ttmem.engines.worker.graph_nodes.parameters import flag, memory_named, number
 from ttmem.engines.worker.graph_nodes.programs import CIRCULAR, DATAFLOW, SCRATCHPAD, core_rectangles
 from ttmem.engines.worker.nodes import needs_of
-from ttmem.library.evidence import circular_buffer_evidence
+from ttmem.circular_buffers.gather_facts import circular_buffer_evidence
 
 YES: tuple[object, ...] = (True, 1, "1", "true", "True")
 NO: tuple[object, ...] = (False, 0, "0", "false", "False", None)

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from ttmem.base.errors import BadInputError
 from ttmem.circular_buffers.assumptions import READ, WRITE, Assumptions, Scenario, assume, transfer_cycles
-from ttmem.circular_buffers.depths import BATCHES, STEPS, recommend, throughput_over_depth
+from ttmem.circular_buffers.buffer_depths import BATCHES, STEPS, recommend, throughput_over_depth
 from ttmem.circular_buffers.kernels import COMPUTE, MOST_PAIRS, pairs, run_kernels, run_stream, simulated, unlimited
 from ttmem.circular_buffers.l1_use import l1_use
 from ttmem.circular_buffers.pipeline import Run
 from ttmem.circular_buffers.simulate import critical_points, simulate
-from ttmem.circular_buffers.stall import DEADLOCK, READER_BOUND, SERIALISED, START_UP, StallPredictor
+from ttmem.circular_buffers.stall_time import DEADLOCK, READER_BOUND, SERIALISED, START_UP, StallPredictor
 from ttmem.circular_buffers.strategies import choose, parse
 from ttmem.circular_buffers.workload import Workload, multi
 from ttmem.hardware import BLACKHOLE, WORMHOLE, open_board

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ttmem.circular_buffers.assumptions import Scenario, assume
 from ttmem.circular_buffers.kernels import pairs, run_kernels
 from ttmem.circular_buffers.pipeline import BUSY
-from ttmem.circular_buffers.spans import spans
+from ttmem.circular_buffers.busy_intervals import spans
 from ttmem.circular_buffers.workload import Workload
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ttmem.circular_buffers.depths import Curve
-from ttmem.circular_buffers.evidence import Evidence
+from ttmem.circular_buffers.buffer_depths import Curve
+from ttmem.circular_buffers.measured_facts import Evidence
 from ttmem.circular_buffers.simulate import CRITICAL_LOSS_PERCENT, Simulation, critical_points
 from ttmem.circular_buffers.strategies import choose
 from ttmem.circular_buffers.workload import Workload

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from ttmem.base.errors import BadInputError
 from ttmem.circular_buffers.assumptions import Assumptions, assume
-from ttmem.circular_buffers.depths import Recommendation, best, recommend
+from ttmem.circular_buffers.buffer_depths import Recommendation, best, recommend
 from ttmem.circular_buffers.l1_use import L1Use, l1_use
 from ttmem.circular_buffers.pressure import HIGH, Heuristic, heuristic
-from ttmem.circular_buffers.stall import DEADLOCK, Stall, StallPredictor
+from ttmem.circular_buffers.stall_time import DEADLOCK, Stall, StallPredictor
 from ttmem.circular_buffers.strategies import Strategy, choose
 from ttmem.circular_buffers.workload import Workload
 

@@ -14,7 +14,7 @@ from ttmem.commands._progress import progress_bar
 
 if TYPE_CHECKING:
     from ttmem.circular_buffers.assumptions import Assumptions
-    from ttmem.circular_buffers.evidence import Evidence
+    from ttmem.circular_buffers.measured_facts import Evidence
     from ttmem.circular_buffers.simulate import Simulation
     from ttmem.circular_buffers.workload import Workload
 
@@ -108,7 +108,7 @@ def _cycles(text: str | None) -> tuple[float, float] | None:
 
 def collect(source: str, *, quiet: bool = False) -> Evidence:
     """What the source says about circular buffers."""
-    from ttmem.library.evidence import circular_buffer_evidence
+    from ttmem.circular_buffers.gather_facts import circular_buffer_evidence
 
     name = "standard input" if source == "-" else source
     with progress_bar(f"reading {name}", quiet=quiet) as progress:

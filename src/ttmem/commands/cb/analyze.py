@@ -56,7 +56,7 @@ def command(
     speak of the same thing, the report says whether they agree.
     """
     from ttmem.circular_buffers.analyze import Analysis
-    from ttmem.circular_buffers.depths import throughput_over_depth
+    from ttmem.circular_buffers.buffer_depths import throughput_over_depth
     from ttmem.circular_buffers.workload import multi as multi_workloads
     from ttmem.library import sources as _sources
     from ttmem.reports.cb_analyze import document as cb_analysis_document

@@ -48,7 +48,7 @@ def command(
     breaks a rule of kernels.
     """
     from ttmem.circular_buffers.analyze import Analysis
-    from ttmem.circular_buffers.depths import throughput_over_depth
+    from ttmem.circular_buffers.buffer_depths import throughput_over_depth
     from ttmem.circular_buffers.simulate import critical_points
     from ttmem.circular_buffers.workload import multi as multi_workloads
     from ttmem.reports.cb_analyze import html as cb_html

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from ttmem.circular_buffers.analyze import Analysis, cross_checks
-from ttmem.circular_buffers.depths import Curve
+from ttmem.circular_buffers.buffer_depths import Curve
 from ttmem.circular_buffers.scan import KernelFigures
 from ttmem.circular_buffers.simulate import critical_points
 from ttmem.reports.cb_analyze.document import ScannedSource, scanned

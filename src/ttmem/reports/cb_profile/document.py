@@ -4,7 +4,7 @@
 import msgspec
 
 from ttmem.engines.worker.graph_nodes.programs import StaticBuffer
-from ttmem.circular_buffers.evidence import INSTEAD, Evidence, ProgramPeakFact
+from ttmem.circular_buffers.measured_facts import INSTEAD, Evidence, ProgramPeakFact
 from ttmem.profile.profiler_facts import ProfilerFacts
 from ttmem.profile.watcher_facts import WatcherFacts
 from ttmem.reports.cb_simulate.document import COMPUTED, MEASURED

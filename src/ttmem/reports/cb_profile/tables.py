@@ -3,7 +3,7 @@
 
 from collections.abc import Sized
 
-from ttmem.circular_buffers.evidence import INSTEAD, Evidence
+from ttmem.circular_buffers.measured_facts import INSTEAD, Evidence
 from ttmem.profile import log_facts
 from ttmem.profile.log_facts import Fact, LogFacts
 from ttmem.reports.kit.tables import Table

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a source says about circular buffers, for a person at a terminal."""
 
-from ttmem.circular_buffers.evidence import Evidence
+from ttmem.circular_buffers.measured_facts import Evidence
 from ttmem.reports.cb_profile.tables import instead, sentences, tables
 from ttmem.reports.kit.console import TextReport
 

@@ -4,7 +4,7 @@
 import math
 from collections.abc import Sequence
 
-from ttmem.circular_buffers.depths import Curve
+from ttmem.circular_buffers.buffer_depths import Curve
 from ttmem.reports.kit import charts
 from ttmem.reports.kit.units import bounds_text
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import msgspec
 
 from ttmem.circular_buffers import assumptions as assumed
-from ttmem.circular_buffers import depths, simulate
+from ttmem.circular_buffers import buffer_depths, simulate
 from ttmem.circular_buffers.l1_use import L1Use
 from ttmem.circular_buffers.pressure import score_band
-from ttmem.circular_buffers.stall import Occupancy
+from ttmem.circular_buffers.stall_time import Occupancy
 from ttmem.circular_buffers.workload import Workload
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType, rounded
 
@@ -155,10 +155,10 @@ class CbSimulation(Document, frozen=True, kw_only=True, tag_field="schema", tag=
     assumptions: Assumptions
     origins: dict[str, str]
     """How each figure came to be: computed, simulated or heuristic."""
-    throughput_over_depth: tuple[depths.Curve, ...] | UnsetType = UNSET
+    throughput_over_depth: tuple[buffer_depths.Curve, ...] | UnsetType = UNSET
 
 
-def single(simulation: simulate.Simulation, curves: Sequence[depths.Curve] = ()) -> CbSimulation:
+def single(simulation: simulate.Simulation, curves: Sequence[buffer_depths.Curve] = ()) -> CbSimulation:
     """One workload."""
     return CbSimulation.of(
         _workload(simulation),
@@ -233,5 +233,5 @@ def _l1(use: L1Use) -> L1:
     )
 
 
-def _choice(choice: depths.Recommendation) -> Choice:
-    return Choice.of(choice, decimals=2, within_percent=depths.TOLERANCE_PERCENT)
+def _choice(choice: buffer_depths.Recommendation) -> Choice:
+    return Choice.of(choice, decimals=2, within_percent=buffer_depths.TOLERANCE_PERCENT)

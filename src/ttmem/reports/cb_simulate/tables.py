@@ -4,16 +4,9 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from ttmem.circular_buffers.assumptions import TRANSFER_BYTES, TRANSFERS, VARIATIONS, Assumptions
-from ttmem.circular_buffers.depths import TOLERANCE_PERCENT, Recommendation
+from ttmem.circular_buffers.buffer_depths import TOLERANCE_PERCENT, Recommendation
 from ttmem.circular_buffers.simulate import CRITICAL_LOSS_PERCENT, Critical, Simulation, StrategyResult
-from ttmem.circular_buffers.stall import (
-    COMPUTE_BOUND,
-    DEADLOCK,
-    READER_BOUND,
-    SERIALISED,
-    START_UP,
-    WRITER_BOUND,
-)
+from ttmem.circular_buffers.stall_time import COMPUTE_BOUND, DEADLOCK, READER_BOUND, SERIALISED, START_UP, WRITER_BOUND
 from ttmem.reports.kit.tables import Table
 from ttmem.reports.kit.units import bounds_text, kib, one_line
 

@@ -3,7 +3,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from ttmem.circular_buffers.depths import Curve
+from ttmem.circular_buffers.buffer_depths import Curve
 from ttmem.circular_buffers.simulate import Critical, Simulation
 from ttmem.reports.cb_simulate import tables
 from ttmem.reports.cb_simulate.chart import bars

@@ -12,7 +12,7 @@ from importlib import import_module
 from ttmem.circular_buffers.scan.cpp.expressions import Bindings
 from ttmem.circular_buffers.scan.cpp.polynomials import Amounts
 from ttmem.circular_buffers.scan.host.programs import ProgramTotals
-from ttmem.circular_buffers.scan.join import JoinedProgram
+from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedProgram
 from ttmem.circular_buffers.scan.model import ERROR, Finding, Kernel
 from ttmem.circular_buffers.scan.rules._rule import L1Space, Rule
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ttmem.circular_buffers.scan.cpp.polynomials import Amounts
 from ttmem.circular_buffers.scan.host.programs import ProgramTotals
-from ttmem.circular_buffers.scan.join import JoinedProgram
+from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedProgram
 from ttmem.circular_buffers.scan.model import ERROR, Finding, Kernel
 from ttmem.hardware import MemoryMap
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ttmem.base.errors import BadInputError
 from ttmem.engines.worker.graph_nodes.programs import nodes_of, programs_of
-from ttmem.circular_buffers import evidence as kinds
-from ttmem.circular_buffers.evidence import Evidence, FailureFact, ProgramPeakFact
+from ttmem.circular_buffers import measured_facts as kinds
+from ttmem.circular_buffers.measured_facts import Evidence, FailureFact, ProgramPeakFact
 from ttmem.library import sources
 from ttmem.library.read import read
 from ttmem.readers import registry
