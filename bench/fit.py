@@ -29,10 +29,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
 
 from ttmem import TtmemError  # noqa: E402
-from ttmem.fit import playing  # noqa: E402
-from ttmem.fit.demand import demands  # noqa: E402
-from ttmem.fit.request import Request  # noqa: E402
-from ttmem.fit.torch_model import stream_of  # noqa: E402
+from ttmem.prediction import run_stream  # noqa: E402
+from ttmem.prediction.peak_demand import demands  # noqa: E402
+from ttmem.prediction.request import Request  # noqa: E402
+from ttmem.prediction.torch_model import stream_of  # noqa: E402
 from ttmem.library.fit import fitted  # noqa: E402
 from ttmem.operators.tracing import kept_tracer  # noqa: E402
 
@@ -118,14 +118,14 @@ def requests(names: set[str] | None, board: str, *, quick: bool) -> list[tuple[s
     return [one for one in listed if names is None or one[0] in names]
 
 
-def measure(name: str, size: str, request: Request, mock: playing.Engine) -> Row:
+def measure(name: str, size: str, request: Request, mock: run_stream.Engine) -> Row:
     """The same stream on both engines."""
     started = time.perf_counter()
     stream = stream_of(request)
     traced = time.perf_counter()
-    twin = playing.play(stream, request)
+    twin = run_stream.play(stream, request)
     played = time.perf_counter()
-    real = playing.play(stream, replace(request, engine="mock"), mock)
+    real = run_stream.play(stream, replace(request, engine="mock"), mock)
     ended = time.perf_counter()
     return Row(
         name,
@@ -152,11 +152,11 @@ def largest_batches(names: list[str], board: str) -> int:
         started = time.perf_counter()
         said = fitted(request, "batch").largest
         seconds = time.perf_counter() - started
-        with playing.opened(request) as mock:
+        with run_stream.opened(request) as mock:
 
-            def fits(batch: int, asked: Request = request, mock: playing.Engine = mock) -> bool:
+            def fits(batch: int, asked: Request = request, mock: run_stream.Engine = mock) -> bool:
                 one = replace(asked, batch=batch)
-                return playing.play(stream_of(one), one, mock).fits
+                return run_stream.play(stream_of(one), one, mock).fits
 
             low, high = 0, 1
             while fits(high):
@@ -266,7 +266,7 @@ def main() -> int:
     known = [Row(**one) for one in json.loads(given.rows.read_text())] if given.rows and given.rows.exists() else []
     rows = list(known)
     asked = requests(names, given.board, quick=given.quick)
-    with kept_tracer(), playing.opened(Request("", given.board, engine="mock")) as mock:
+    with kept_tracer(), run_stream.opened(Request("", given.board, engine="mock")) as mock:
         for name, size, request in asked:
             if any((row.model, row.size) == (name, size) for row in known):
                 continue

@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
 
 from measure import Row, print_table  # noqa: E402
-from ttmem.fit.atlas import AtlasRow, ListedModel, make_atlas  # noqa: E402
-from ttmem.fit.request import Request  # noqa: E402
+from ttmem.prediction.model_matrix import AtlasRow, ListedModel, make_atlas  # noqa: E402
+from ttmem.prediction.request import Request  # noqa: E402
 
 MODELS = (
     *(("ViTConfig", "224"), ("ResNetConfig", "224"), ("ConvNextConfig", "224"), ("DeiTConfig", "224")),

@@ -19,9 +19,9 @@ from pathlib import Path
 
 from ttmem import TtmemError
 from ttmem.engines.engine import Engine
-from ttmem.fit.compiled import module_stream
-from ttmem.fit.playing import opened, play
-from ttmem.fit.request import Prediction, Request
+from ttmem.prediction.compiled import module_stream
+from ttmem.prediction.run_stream import opened, play
+from ttmem.prediction.request import Prediction, Request
 from ttmem.readers.mlir.functions import read_modules
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -22,8 +22,8 @@ from ttmem.base.lazy import lazy_names
 from ttmem._version import __version__
 
 if TYPE_CHECKING:
-    from ttmem.fit.chunks import chunked
-    from ttmem.fit.guard import guard
+    from ttmem.prediction.chunks import chunked
+    from ttmem.prediction.guard import guard
     from ttmem.library.boards import boards
     from ttmem.library.check import check
     from ttmem.library.diff import diff

@@ -16,12 +16,12 @@ from fit.language.configurations import LLAMA_8B
 from fit.test_playing import mlp
 from support.command_line import ROOT, call
 from ttmem.engines.interpreters import Interpreter
-from ttmem.fit.advising import advise
-from ttmem.fit.demand import demands
-from ttmem.fit.playing import play
-from ttmem.fit.request import Prediction, Request
-from ttmem.fit.stream import WEIGHT, Resident, Stream
-from ttmem.fit.targets import stream_of
+from ttmem.prediction.advice import advise
+from ttmem.prediction.peak_demand import demands
+from ttmem.prediction.run_stream import play
+from ttmem.prediction.request import Prediction, Request
+from ttmem.prediction.stream import WEIGHT, Resident, Stream
+from ttmem.prediction.targets import stream_of
 
 MODELS = ROOT / "tests" / "data" / "fit_models.py"
 

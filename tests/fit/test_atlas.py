@@ -13,9 +13,9 @@ import pytest
 
 from fit.compiled.some_modules import linear_layer
 from ttmem.commands import main
-from ttmem.fit import atlas
-from ttmem.fit.atlas import AtlasRow, ListedModel, make_atlas
-from ttmem.fit.request import Request
+from ttmem.prediction import model_matrix
+from ttmem.prediction.model_matrix import AtlasRow, ListedModel, make_atlas
+from ttmem.prediction.request import Request
 
 
 @pytest.fixture
@@ -72,13 +72,13 @@ def test_a_second_call_asks_only_for_what_is_missing(models: Path, monkeypatch: 
     lines = journal.read_text().splitlines()
     journal.write_text("\n".join(lines[:2]) + '\n{"key": "cut')  # killed in the middle of the third
     asked: list[str] = []
-    real = atlas.answer
+    real = model_matrix.answer
 
     def watched(model: ListedModel, board: str) -> AtlasRow:
         asked.append(model.text)
         return real(model, board)
 
-    monkeypatch.setattr(atlas, "answer", watched)
+    monkeypatch.setattr(model_matrix, "answer", watched)
     assert made() == 1
     assert len(asked) == 1
     Path("small.mlir").write_text(linear_layer(rows=128))  # a file that changed is asked about again
@@ -140,7 +140,7 @@ def test_one_model_that_breaks_does_not_end_the_others(models: Path, monkeypatch
     def broken(request: Any) -> Any:
         raise ZeroDivisionError("odd model")
 
-    monkeypatch.setattr(atlas, "stream_of", broken)
+    monkeypatch.setattr(model_matrix, "stream_of", broken)
     listed = [ListedModel("small.mlir", Request("small.mlir", engine="twin"))]
     (row,) = make_atlas(listed, ["n150"], models / "other", workers=2)
     assert (row.fits, row.reason) == (None, "ZeroDivisionError: odd model")

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from support.command_line import ROOT
 from ttmem.engines.engine import Engine
 from ttmem.engines.interpreters import Interpreter
-from ttmem.fit.demand import demands
-from ttmem.fit.playing import opened, play
-from ttmem.fit.request import Prediction, Request
-from ttmem.fit.targets import stream_of
+from ttmem.prediction.peak_demand import demands
+from ttmem.prediction.run_stream import opened, play
+from ttmem.prediction.request import Prediction, Request
+from ttmem.prediction.targets import stream_of
 
 MODELS = ROOT / "tests" / "data" / "drawn_models.py"
 BOARDS = ("n150", "p150")

@@ -10,8 +10,8 @@ import pytest
 
 from support.command_line import ROOT, call
 from ttmem import TtmemError
-from ttmem.fit.frontier import parse, points
-from ttmem.fit.request import Request
+from ttmem.prediction.frontier import parse, points
+from ttmem.prediction.request import Request
 
 MODELS = ROOT / "tests" / "data" / "fit_models.py"
 

@@ -12,7 +12,7 @@ from ttmem.engines.interpreters import Interpreter
 
 _PROGRAM = """
     import warnings
-    from ttmem.fit.guard import MemoryGuardWarning, WontFitError
+    from ttmem.prediction.guard import MemoryGuardWarning, WontFitError
 
     a, b, big = tensor(1, 8, 1024, 1024), tensor(1, 8, 1024, 1024), tensor(1, 64, 1024, 1024)
     guard = ttmem.guard(device, "raise")

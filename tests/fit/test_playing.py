@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ttmem.engines.interpreters import Interpreter
-from ttmem.fit.playing import play
-from ttmem.fit.request import Prediction, Request
-from ttmem.fit.stream import CACHE, INPUT, WEIGHT, ModelCall, Resident, Stream
+from ttmem.prediction.run_stream import play
+from ttmem.prediction.request import Prediction, Request
+from ttmem.prediction.stream import CACHE, INPUT, WEIGHT, ModelCall, Resident, Stream
 
 
 def _tensor(name: str, role: str, *shape: int) -> Resident:

@@ -11,8 +11,8 @@ import pytest
 
 from ttmem.engines.engine import EngineSettings, open_engine
 from ttmem.engines.interpreters import Interpreter
-from ttmem.fit.prepared import weight_shape
-from ttmem.fit.request import L1_SMALL_BYTES
+from ttmem.prediction.prepared_weights import weight_shape
+from ttmem.prediction.request import L1_SMALL_BYTES
 from ttmem.hardware import OpenSettings, open_board
 from ttmem.operators.case import Case, CaseTensor
 from ttmem.operators.case_program import recipe_of

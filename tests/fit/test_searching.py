@@ -15,11 +15,11 @@ from fit.language.configurations import LLAMA_8B
 from fit.test_playing import mlp
 from ttmem.base.errors import BadInputError
 from ttmem.engines.interpreters import Interpreter
-from ttmem.fit import searching
-from ttmem.fit.language.stream import language_stream
-from ttmem.fit.playing import opened, play
-from ttmem.fit.request import Prediction, Request
-from ttmem.fit.searching import QUANTITIES, Tried, largest, search
+from ttmem.prediction import largest as searching
+from ttmem.prediction.language.stream import language_stream
+from ttmem.prediction.run_stream import opened, play
+from ttmem.prediction.request import Prediction, Request
+from ttmem.prediction.largest import QUANTITIES, Tried, largest, search
 
 
 def _language(request: Request) -> Prediction:

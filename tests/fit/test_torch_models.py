@@ -10,9 +10,9 @@ import pytest
 
 from support.command_line import ROOT, call
 from ttmem.engines.interpreters import Interpreter
-from ttmem.fit.playing import opened, play
-from ttmem.fit.request import Request
-from ttmem.fit.targets import stream_of
+from ttmem.prediction.run_stream import opened, play
+from ttmem.prediction.request import Request
+from ttmem.prediction.targets import stream_of
 
 MODELS = ROOT / "tests" / "data" / "fit_models.py"
 

@@ -14,10 +14,10 @@ from fit.language.configurations import LLAMA_8B
 from support.command_line import ROOT, call, environment
 from ttmem.base import toml
 from ttmem.engines.interpreters import Interpreter
-from ttmem.fit.demand import demands
-from ttmem.fit.playing import play
-from ttmem.fit.request import Prediction, Request
-from ttmem.fit.targets import stream_of
+from ttmem.prediction.peak_demand import demands
+from ttmem.prediction.run_stream import play
+from ttmem.prediction.request import Prediction, Request
+from ttmem.prediction.targets import stream_of
 
 MODELS = ROOT / "tests" / "data" / "unusual_models.py"
 
@@ -115,7 +115,7 @@ def test_attention_of_odd_heads_is_eager_and_exact(torch_python: str) -> None:
 def test_an_interval_says_how_often_it_held(torch_python: str) -> None:
     prediction = _predicted("best", "signal")
     assert prediction.interval_bytes is not None
-    told = toml.packaged("ttmem.fit", "measured.toml")
+    told = toml.packaged("ttmem.prediction", "measured.toml")
     assert told["interval"]["ports"] == len(told["port"])
     (said,) = [text for text in prediction.assumed if "tt-metal ports" in text]
     within = told["interval"]["within"]

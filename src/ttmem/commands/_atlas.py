@@ -17,7 +17,7 @@ from ttmem.commands._output import color_wanted, emit, json_text, note, say
 from ttmem.commands._progress import progress_bar
 
 if TYPE_CHECKING:
-    from ttmem.fit.atlas import AtlasRow, Progress
+    from ttmem.prediction.model_matrix import AtlasRow, Progress
 
 Fields = Callable[[dict[str, Any]], dict[str, Any]]
 _LINE = "a line is a TARGET and its options: hf:ViTConfig --size 640x640"
@@ -40,7 +40,7 @@ def run(
 ) -> int:
     """Answer the whole list; exit 1 when a row could not be answered, 0 however many fit."""
     from ttmem.engines.interpreters import chosen_python
-    from ttmem.fit.atlas import ListedModel
+    from ttmem.prediction.model_matrix import ListedModel
     from ttmem.library.atlas import atlas
     from ttmem.library.fit import request_of
     from ttmem.reports.atlas import files

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ttmem.fit.atlas import ListedModel, Progress, make_atlas
+from ttmem.prediction.model_matrix import ListedModel, Progress, make_atlas
 from ttmem.hardware import BOARDS
 from ttmem.reports.atlas import files
 from ttmem.reports.atlas.document import AtlasDocument, document

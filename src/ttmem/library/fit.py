@@ -8,14 +8,14 @@ from typing import Any
 
 from ttmem.base.errors import BadInputError
 from ttmem.engines.interpreters import chosen_python
-from ttmem.fit import playing, running
-from ttmem.fit.advising import Proposal, advise
-from ttmem.fit.frontier import parse, points
-from ttmem.fit.language.capacity import capacity_of
-from ttmem.fit.language.configuration import wants_recipe
-from ttmem.fit.request import Capacity, Prediction, Request
-from ttmem.fit.searching import Largest, search
-from ttmem.fit.targets import is_script, stream_of
+from ttmem.prediction import run_stream, run_script
+from ttmem.prediction.advice import Proposal, advise
+from ttmem.prediction.frontier import parse, points
+from ttmem.prediction.language.capacity import capacity_of
+from ttmem.prediction.language.configuration import wants_recipe
+from ttmem.prediction.request import Capacity, Prediction, Request
+from ttmem.prediction.largest import Largest, search
+from ttmem.prediction.targets import is_script, stream_of
 from ttmem.hardware import BOARDS, DATA_TYPES
 from ttmem.operators.tracing import kept_tracer
 from ttmem.profile.model import Profile
@@ -75,7 +75,7 @@ def fit(
     """Predict whether a model fits a board, and how full it gets.
 
     ``target`` is ``"model.py::load_model"``, ``"hf:ViTConfig"``, or a ttnn script, which is run. ``weights`` is a data
-    type for all weights or a mapping of kinds to types; ``asked`` are the other fields of ``ttmem.fit.request.Request``
+    type for all weights or a mapping of kinds to types; ``asked`` are the other fields of ``ttmem.prediction.request.Request``
     (``batch``, ``size``, ``sequence``, ...). ``maximum`` (``"batch"``, ``"context"``, ...) searches the largest that
     fits; ``advice=False`` saves the time to fit the changes that would help. ``python`` is an interpreter that has
     ttnn, ``ttnn`` a release.
@@ -119,8 +119,8 @@ def over_ranges(request: Request, text: str) -> reports.FitSweep:
     asked = list(points(request, parse(text)))
     with kept_tracer():
         stream_of(asked[0][1])  # bad targets are told before an engine is started
-        with playing.opened(request) as engine:
-            found = [(place, playing.play(stream_of(one), one, engine)) for place, one in asked]
+        with run_stream.opened(request) as engine:
+            found = [(place, run_stream.play(stream_of(one), one, engine)) for place, one in asked]
     return reports.sweep_document(found)
 
 
@@ -133,17 +133,17 @@ def fitted(request: Request, maximum: str | None = None, *, advice: bool = True)
     if is_script(request.target):
         if maximum:
             raise BadInputError("a script decides its sizes itself", where=request.target, hint="leave --max out")
-        return Fit(running.ran(request))
-    with kept_tracer(), playing.starting(request) as (engine, ready):
+        return Fit(run_script.ran(request))
+    with kept_tracer(), run_stream.starting(request) as (engine, ready):
         stream = stream_of(request)
         ready()
 
         def predict(changed: Request) -> Prediction:
-            is_same = changed.engine == request.engine and playing.settings_of(changed) == playing.settings_of(request)
-            return playing.play(stream_of(changed), changed, engine if is_same else None)
+            is_same = changed.engine == request.engine and run_stream.settings_of(changed) == run_stream.settings_of(request)
+            return run_stream.play(stream_of(changed), changed, engine if is_same else None)
 
         if maximum is not None:
             found = search(request, maximum, predict)
             return Fit(found.prediction, largest=found)
-        prediction = playing.play(stream, request, engine)
+        prediction = run_stream.play(stream, request, engine)
         return Fit(prediction, advise(prediction, predict) if advice else ())

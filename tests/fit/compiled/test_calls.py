@@ -9,9 +9,9 @@ import pytest
 
 from fit.compiled.some_modules import free, function, module, tiles
 from ttmem.base.errors import BadInputError
-from ttmem.fit.compiled import module_stream
-from ttmem.fit.request import Request
-from ttmem.fit.stream import Stream
+from ttmem.prediction.compiled import module_stream
+from ttmem.prediction.request import Request
+from ttmem.prediction.stream import Stream
 
 _TYPE = "tensor<32x32xbf16, #a>"
 _CALL = f" : ({_TYPE}) -> {_TYPE} loc(#loc)"

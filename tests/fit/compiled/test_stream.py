@@ -12,9 +12,9 @@ import pytest
 from fit.compiled.some_modules import function, height_shards, linear_layer, module, rows_of, tiles
 from ttmem import TtmemError
 from ttmem.base.errors import BadInputError
-from ttmem.fit.compiled import module_stream
-from ttmem.fit.request import Request
-from ttmem.fit.stream import INPUT, WEIGHT, Stream
+from ttmem.prediction.compiled import module_stream
+from ttmem.prediction.request import Request
+from ttmem.prediction.stream import INPUT, WEIGHT, Stream
 from ttmem.readers.mlir.functions import read_modules
 
 

@@ -12,10 +12,10 @@ import pytest
 import ttmem
 from fit.language.configurations import LLAMA_8B
 from support.command_line import call
-from ttmem.fit.language.capacity import capacity_of
-from ttmem.fit.language.stream import stream_of
-from ttmem.fit.playing import play
-from ttmem.fit.request import Request
+from ttmem.prediction.language.capacity import capacity_of
+from ttmem.prediction.language.stream import stream_of
+from ttmem.prediction.run_stream import play
+from ttmem.prediction.request import Request
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from fit.language.configurations import GEMMA_4, LLAMA_8B, MIXTRAL, QWEN3_32B
 from ttmem.engines.engine import Engine, EngineSettings, open_engine
 from ttmem.engines.interpreters import Interpreter
-from ttmem.fit.language.stream import language_stream
-from ttmem.fit.request import L1_SMALL_BYTES, Request
-from ttmem.fit.stream import Stream
+from ttmem.prediction.language.stream import language_stream
+from ttmem.prediction.request import L1_SMALL_BYTES, Request
+from ttmem.prediction.stream import Stream
 
 BOARDS = ("n150", "t3k", "p150")
 LLAMA_LIKE = ("llama", "qwen2", "qwen3", "gemma2", "gemma3_text", "phi3", "olmo2")

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from fit.language.configurations import LLAMA_8B
 from ttmem.base.errors import BadInputError
-from ttmem.fit.language.dimensions import dimensions_of, known_families
-from ttmem.fit.language.stream import language_stream, layout_of
-from ttmem.fit.request import Request
+from ttmem.prediction.language.dimensions import dimensions_of, known_families
+from ttmem.prediction.language.stream import language_stream, layout_of
+from ttmem.prediction.request import Request
 
 WITH_TOWERS = {"gemma3", "mllama", "phi4_multimodal", "gemma4", "gemma4_text", "got_ocr2", "gemma4_unified"}
 """Their classes hold more than the text model, or inputs per layer, which the answer says."""

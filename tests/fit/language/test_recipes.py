@@ -15,14 +15,14 @@ from fit.language.configurations import LLAMA_8B, MIXTRAL
 from support.command_line import call
 from ttmem.base.errors import BadInputError
 from ttmem.engines.twin import TwinEngine
-from ttmem.fit.language.dimensions import dimensions_of
-from ttmem.fit.language.layout import Layout
-from ttmem.fit.language.recipe import load, open_recipe, recipe_names
-from ttmem.fit.language.stream import language_stream
-from ttmem.fit.playing import play
-from ttmem.fit.request import Request
-from ttmem.fit.stream import RESERVE
-from ttmem.fit.targets import stream_of
+from ttmem.prediction.language.dimensions import dimensions_of
+from ttmem.prediction.language.layout import Layout
+from ttmem.prediction.language.recipe import load, open_recipe, recipe_names
+from ttmem.prediction.language.stream import language_stream
+from ttmem.prediction.run_stream import play
+from ttmem.prediction.request import Request
+from ttmem.prediction.stream import RESERVE
+from ttmem.prediction.targets import stream_of
 
 ACCURACY, PERFORMANCE = "tt-transformers:accuracy", "tt-transformers:performance"
 

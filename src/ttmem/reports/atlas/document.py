@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 
-from ttmem.fit.atlas import AtlasRow
+from ttmem.prediction.model_matrix import AtlasRow
 from ttmem.reports.kit.documents import Document
 
 

@@ -4,7 +4,7 @@
 from pathlib import Path
 
 from ttmem.base.atomic_files import write_text
-from ttmem.fit.atlas import AtlasRow
+from ttmem.prediction.model_matrix import AtlasRow
 from ttmem.reports.atlas.document import AtlasDocument
 from ttmem.reports.kit.documents import indented
 from ttmem.reports.kit.figures import Matrix, Outcome

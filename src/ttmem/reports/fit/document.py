@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from ttmem.analysis.failure import RunFailure, failure, run_end
 from ttmem.analysis.programs_l1 import programs_peak
 from ttmem.analysis.states import OperationPlace
-from ttmem.fit.advising import Proposal
-from ttmem.fit.demand import demands
-from ttmem.fit.request import Capacity, OperationCounts, Prediction
+from ttmem.prediction.advice import Proposal
+from ttmem.prediction.peak_demand import demands
+from ttmem.prediction.request import Capacity, OperationCounts, Prediction
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType
 from ttmem.reports.profile.document_parts import FAILURE_FIGURES, FailureFacts, RunEndEntry
 

@@ -4,8 +4,8 @@
 from collections import Counter
 
 from ttmem.analysis.failure import RunEnd
-from ttmem.fit.request import Capacity
-from ttmem.fit.targets import is_script
+from ttmem.prediction.request import Capacity
+from ttmem.prediction.targets import is_script
 from ttmem.reports.fit.document import FitBoards, FitDocument, FitPeak
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.tables import Table, mib_column, percent_column, plain, text_column

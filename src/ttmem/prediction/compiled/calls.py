@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One operation of a module as steps: a call of the library that must make what the types say, or allocations alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from ttmem.prediction.compiled.convolutions import convolution_options
+from ttmem.prediction.compiled.operations import CREATED, FORMS, PREPARED, UPLOADS, Form
+from ttmem.prediction.compiled.layouts import TensorForm, on_device
+from ttmem.readers.mlir.functions import ModuleOperation
+
+Step = dict[str, Any]
+
+_CONVOLUTIONS = ("conv2d", "conv_transpose2d")
+_MOST_HOST_ELEMENTS = 1 << 25
+"""Of a tensor that is really made on the host; larger ones are taken to be on the device."""
+
+
+@dataclass(slots=True)
+class Held:
+    """A value of the module: a tensor on the device under a name, or one on the host that nobody makes."""
+
+    name: str
+    form: TensorForm | None
+    is_retained: bool = False
+    """Whether a deallocation does nothing: parameters belong to the caller, const-eval results to the cache."""
+    owners: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What stands for an operation."""
+
+    steps: list[Step]
+    unsupported: str = ""
+
+
+def written(operation: ModuleOperation, operands: Sequence[Held | None], results: Sequence[Held]) -> Written:
+    """The steps of an operation with these operands (None: the device, a number) and results on the device."""
+    name = operation.name.removeprefix("ttnn.")
+    form = FORMS.get(name)
+    if name in CREATED or name in UPLOADS or name in PREPARED:
+        return Written(_allocations(results))
+    tensors = [held for held in operands if held is not None]
+    if name in _CONVOLUTIONS and len(results) == 1 and len(tensors) >= 2:
+        return _convolution(name, operation, operands, results)
+    if not all(on_device(held.form) for held in tensors):
+        return Written(_allocations(results))  # the host's part is done there: what arrives is allocated
+    if form is None:
+        return Written(_allocations(results), f"no call is known for {operation.name}")
+    return Written([_call(form, operation, operands, results)])
+
+
+def _allocations(results: Sequence[Held]) -> list[Step]:
+    return [{"alloc": held.name, **held.form} for held in results if held.form is not None]
+
+
+def _call(form: Form, operation: ModuleOperation, operands: Sequence[Held | None], results: Sequence[Held]) -> Step:
+    given = _given(form, operation, operands)
+    args: list[Any] = [tensor for keyword, tensor in given if not keyword]
+    kwargs: dict[str, Any] = {keyword: tensor for keyword, tensor in given if keyword}
+    if form.tensors == ("*",):
+        args = [args]
+    made = results[0].form if results else None
+    known = {**operation.properties, **_of_result(made)}
+    for prop, convert in form.values:
+        if prop in known:
+            args.append(convert(known[prop]))
+    said = {key: convert(known[prop]) for key, (prop, convert) in form.options.items() if known.get(prop) is not None}
+    kwargs |= {key: value for key, value in said.items() if value is not None}
+    kwargs |= form.fixed
+    if made is not None:
+        first = next((held.form for held in operands if held is not None and held.form), None)
+        if form.gives_dtype and first is not None and first["dtype"] != made["dtype"]:
+            kwargs["dtype"] = {"dtype": made["dtype"]}
+        if form.gives_layout:
+            kwargs["layout"] = {"layout": made["layout"]}
+        if form.gives_memory:
+            kwargs["memory_config"] = _memory_config(made)
+    return _step(form.call, args, kwargs, results)
+
+
+def _step(call: str, args: list[Any], kwargs: dict[str, Any], results: Sequence[Held]) -> Step:
+    step: Step = {"call": f"ttnn.{call}", "args": args, "kwargs": kwargs}
+    if results:
+        names = [held.name for held in results]
+        step["out"] = names[0] if len(names) == 1 else names
+    step["makes"] = [held.form for held in results]
+    return step
+
+
+def _given(form: Form, operation: ModuleOperation, operands: Sequence[Held | None]) -> list[tuple[str, dict[str, str]]]:
+    """Keyword and tensor of each operand; segments say which of the optional ones are there."""
+    segments = operation.properties.get("operandSegmentSizes")
+    places: list[int] = []
+    if isinstance(segments, list) and sum(segments) == len(operands):
+        for place, size in enumerate(segments):
+            places += [place] * size
+    else:
+        places = list(range(len(operands)))
+    keywords = () if form.tensors == ("*",) else form.tensors
+    return [
+        (keywords[place] if place < len(keywords) else "", {"tensor": held.name})
+        for place, held in zip(places, operands, strict=True)
+        if held is not None
+    ]
+
+
+def _of_result(made: TensorForm | None) -> dict[str, Any]:
+    if made is None:
+        return {}
+    return {
+        "result dtype": {"dtype": made["dtype"]},
+        "result layout": {"layout": made["layout"]},
+        "result shape": made["shape"],
+    }
+
+
+def _memory_config(made: TensorForm) -> dict[str, Any]:
+    return {key: made[key] for key in ("memory", "shard") if key in made}
+
+
+def _convolution(
+    name: str, operation: ModuleOperation, operands: Sequence[Held | None], results: Sequence[Held]
+) -> Written:
+    """Weights that come from the host are made there: the library prepares and uploads them in the call."""
+    tensors = [held for held in operands if held is not None and held.form is not None]
+    steps: list[Step] = []
+    for held in tensors[1:]:
+        form = held.form
+        if form is not None and not on_device(form):
+            if prod(form["shape"]) > _MOST_HOST_ELEMENTS or form["dtype"] not in ("bfloat16", "float32"):
+                return Written(_allocations(results), "its weights are on the host and too large to be made")
+            plain = {"shape": form["shape"], "dtype": form["dtype"], "layout": form["layout"]}
+            steps.append({"host": held.name, **plain})
+    keywords = ("input_tensor", "weight_tensor", "bias_tensor")
+    kwargs: dict[str, Any] = {keyword: {"tensor": held.name} for keyword, held in zip(keywords, tensors, strict=False)}
+    made = results[0].form
+    if made is None:
+        return Written([])
+    kwargs |= convolution_options(name, operation.properties, made["dtype"])
+    kwargs["memory_config"] = _memory_config(made)
+    steps.append(_step(name, [], kwargs, results))
+    config = operation.properties.get("conv2d_config")
+    if isinstance(config, dict) and config.get("deallocate_activation") is True:
+        steps.append({"free": tensors[0].name, "force": False})  # the call has freed it: its name goes too
+        tensors[0].owners = 0
+    return Written(steps)

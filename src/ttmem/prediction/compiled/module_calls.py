@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first run of a compiled graph: its functions called in order, const-eval results kept, deallocations obeyed."""
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ttmem.prediction.compiled.call_graph import CALL, LOAD_CACHED, TRACE, callee_of, check_calls, is_followed, most_operations, too_many
+from ttmem.prediction.compiled.calls import Held, Step, Written, written
+from ttmem.prediction.compiled.operations import SAME_TENSOR, SILENT
+from ttmem.prediction.compiled.layouts import Layouts, TensorForm, on_device
+from ttmem.prediction.stream import CACHE, CONSTANT, INPUT, WEIGHT, Kept, ModelCall, Resident
+from ttmem.readers.mlir.functions import FunctionArgument, ModuleFunction, ModuleOperation, ModuleText
+
+_ROLES = {"parameter": WEIGHT, "constant": CONSTANT}
+
+
+@dataclass(frozen=True, slots=True)
+class _Called:
+    """A function whose body is to be followed next, and what it is given."""
+
+    function: ModuleFunction
+    arguments: Sequence[Held | None]
+    prefix: str
+    """Of the names of its values."""
+
+
+_Following = Generator[_Called, list[Held], list[Held]]
+"""Follows operations; what is yielded is followed by ``Walk.run``, so that a chain of calls may have any depth."""
+
+
+class Walk:
+    """Collects residents and calls while it follows a function."""
+
+    def __init__(self, module: ModuleText, layouts: Layouts, file: str) -> None:
+        self.residents: list[Resident] = []
+        self.calls: list[ModelCall] = []
+        self.has_traces = False
+        self._module = module
+        self._layouts = layouts
+        self._file = file
+        self._cached: dict[tuple[str, tuple[str, ...]], list[Held]] = {}
+        self._runs = 0
+        self._most = most_operations(module)
+        self._names: set[str] = set()
+        """Of what stays."""
+        self._arguments: set[str] = set()
+        self._frees_itself = any(
+            operation.name == "ttnn.deallocate"
+            for function in module.functions.values()
+            for operation in function.operations
+        )
+
+    @property
+    def frees_after_last_use(self) -> bool:
+        """Whether the module says nothing about when tensors die."""
+        return not self._frees_itself
+
+    def run(self, entry: ModuleFunction) -> None:
+        """Everything from the entry's arguments on."""
+        check_calls(self._module, entry, self._file)
+        arguments = [self._argument(argument) for argument in entry.arguments]
+        bodies = [self._body(_Called(entry, arguments, ""))]
+        made: list[Held] | None = None
+        while bodies:
+            try:
+                called = next(bodies[-1]) if made is None else bodies[-1].send(made)
+                bodies.append(self._body(called))
+                made = None
+            except StopIteration as end:
+                bodies.pop()
+                made = end.value
+
+    def _argument(self, argument: FunctionArgument) -> Held:
+        form = self._layouts.form(argument.type_text)
+        if form is not None and (shape := self._layouts.local_shape(argument.local_type, len(form["shape"]))):
+            form = {**form, "shape": shape}
+        name = argument.name or argument.value
+        if name in self._arguments:
+            name = f"{name} ({argument.value})"
+        self._arguments.add(name)
+        role = CACHE if argument.is_cache else _ROLES.get(argument.kind, INPUT)
+        if form is not None and on_device(form):
+            self._names.add(name)
+            self.residents.append(Resident(name, role, {"alloc": name, **form}))
+        return Held(name, form, is_retained=role != INPUT)
+
+    def _body(self, called: _Called) -> _Following:
+        function = called.function
+        if len(self.calls) > self._most:
+            raise too_many(self._module, function, self._file)
+        values: dict[str, Held] = {
+            argument.value: held
+            for argument, held in zip(function.arguments, called.arguments, strict=False)
+            if held is not None
+        }
+        last_uses = _last_uses(function) if self.frees_after_last_use else {}
+        for number, operation in enumerate(function.operations):
+            made = yield from self._operation(operation, values, called.prefix)
+            values.update(zip(operation.results, made, strict=False))
+            for value in last_uses.get(number, ()):
+                self._free_unused(values.get(value))
+        return [values[value] for value in function.returned if value in values]
+
+    def _operation(self, operation: ModuleOperation, values: dict[str, Held], prefix: str) -> _Following:
+        name = operation.name.removeprefix("ttnn.")
+        operands = [values.get(value) for value in operation.operands]
+        operands = [held if held is not None and held.form is not None else None for held in operands]
+        if name == "deallocate":
+            self._deallocate(operation, operands)
+            return []
+        if operation.name == LOAD_CACHED:
+            return (yield from self._load_cached(operation, operands))
+        if operation.name in (CALL, TRACE):
+            return (yield from self._called(operation, operands))
+        results = [self._result(operation, number, prefix) for number in range(len(operation.result_types))]
+        if name in SAME_TENSOR and operands and operands[0] is not None and len(results) == 1:
+            return [self._same(operands[0], results[0], operation)]
+        device_results = [held for held in results if on_device(held.form)]
+        foreign = not operation.is_ttnn and not any(b"#ttnn." in one for one in operation.result_types)
+        if name in SILENT or foreign:
+            self._append(operation, [])
+            return [held if not on_device(held.form) else replace(held, form=None) for held in results]
+        if operation.result_types and not device_results:
+            self._append(operation, [])
+        else:
+            self._append(operation, *_parts(written(operation, operands, device_results)))
+        return results
+
+    def _result(self, operation: ModuleOperation, number: int, prefix: str) -> Held:
+        form = self._layouts.form(operation.result_types[number])
+        value = operation.results[number] if number < len(operation.results) else f"%{operation.line}"
+        return Held(f"{prefix}{value}", form)
+
+    def _append(self, operation: ModuleOperation, steps: Sequence[Step], unsupported: str = "") -> None:
+        place = operation.location or f"{self._file}:{operation.line}"
+        self.calls.append(ModelCall(operation.name, tuple(steps), module=place, unsupported=unsupported))
+
+    def _same(self, given: Held, result: Held, operation: ModuleOperation) -> Held:
+        """Where the type did not move the tensor it is the same one; else it is made anew."""
+        if on_device(result.form) and _storage(given.form) != _storage(result.form):
+            self._append(operation, *_parts(written(replace(operation, name="ttnn.to_layout"), [given], [result])))
+            return result
+        self._append(operation, [])
+        given.owners += 1
+        return given
+
+    def _deallocate(self, operation: ModuleOperation, operands: Sequence[Held | None]) -> None:
+        held = operands[0] if operands else None
+        steps: list[Step] = []
+        if held is not None and not held.is_retained and on_device(held.form):
+            held.owners -= 1
+            if held.owners == 0:  # below: a convolution has freed it already
+                steps = [{"free": held.name, "force": False}]
+        self._append(operation, steps)
+
+    def _free_unused(self, held: Held | None) -> None:
+        if held is None or held.is_retained or not on_device(held.form) or not self.calls:
+            return
+        held.owners -= 1
+        if held.owners == 0:
+            self.calls[-1] = replace(self.calls[-1], frees=(*self.calls[-1].frees, held.name))
+
+    def _load_cached(self, operation: ModuleOperation, operands: Sequence[Held | None]) -> _Following:
+        """Runs its function once; what comes out stays, and a deallocation of it does nothing."""
+        given = [held for held in operands if held is not None]
+        key = operation.callee, tuple(held.name for held in given)
+        self._append(operation, [])
+        first = len(self.calls)
+        if key not in self._cached:
+            function = self._module.functions.get(operation.callee)
+            made = (yield _Called(function, given, f"{function.name} ")) if function else []
+            if len(made) < len(operation.result_types):  # cut out of the text: the types still say what it makes
+                made = [self._result(operation, i, f"{operation.callee} ") for i in range(len(operation.result_types))]
+                steps = [{"alloc": held.name, **held.form} for held in made if held.form and on_device(held.form)]
+                self._append(operation, steps, f"the module does not hold {operation.callee}")
+            for held in made:
+                held.is_retained = True
+            self._keep(made, given, operation.callee, first)
+            self._cached[key] = made
+        return self._cached[key]
+
+    def _keep(self, made: Sequence[Held], given: Sequence[Held], callee: str, first: int) -> None:
+        """Say of the calls since ``first`` which of their results stay, and under what name: that of the one weight
+        that they were made of, else that of the function."""
+        is_weight = any(held.is_retained for held in given)
+        name = given[0].name if len(given) == 1 else callee
+        makers: dict[str, list[int]] = {}
+        for at in range(first, len(self.calls)):
+            for made_here in dict.fromkeys(one for step in self.calls[at].steps for one in _made_by(step)):
+                makers.setdefault(made_here, []).append(at)
+        for number, held in enumerate(made):
+            if not on_device(held.form):
+                continue
+            called = name if name not in self._names else f"{name} ({callee})"
+            called = called if number == 0 else f"{called} {number}"
+            self._names.add(called)
+            kept = Kept(held.name, called, WEIGHT if is_weight else CONSTANT)
+            for at in makers.get(held.name, ()):
+                call = self.calls[at]
+                self.calls[at] = replace(call, keeps=(*call.keeps, kept))
+
+    def _called(self, operation: ModuleOperation, operands: Sequence[Held | None]) -> _Following:
+        """A function of the module, or one that runs on the host; of a trace the run that captures it."""
+        trace = operation.name == TRACE
+        callee = callee_of(operation)
+        function = self._module.functions.get(callee)
+        self._append(operation, [])
+        if function is None or not is_followed(function):
+            results = [self._result(operation, i, "") for i in range(len(operation.result_types))]
+            steps = [{"alloc": held.name, **held.form} for held in results if held.form and on_device(held.form)]
+            if steps:
+                self._append(operation, steps, f"the module does not hold {callee or 'the function'}")
+            return results
+        given = list(operands[1:] if trace else operands)  # a trace is given the device first
+        self._runs += 1
+        self.has_traces = self.has_traces or trace
+        made = yield _Called(function, given, f"{function.name} {self._runs} ")
+        if not trace:
+            return made
+        for held in made:  # slots live as long as the trace
+            held.is_retained = True
+        count = len(operation.result_types)
+        return made[-count:] if count else []
+
+
+def _parts(made: Written) -> tuple[Sequence[Step], str]:
+    return made.steps, made.unsupported
+
+
+def _made_by(step: Mapping[str, Any]) -> tuple[str, ...]:
+    out = step.get("alloc", step.get("out"))
+    return (out,) if isinstance(out, str) else tuple(out or ())
+
+
+def _storage(form: TensorForm | None) -> tuple[object, ...] | None:
+    if form is None:
+        return None
+    return tuple(str(form.get(key)) for key in ("shape", "dtype", "layout", "memory", "shard"))
+
+
+def _last_uses(function: ModuleFunction) -> dict[int, list[str]]:
+    """Operation number -> values of this function's own that nobody uses afterwards."""
+    last: dict[str, int] = {}
+    own = {value for operation in function.operations for value in operation.results}
+    for number, operation in enumerate(function.operations):
+        for value in (*operation.results, *operation.operands):
+            if value in own:
+                last[value] = number
+    found: dict[int, list[str]] = {}
+    for value, number in last.items():
+        if value not in function.returned:
+            found.setdefault(number, []).append(value)
+    return found

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks an operation before it runs: what it will need is known, so a program can warn, stop or choose another way.
+
+    with ttmem.guard(device, "raise"):
+        y = ttnn.matmul(a, b)          # raises ttmem.prediction.guard.WontFitError before anything is allocated
+
+Inside the user's program: the standard library and ttnn alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from ttmem.base.errors import BadInputError, TtmemError
+from ttmem.twin.errors import OutOfMemoryError
+from ttmem.twin.errors import DeviceFailureError
+from ttmem.twin.operations import EXACT, UNKNOWN
+from ttmem.engines.worker.library import Patches
+from ttmem.engines.worker.limits import allowed_bytes
+from ttmem.prediction.live_twin import LiveTwin
+from ttmem.twin.tensor_spec import InvalidSpecError
+
+WARN, RAISE = "warn", "raise"
+
+
+class WontFitError(TtmemError):
+    """An operation does not fit into the device's memory as it is now."""
+
+    exit_code = 1
+
+
+class MemoryGuardWarning(UserWarning):
+    """The same, said before the operation is tried all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is known of a call before it is made."""
+
+    operation: str
+    fits: bool | None
+    """None: nobody knows, because there is no rule for this call."""
+    confidence: str
+    message: str = ""
+    """Why not, in the library's words, or why nobody knows."""
+    peak_bytes_per_bank: Mapping[str, int] = field(default_factory=dict)
+    """How full each memory would be at the worst moment; at least so full when the confidence is ``bounded``."""
+    memory: str = ""
+    """That does not suffice."""
+    needed_bytes_per_bank: int = 0
+    largest_free_bytes_per_bank: int = 0
+
+
+OnFinding = Callable[[Verdict], None]
+
+
+class Guard:
+    """One open device under guard; ``check`` asks about a single call, a ``with`` block about all."""
+
+    def __init__(self, device: Any, action: str | OnFinding, limit: str | Mapping[str, str] | None) -> None:
+        if not callable(action) and action not in (WARN, RAISE):
+            raise BadInputError(f"unknown action '{action}'", hint="'warn', 'raise', or a function of the verdict")
+        self.findings: list[Verdict] = []
+        """All calls that could not fit, in order."""
+        self.checked = self.unknown = 0
+        """Calls that were looked at, and those of them that nobody has a rule for."""
+        self._action = action
+        self._live = LiveTwin(device)
+        self._allowed = self._limits(limit)
+        self._patches = Patches()
+        self._inside = threading.local()
+
+    def _limits(self, limit: str | Mapping[str, str] | None) -> dict[str, int]:
+        said = {"DRAM": limit, "L1": limit} if isinstance(limit, str) else dict(limit or {})
+        try:
+            pools = {pool.memory.name: pool.bytes_per_bank for pool in self._live.twin.memory_map.pools}
+            return {name.upper(): allowed_bytes(text, pools[name.upper()]) for name, text in said.items()}
+        except (ValueError, KeyError) as error:
+            raise BadInputError(f"limit: {error}", hint="'90%', '700MiB', or {'DRAM': '90%', 'L1': '80%'}") from None
+
+    def check(self, operation: Any, *arguments: Any, **options: Any) -> Verdict:
+        """What a call would come to now; the device is not touched: ``guard.check(ttnn.matmul, a, b)``."""
+        name = operation if isinstance(operation, str) else operation_name(operation)
+        self._live.look()
+        return self._verdict(name, arguments, options)
+
+    def fits(self, operation: Any, *arguments: Any, **options: Any) -> bool:
+        """Whether nothing speaks against it."""
+        return self.check(operation, *arguments, **options).fits is not False
+
+    def _verdict(self, name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> Verdict:
+        twin = self._live.twin
+        try:
+            told = self._live.imagine(name, arguments, options)
+        except OutOfMemoryError as error:
+            told_peaks = dict(twin.peaks)
+            return Verdict(
+                name,
+                fits=False,
+                confidence=EXACT,
+                message=error.message,
+                peak_bytes_per_bank=told_peaks,
+                memory=error.memory.name,
+                needed_bytes_per_bank=error.bytes_per_bank,
+                largest_free_bytes_per_bank=error.largest_free_bytes_per_bank,
+            )
+        except DeviceFailureError as error:
+            return Verdict(name, False, EXACT, error.message, dict(twin.peaks), "L1")
+        except (InvalidSpecError, TtmemError, AttributeError, TypeError) as error:
+            return Verdict(name, None, UNKNOWN, str(error))  # the library will say what is wrong with the call
+        if told.confidence == UNKNOWN:
+            return Verdict(name, None, UNKNOWN, told.note)
+        for memory, most in self._allowed.items():
+            if twin.peaks.get(memory, 0) > most:
+                message = f"{name} would fill {memory} to {twin.peaks[memory]} B per bank, over the limit of {most} B"
+                return Verdict(name, False, told.confidence, message, dict(twin.peaks), memory)
+        return Verdict(name, True, told.confidence, told.note, dict(twin.peaks))
+
+    def __enter__(self) -> Guard:
+        decorators = self._live.library.ttnn.decorators
+        for kind in (decorators.FastOperation, decorators.Operation):
+            self._patches.replace(kind, "__call__", self._guarded)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._patches.undo()
+
+    def _guarded(self, original: Any) -> Any:
+        guard = self
+
+        @functools.wraps(original, updated=())
+        def checked(self_: Any, *arguments: Any, **options: Any) -> Any:
+            __tracebackhide__ = True
+            if getattr(guard._inside, "known", False):  # a part of an operation that was looked at as a whole
+                return original(self_, *arguments, **options)
+            verdict = guard.check(self_.python_fully_qualified_name, *arguments, **options)
+            guard.checked += 1
+            guard.unknown += verdict.fits is None
+            if verdict.fits is False:
+                guard.findings.append(verdict)
+                guard._act(verdict)
+            guard._inside.known = verdict.fits is not None
+            try:
+                return original(self_, *arguments, **options)
+            finally:
+                guard._inside.known = False
+
+        return checked
+
+    def _act(self, verdict: Verdict) -> None:
+        if callable(self._action):
+            self._action(verdict)
+        elif self._action == RAISE:
+            raise WontFitError(f"{verdict.operation}: {verdict.message}", hint=HINT)
+        else:
+            warnings.warn(f"{verdict.operation}: {verdict.message}", MemoryGuardWarning, stacklevel=4)
+
+
+HINT = "free something first, choose another memory or data type, or call it through ttmem.chunked"
+
+
+def guard(device: Any, action: str | OnFinding = WARN, *, limit: str | Mapping[str, str] | None = None) -> Guard:
+    """Look at every operation before it runs, in a ``with`` block, or at single ones by ``check``.
+
+    ``action``: ``"warn"``, ``"raise"``, or a function that gets the verdict (and may raise). ``limit``: ``"90%"`` of a
+    bank or ``"700MiB"`` per bank, for DRAM and L1 alike, or by memory: what may be full at most.
+    """
+    return Guard(device, action, limit)
+
+
+def operation_name(operation: Any) -> str:
+    """``ttnn.matmul`` for the library's own; the plain name of any other function."""
+    name = getattr(operation, "python_fully_qualified_name", None) or getattr(operation, "__name__", "")
+    return str(name)

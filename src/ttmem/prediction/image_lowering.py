@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images: their channels are last on the device, weights of convolutions are prepared once, norms fold into them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+from ttmem.prediction.call_writer import Held
+from ttmem.prediction.prepared_weights import weight_shape
+from ttmem.prediction.stream import WEIGHT, Step
+from ttmem.operators.bound_case import CannotRunError
+from ttmem.operators.graphs import Graph, GraphCall
+from ttmem.operators.case_program import DeviceTensor, Recipe
+
+if TYPE_CHECKING:
+    from ttmem.prediction.lowering import Lowering
+
+_NORMS = ("native_batch_norm", "_native_batch_norm_legit_no_training")
+_FOLDED = "batch norms are folded into the convolution before them"
+_AFFINE = "a batch norm without a convolution before it is a product and a sum"
+_FLOAT_BYTES, _PAGE_BYTES = 4, 32
+_TILE = 32
+_VOLUME = 5
+"""Dimensions of a weight over three."""
+_IN_BLOCKS = "group norms are done in blocks where a sample is more than a core holds"
+_NORM_BYTES, _NORM_BUFFERS = 1_000_000, 7
+"""What the buffers of a group norm may take of a core's L1, and how many of them hold a block."""
+
+
+def as_loaded_bytes(graph: Graph) -> int:
+    """What careless loaders keep beside what is used: kernels in rows of float32, norms with a tile for each channel.
+
+    A row of a kernel is three numbers, and a page is at least 32 bytes; [1, C, 1, 1] is padded to C tiles.
+    """
+    kernels = {value: graph.values[value].shape for call in graph.calls if call.case.op == "convolution"
+               for value in call.takes[1:2]}  # fmt: skip
+    rows = sum(prod(shape[:-1]) * (-(-shape[-1] * _FLOAT_BYTES // _PAGE_BYTES) * _PAGE_BYTES)
+               for shape in kernels.values())  # fmt: skip
+    norms = {value for call in graph.calls if call.case.op in _NORMS for value in call.takes[1:]}
+    return rows + sum(prod(graph.values[value].shape) * 2 * _TILE * _TILE for value in norms)
+
+
+def lowered(lowering: Lowering, call: GraphCall) -> bool:
+    """Whether the call was one of these, and is done."""
+    if call.case.op in _NORMS:
+        return _normed(lowering, call)
+    if call.case.op == "convolution" and len(lowering.shape_of(call.takes[1])) == _VOLUME:
+        return _in_volumes(lowering, call)
+    return call.case.op == "mean" and _pooled(lowering, call)
+
+
+def result_shape(form: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """How a result lies of which the catalogue says that its channels are last."""
+    if not form:
+        return shape or (1,)
+    batch, channels, *spatial = shape if len(shape) > 2 else (1, *shape)
+    if form == "channels_last":
+        return (batch, *spatial, channels)
+    return (1, 1, batch * prod(spatial), channels) if form.endswith("rows") else (batch, 1, prod(spatial), channels)
+
+
+def prepared_weight(lowering: Lowering, call: GraphCall, recipe: Recipe, tensor: DeviceTensor) -> str:
+    """Weights and bias as the library prepares them: dense also where the convolution is grouped, in DRAM."""
+    place = [t.name for t in call.case.tensors].index(tensor.argument)
+    value = call.takes[place]
+    values, bench = lowering.graph.values, lowering.bench
+    if value in bench.held:
+        raise CannotRunError("the weights are computed while the model runs")
+    name = values[value].name or f"constant of {call.module}"
+    dtype = bench.weight_dtype(name, tensor.dtype)
+    known = _known_shape(lowering, call, recipe, dtype)
+    if tensor.argument == "bias":
+        width = known[-1] if known else prod(tensor.shape)
+        return bench.load(name, WEIGHT, (value,), (1, 1, 1, width), "tile", tensor.dtype)
+    if known is not None:
+        return bench.load(name, WEIGHT, (value,), known, "tile", dtype)
+    out, per_group, *kernel = values[value].shape
+    groups = int(call.case.args.get("groups") or 1)
+    if call.case.args.get("transposed"):
+        out, channels = per_group * groups, out
+    else:
+        channels = per_group * groups
+    is_product = kernel == list(call.case.args["stride"]) and not any(call.case.args["padding"])
+    rows = prod(kernel) * (channels if is_product else -(-channels // _TILE) * _TILE)
+    return bench.load(name, WEIGHT, (value,), (1, 1, rows, out), "tile", dtype)
+
+
+def _known_shape(lowering: Lowering, call: GraphCall, recipe: Recipe, dtype: str) -> tuple[int, ...] | None:
+    """As the twin lays it out; it is asked with a bias in any case, which comes right after the weights."""
+    shapes = {t.name: tuple(t.shape) for t in recipe.inputs}
+    shapes.setdefault("bias", (1, 1, 1, lowering.shape_of(call.makes[0])[1]))
+    step = next(step for step in recipe.steps if "call" in step)
+    kwargs = {**step["kwargs"], "bias_tensor": {"tensor": "bias"}}
+    return weight_shape({**step, "kwargs": kwargs}, shapes, dtype, lowering.memory_map)
+
+
+def _normed(lowering: Lowering, call: GraphCall) -> bool:
+    """At inference it is a product and a sum per channel, which a convolution before it has in its weights already."""
+    source, made, bench = call.takes[0], call.makes[0], lowering.bench
+    before = lowering.producer_of(source)
+    if before is not None and before.case.op == "convolution" and lowering.uses_of(source) == 1:
+        lowering.assume(_FOLDED)
+        bench.alias(source, made)
+        return True
+    lowering.assume(_AFFINE)
+    channels = lowering.shape_of(source)[1]
+    if source not in bench.held:
+        bench.in_form(source, lowering.shape_of(source), "tile", bench.dtype_of(source))
+    held, own = bench.held[source], lowering.shape_of(source)
+    if not held.is_last and len(own) > 2 and held.shape != own:
+        bench.in_form(source, own, "tile", held.dtype)
+        held = bench.held[source]
+    shape = [1] * len(held.shape)
+    shape[-1 if held.is_last or len(own) == 2 else 1] = channels
+    name = held.name if held.layout == "tile" else bench.in_form(
+        source, held.shape, "tile", held.dtype, is_last=held.is_last)  # fmt: skip
+    for function, factor in (("ttnn.multiply", "scale"), ("ttnn.add", "shift")):
+        path = f"{call.module} {factor}"
+        beside = bench.load(path, WEIGHT, (path,), shape, "tile", held.dtype)
+        out = bench.fresh(made)
+        tensors = [{"tensor": name}, {"tensor": beside}]
+        bench.steps.append({"call": function, "args": tensors, "kwargs": {}, "out": out, "makes": "elementwise"})
+        if factor == "shift":
+            bench.steps.append({"free": name})
+        name = out
+    bench.hold(made, Held(name, held.shape, "tile", held.dtype, held.is_last))
+    return True
+
+
+def _in_volumes(lowering: Lowering, call: GraphCall) -> bool:
+    """A convolution over three dimensions: rows of whole tiles of channels, the weights as a matrix."""
+    source, made, bench, args = call.takes[0], call.makes[0], lowering.bench, call.case.args
+    if args.get("transposed"):
+        return False
+    batch, channels, *size = lowering.shape_of(source)
+    out, per_group, *kernel = lowering.shape_of(call.takes[1])
+    wide = -(-channels // _TILE) * _TILE
+    groups = int(args.get("groups") or 1)
+    if groups > 1 and (wide > channels or args.get("dilation") != [1, 1, 1]):
+        raise CannotRunError("a grouped convolution over three dimensions of odd channels has no form here")
+    dtype = bench.dtype_of(source)
+    name = bench.in_form(source, (batch, *size, channels), "row_major", dtype, is_last=True)
+    if wide > channels:
+        padded = bench.fresh(made)
+        pairs = [{"tuple": [0, 0]}] * 4 + [{"tuple": [0, wide - channels]}]
+        bench.steps.append({"call": "ttnn.pad", "args": [{"tensor": name}, pairs, 0.0], "kwargs": {}, "out": padded,
+                            "makes": [[batch, *size, wide]]})  # fmt: skip
+        name = padded
+    weight = lowering.graph.values[call.takes[1]].name or f"constant of {call.module}"
+    rows = prod(kernel) * (wide if groups == 1 else per_group)
+    tensors = {"weight_tensor": bench.load(weight, WEIGHT, (call.takes[1],), (rows, out), "tile",
+                                           bench.weight_dtype(weight, dtype))}  # fmt: skip
+    if len(call.takes) > 2:  # a bias
+        bias = lowering.graph.values[call.takes[2]].name or f"constant of {call.module}"
+        tensors["bias_tensor"] = bench.load(bias, WEIGHT, (call.takes[2],), (1, out), "tile", dtype)
+    result = bench.fresh(made)
+    shape = lowering.shape_of(made)
+    step = {
+        "call": "ttnn.experimental.conv3d", "args": [], "out": result, "makes": [[shape[0], *shape[2:], out]],
+        "kwargs": {
+            "input_tensor": {"tensor": name}, **{key: {"tensor": one} for key, one in tensors.items()},
+            "device": {"device": 0}, "dtype": {"dtype": "bfloat16"}, "output_channels": out, "kernel_size": kernel,
+            "stride": args["stride"], "padding": args["padding"], "dilation": args["dilation"], "groups": groups,
+            "padding_mode": "zeros",
+        },
+    }  # fmt: skip
+    bench.steps.append(step)
+    if wide > channels:
+        bench.steps.append({"free": name})
+    bench.hold(made, Held(result, (shape[0], *shape[2:], out), "row_major", dtype, is_last=True))
+    return True
+
+
+def norm_blocks(lowering: Lowering, call: GraphCall, steps: Sequence[Step]) -> Sequence[Step]:
+    """A group norm of a large sample in as many blocks as its buffers need; authors choose a grid of cores too."""
+    _, channels, *spatial = lowering.shape_of(call.takes[0])
+    of_a_group = channels // int(call.case.args["group"])
+    rows, columns = -(-prod(spatial) // _TILE), -(-of_a_group // _TILE) + 1
+    blocks = min(rows, -(-_NORM_BUFFERS * rows * columns * 2 * _TILE * _TILE // _NORM_BYTES))
+    if blocks < 2:
+        return steps
+    lowering.assume(_IN_BLOCKS)
+    return [
+        {**step, "kwargs": {**step["kwargs"], "num_out_blocks": blocks}}
+        if step.get("call") == "ttnn.group_norm"
+        else step
+        for step in steps
+    ]
+
+
+def _pooled(lowering: Lowering, call: GraphCall) -> bool:
+    """The mean of all pixels of an image with its channels last."""
+    source, made, bench = call.takes[0], call.makes[0], lowering.bench
+    held, own = bench.held.get(source), lowering.shape_of(source)
+    dims = call.case.args.get("dim") or []
+    if held is None or not held.is_last or sorted(dim % len(own) for dim in dims) != list(range(2, len(own))):
+        return False
+    batch, channels, *spatial = own
+    name = bench.in_form(source, (batch, 1, prod(spatial), channels), "tile", held.dtype, is_last=True)
+    out = bench.fresh(made)
+    step = {"call": "ttnn.mean", "args": [{"tensor": name}], "kwargs": {"dim": 2, "keepdim": True}, "out": out}
+    bench.steps.append({**step, "makes": [[batch, 1, 1, channels]]})
+    pooled = Held(out, (batch, 1, 1, channels), "tile", held.dtype, is_last=True)
+    bench.hold(made, pooled)
+    if not call.case.args.get("keepdim"):
+        wanted = lowering.shape_of(made)
+        flat = bench.fresh(made)
+        bench.steps.append(
+            {"call": "ttnn.reshape", "args": [{"tensor": out}, list(wanted)], "kwargs": {}, "out": flat,
+             "makes": [list(wanted)]}
+        )  # fmt: skip
+        bench.hold(made, Held(flat, wanted, "tile", held.dtype))
+    return True

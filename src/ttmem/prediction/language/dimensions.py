@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sizes of a language model, out of a configuration as transformers writes it; a new family is a record."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from ttmem.base import toml
+from ttmem.base.errors import BadInputError
+from ttmem.twin.bank_sizes import round_up
+
+_NEEDED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
+_FOREIGN = {
+    "kv_lora_rank": "attention with compressed keys and values",
+    "state_size": "state space layers",
+    "ssm_state_size": "state space layers",
+    "linear_num_value_heads": "linear attention layers",
+    "conv_L_cache": "convolution layers",
+    "is_encoder_decoder": "an encoder and a decoder",
+}
+"""Keys (with a value) of layers that nothing here describes."""
+_EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
+_DENSE_TOO = ("gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text")
+"""Beside the experts these have the feed-forward of ``intermediate_size``."""
+_MOST = 1 << 24
+MOST_LAYERS = 4_096
+"""The deepest model has some two hundred; every layer is tensors and calls of its own."""
+PER_LAYER = ("head_dim", "key_heads", "hidden", "experts", "shared_hidden")
+"""Sizes that may differ from layer to layer."""
+_SIZES = ("num_key_value_heads", "num_kv_heads", "intermediate_size", "head_dim", "expansion_ratio")
+_COUNTS = (
+    *_EXPERTS,
+    "moe_intermediate_size",
+    "shared_expert_intermediate_size",
+    "n_shared_experts",
+    "max_position_embeddings",
+    "first_k_dense_replace",
+)
+"""Keys that need not be there; these may be 0."""
+_DENSE = {"experts": 0, "shared_hidden": 0}
+
+
+_Flag = bool | str
+"""Or the key of the configuration that decides it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """What is in the code of models of these types, not in their configuration."""
+
+    types: tuple[str, ...]
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """What these models call a key of a Llama."""
+    norms_per_layer: int = 2
+    norm_bias: _Flag = False
+    qkv_bias: _Flag = False
+    o_bias: _Flag = False
+    mlp_bias: _Flag = False
+    head_bias: _Flag = False
+    expert_bias: _Flag = False
+    gated: _Flag = True
+    parallel: _Flag = False
+    """Attention and feed-forward see the same input."""
+    qk_norm: _Flag = False
+    whole_qk_norm: bool = False
+    """Over all heads together."""
+    embedding_norm: bool = False
+    sinks: bool = False
+    shared_gate: bool = False
+    shared_expert: bool = False
+    """As wide as the others."""
+    dense_size: str = ""
+    """The key of the width of layers without experts."""
+    positions: str = "rotary"
+    more_positions: int = 0
+    window_pattern: int = 0
+    """Every so many layers one sees the whole context, where the configuration lists no kinds; 0: all do."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    unsaid: str = ""
+    refused: str = ""
+    refused_if: Mapping[str, str] = field(default_factory=dict)
+    refused_unless: Mapping[str, str] = field(default_factory=dict)
+
+    def flag(self, name: str, text: Mapping[str, Any]) -> bool:
+        said = getattr(self, name)
+        return bool(text.get(said)) if isinstance(said, str) else bool(said)
+
+
+@dataclass(frozen=True, slots=True)
+class Dimensions:
+    """A decoder: what recipes may name."""
+
+    family: str
+    layers: int
+    dim: int
+    heads: int
+    key_heads: int
+    head_dim: int
+    hidden: int
+    """Of the feed-forward; of one expert where there are experts."""
+    vocabulary: int
+    positions: int
+    tied: bool
+    """The head's weight is the embedding's."""
+    activation: str
+    qkv_bias: bool
+    qk_norm: bool
+    norms_per_layer: int
+    window: int
+    """Of layers that see only so many positions; 0: there are none."""
+    sliding: tuple[bool, ...]
+    local_rope: bool
+    """A second rotary table, for layers with a window."""
+    gated: bool = True
+    """The feed-forward has a gate beside its first matrix."""
+    parallel: bool = False
+    rotary: bool = True
+    position_rows: int = 0
+    """Of a learned table of positions."""
+    norm_bias: bool = False
+    o_bias: bool = False
+    mlp_bias: bool = False
+    head_bias: bool = False
+    expert_bias: bool = False
+    embedding_norm: bool = False
+    whole_qk_norm: bool = False
+    sinks: bool = False
+    shared_gate: bool = False
+    experts: int = 0
+    experts_per_token: int = 0
+    shared_hidden: int = 0
+    cross_layers: int = 0
+    """With attention to images, beside ``layers``; where the configuration has the tower that makes their input."""
+    vision_layers: int = 0
+    vision_dim: int = 0
+    vision_hidden: int = 0
+    image_tokens: int = 0
+    wide_head_dim: int = 0
+    """Of heads in layers whose heads differ; 0: there are none."""
+    per_layer: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    """Layers that differ."""
+    assumed: tuple[str, ...] = ()
+
+    def layer(self, number: int) -> dict[str, Any]:
+        """Names that differ from layer to layer."""
+        own = {name: getattr(self, name) for name in PER_LAYER} | dict(self.per_layer.get(number, {}))
+        return {"layer": number, "is_sliding": self.sliding[number], **own}
+
+
+def is_language_config(config: Mapping[str, Any]) -> bool:
+    """Whether it describes a decoder of a family that is known."""
+    family = _family(str(_text_part(config).get("model_type", "")))
+    return family is not None and not family.refused
+
+
+def dimensions_of(config: Mapping[str, Any], where: str = "") -> Dimensions:
+    """The sizes that a configuration gives; refuses with what is missing or not known."""
+    try:
+        return _dimensions(config, where)
+    except (TypeError, ValueError, KeyError, AttributeError, ZeroDivisionError, OverflowError) as error:
+        # Any of dozens of keys may hold anything at all.
+        hint = "is it the config.json of a model?"
+        raise BadInputError(f"the configuration is not as it should be: {error}", where=where, hint=hint) from error
+
+
+def _dimensions(config: Mapping[str, Any], where: str) -> Dimensions:
+    text, assumed = _text_part(config), list[str]()
+    kind = str(text.get("model_type") or config.get("model_type") or "")
+    family = _family(kind) or _family(str(config.get("model_type", "")))
+    text = {**(family.defaults if family else {}), **{key: value for key, value in text.items() if value is not None}}
+    if why := _foreign(text, family):
+        raise BadInputError(
+            f"'{kind or 'this model'}' has {why}, which no recipe describes",
+            where=where,
+            hint=f"known: {', '.join(known_families())}; a PyTorch model can be traced: hf:NAMEConfig with --seq "
+            "alone, or file.py::load_model",
+        )
+    if family is None:
+        assumed.append(f"the family '{kind}' is not known: taken for a decoder like Llama's")
+        family = Family((kind,))
+    text |= {name: text[own] for name, own in family.keys.items() if own in text and name not in text}
+    _check(text, family, where)
+    images = _images(config, text)
+    if not images and ("vision_config" in config or "audio_config" in config):
+        assumed.append("vision and audio towers are not counted: the text model alone")
+    if family.unsaid and not images:
+        assumed.append(family.unsaid)
+    layers = text["num_hidden_layers"] - len(text.get("cross_attention_layers") or ())
+    experts = next((int(text[key]) for key in _EXPERTS if text.get(key)), 0)
+    heads, dim = text["num_attention_heads"], text["hidden_size"]
+    sliding, window = _windows(text, family, layers)
+    hidden = int(text.get("intermediate_size") or text.get("expansion_ratio", 4) * dim)
+    width = (text.get("moe_intermediate_size") or hidden) if experts else hidden
+    shared = _shared_hidden(text, family, kind, (experts, width, hidden))
+    own_sizes = _heads_per_layer(text, sliding)
+    if experts:
+        dense = {**_DENSE, "hidden": int(text.get(family.dense_size) or hidden)}
+        for number in _dense_layers(text, layers):
+            own_sizes.setdefault(number, {}).update(dense)
+    positions = int(text.get("max_position_embeddings") or 0)
+    is_falcon_40b = bool(text.get("new_decoder_architecture")) and text.get("num_ln_in_parallel_attn") != 1
+    flags = ("gated", "parallel", "norm_bias", "o_bias", "mlp_bias", "head_bias", "expert_bias")
+    return Dimensions(
+        family=kind,
+        layers=layers,
+        dim=dim,
+        heads=heads,
+        key_heads=_key_heads(text, heads),
+        head_dim=text.get("head_dim") or dim // heads,
+        hidden=width,
+        vocabulary=text["vocab_size"],
+        positions=positions,
+        tied=bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False))),
+        activation="gelu" if "gelu" in str(text.get("hidden_act") or text.get("hidden_activation") or "") else "silu",
+        qkv_bias=family.flag("qkv_bias", text) or (bool(text.get("attention_bias")) and family.qkv_bias is False),
+        qk_norm=family.flag("qk_norm", text),
+        norms_per_layer=2 if is_falcon_40b or text.get("parallel_attn") is False else family.norms_per_layer,
+        window=window,
+        sliding=sliding,
+        local_rope=_has_local_rope(text),
+        **{name: family.flag(name, text) for name in flags},
+        rotary=family.positions == "rotary" and not text.get("alibi"),
+        position_rows=positions + family.more_positions if family.positions == "learned" else 0,
+        embedding_norm=family.embedding_norm,
+        whole_qk_norm=family.whole_qk_norm,
+        sinks=family.sinks,
+        shared_gate=family.shared_gate and shared > 0,
+        experts=experts,
+        experts_per_token=int(text.get("num_experts_per_tok") or text.get("top_k_experts") or 0),
+        shared_hidden=shared,
+        wide_head_dim=max((sizes.get("head_dim", 0) for sizes in own_sizes.values()), default=0),
+        per_layer=own_sizes,
+        **images,
+        assumed=tuple(assumed),
+    )
+
+
+_OF_TOWER = (
+    "image_size", "patch_size", "num_hidden_layers", "num_global_layers", "hidden_size", "intermediate_size"
+)  # fmt: skip
+
+
+def _images(config: Mapping[str, Any], text: Mapping[str, Any]) -> dict[str, Any]:
+    """Of Llama 3.2 with vision: the layers between those of the text model, and the tower."""
+    tower = config.get("vision_config")
+    if not isinstance(tower, Mapping) or not text.get("cross_attention_layers"):
+        return {}
+    sizes = {key: tower.get(key) for key in (*_OF_TOWER, "max_num_tiles")}
+    if not all(type(size) is int and 0 < size < _MOST for size in sizes.values()):
+        return {}
+    patches = (tower["image_size"] // tower["patch_size"]) ** 2 + 1  # a class token beside them
+    return {
+        "cross_layers": len(text["cross_attention_layers"]),
+        "vision_layers": tower["num_hidden_layers"] + tower["num_global_layers"],
+        "vision_dim": tower["hidden_size"],
+        "vision_hidden": tower["intermediate_size"],
+        "image_tokens": tower["max_num_tiles"] * round_up(patches, 32),
+    }
+
+
+def _foreign(text: Mapping[str, Any], family: Family | None) -> str:
+    """What there is in the model that nothing here describes."""
+    if family is None:
+        found = next((why for key, why in _FOREIGN.items() if text.get(key)), "")
+        is_like_llama = "rms_norm_eps" in text or not {"layer_norm_eps", "layer_norm_epsilon"} & text.keys()
+        return found or ("" if is_like_llama else "norms with biases, unlike a Llama")
+    if family.refused:
+        return family.refused
+    reasons = [why for key, why in family.refused_if.items() if text.get(key)]
+    return next(iter([*reasons, *(why for key, why in family.refused_unless.items() if not text.get(key))]), "")
+
+
+def _check(text: Mapping[str, Any], family: Family, where: str) -> None:
+    missing = [family.keys.get(key, key) for key in _NEEDED if key not in text]
+    if family.gated and "intermediate_size" not in text:
+        missing.append("intermediate_size")
+    if missing:
+        raise BadInputError(f"the configuration has no {', '.join(missing)}", where=where, hint="is it a model's?")
+    for key in (*_NEEDED, *_SIZES, *_COUNTS):
+        least = 0 if key in _COUNTS else 1
+        if key in text and not (type(text[key]) is int and least <= text[key] < _MOST):
+            raise BadInputError(f"{key} is {text[key]!r}, not a size", where=where, hint=f"--set {key}=NUMBER")
+    if text["num_hidden_layers"] > MOST_LAYERS:
+        told = f"num_hidden_layers is {text['num_hidden_layers']:,}; {MOST_LAYERS:,} is the most"
+        raise BadInputError(told, where=where, hint="--set num_hidden_layers=NUMBER")
+    heads, key_heads = text["num_attention_heads"], _key_heads(text, text["num_attention_heads"])
+    if heads % key_heads:
+        raise BadInputError(
+            f"num_attention_heads is {heads}, which {key_heads} key-value heads do not divide",
+            where=where,
+            hint="--set num_key_value_heads=NUMBER",
+        )
+    if not text.get("head_dim") and text["hidden_size"] % heads:
+        raise BadInputError(
+            f"hidden_size is {text['hidden_size']}, which {heads} heads do not divide",
+            where=where,
+            hint="--set head_dim=NUMBER",
+        )
+    cross = text.get("cross_attention_layers") or ()
+    if not isinstance(cross, list | tuple) or len(cross) >= text["num_hidden_layers"]:
+        raise BadInputError("cross_attention_layers leaves no layer", where=where)
+
+
+def _key_heads(text: Mapping[str, Any], heads: int) -> int:
+    """Falcon and StarCoder have a flag for one head of keys."""
+    if text.get("new_decoder_architecture"):
+        return int(text.get("num_kv_heads") or heads)
+    if text.get("multi_query"):
+        return 1
+    return int(text.get("num_key_value_heads") or heads)
+
+
+def _dense_layers(text: Mapping[str, Any], layers: int) -> list[int]:
+    """Layers without experts in a model that has them."""
+    listed = text.get("moe_layers")
+    if isinstance(listed, list):
+        return [number for number in range(layers) if number not in listed]
+    step = int(text.get("decoder_sparse_step") or text.get("interleave_moe_layer_step") or 1)
+    first, alone = int(text.get("first_k_dense_replace") or 0), text.get("mlp_only_layers") or ()
+    return [number for number in range(layers) if number < first or (number + 1) % step or number in alone]
+
+
+def _shared_hidden(text: Mapping[str, Any], family: Family, kind: str, sizes: tuple[int, int, int]) -> int:
+    """The width of the expert that sees every token."""
+    experts, width, hidden = sizes
+    if not experts:
+        return 0
+    if family.shared_expert:
+        return width
+    own = text.get("shared_expert_intermediate_size") or text.get("shared_intermediate_size")
+    return int(own or int(text.get("n_shared_experts") or 0) * width or (hidden if kind in _DENSE_TOO else 0))
+
+
+def known_families() -> list[str]:
+    """Model types, sorted."""
+    return sorted(kind for kind, family in _families().items() if not family.refused)
+
+
+@cache
+def _families() -> dict[str, Family]:
+    records = toml.packaged("ttmem.prediction.language", "families.toml")["family"]
+    families = [Family(**{**record, "types": tuple(record["types"])}) for record in records]
+    return {kind: family for family in families for kind in family.types}
+
+
+def _family(kind: str) -> Family | None:
+    return _families().get(kind)
+
+
+def _text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Models of several kinds of input keep the sizes of their language model in a part of its own."""
+    inner = config.get("text_config") or config.get("llm_config")
+    return inner if isinstance(inner, Mapping) and "hidden_size" in inner else config
+
+
+def _windows(text: Mapping[str, Any], family: Family, layers: int) -> tuple[tuple[bool, ...], int]:
+    window = text.get("sliding_window")
+    if not isinstance(window, int) or text.get("use_sliding_window") is False:
+        return (False,) * layers, 0
+    kinds = text.get("layer_types")
+    if isinstance(kinds, list) and len(kinds) >= layers:
+        sliding = tuple(kind == "sliding_attention" for kind in kinds[:layers])
+    elif pattern := text.get("sliding_window_pattern") or family.window_pattern:
+        sliding = tuple((number + 1) % int(pattern) != 0 for number in range(layers))
+    else:
+        sliding = (True,) * layers
+    return sliding, window if any(sliding) else 0
+
+
+def _has_local_rope(text: Mapping[str, Any]) -> bool:
+    """tt-transformers makes a second table wherever a window is in use, Gemma 3 has one of its own."""
+    if text.get("rope_local_base_freq") or "sliding_attention" in (text.get("rope_parameters") or {}):
+        return True
+    return text.get("sliding_window") is not None and text.get("use_sliding_window") in (None, True)
+
+
+def _heads_per_layer(text: Mapping[str, Any], sliding: tuple[bool, ...]) -> dict[int, dict[str, int]]:
+    """Layers that see the whole context may have heads of another size and number (Gemma 4)."""
+    own: dict[int, dict[str, int]] = {}
+    whole = {"head_dim": text.get("global_head_dim"), "key_heads": text.get("num_global_key_value_heads")}
+    said = {name: int(size) for name, size in whole.items() if size}
+    if said:
+        own = {number: dict(said) for number, slides in enumerate(sliding) if not slides}
+    names = {"head_dim": "head_dim", "num_key_value_heads": "key_heads"}
+    for number, sizes in (text.get("per_layer_config") or {}).items():
+        changed = {names[key]: int(size) for key, size in sizes.items() if key in names}
+        own.setdefault(int(number), {}).update(changed)
+    return own

@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A recipe: how a stack lays a language model out in memory. Recipes are files (``fit/recipes``), ours and the user's.
+
+Sizes are expressions over the model, the board and the request (``scope``), so a recipe needs no code.
+docs/language-models.md describes the file.
+"""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from ttmem.base import toml
+from ttmem.base.errors import BadInputError
+from ttmem.base.expression import ExpressionError, NoValueError, names_in
+from ttmem.base.limits import LIST_BYTES
+from ttmem.base.text_files import read_text
+from ttmem.prediction.language.dimensions import MOST_LAYERS
+from ttmem.prediction.language.scope import KNOWN_NAMES, LANGUAGE
+from ttmem.hardware import DATA_TYPES
+
+FOLDER = Path(__file__).parents[1] / "recipes"
+GENERIC, CALLS = "generic", "calls"
+REQUESTED = "requested"
+"""As a data type: that of the request (``--dtype``)."""
+GROUPS = {"attn": ("qkv", "o"), "mlp": ("gate", "up", "down")}
+"""Kinds of weights that go by one name."""
+MATRICES = (*GROUPS["attn"], *GROUPS["mlp"], "head", "router")
+"""What ``--weights bfloat8_b`` means: norms and tables that are looked up keep their type."""
+_LARGEST = 1 << 48
+"""Of any number in a recipe: more bytes, rows or tokens than a machine holds."""
+_Number = Annotated[int, Meta(ge=-_LARGEST, le=_LARGEST)]
+_Count = Annotated[int, Meta(ge=1, le=_LARGEST)]
+_Percent = Annotated[float, Meta(ge=0, le=100)]
+_Any = _Number | str
+_Size = Annotated[int, Meta(ge=0, le=_LARGEST)] | str
+_Positive = _Count | str
+
+
+class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    pass
+
+
+class TensorRecord(_Part, frozen=True):
+    """A tensor that is there before the model runs, on each chip."""
+
+    name: str
+    """``{layer}`` stands for the number of the layer."""
+    role: Literal["weight", "cache", "constant", "reserve", "input"] = "weight"
+    kind: str = ""
+    """Looked up in ``[types]``; ``--weights kind=...`` changes it."""
+    type: str = ""
+    """Where no kind decides it."""
+    shape: list[_Positive] = []
+    bytes_per_bank: _Size = ""
+    """In place of a shape, for memory that is only kept."""
+    per: Literal["model", "layer"] = "model"
+    when: str = ""
+    layout: Literal["tile", "row_major"] = "tile"
+    banks: Literal["interleaved", "sharded"] = "interleaved"
+    """Sharded: the columns are dealt out to the DRAM banks in equal strips of whole tiles."""
+    copies: _Size = 1
+    split: _Positive = ""
+    """Columns are cut into tensors of at most so many."""
+    place: Literal["device", "host"] = "device"
+    """On the host it takes nothing here."""
+
+
+class HeldTensor(_Part, frozen=True):
+    """A buffer of a stage."""
+
+    name: str
+    shape: list[_Positive]
+    type: str = "bfloat16"
+    """A data type, or ``activation``: the kind of that name."""
+    when: str = ""
+
+
+class StageRecord(_Part, frozen=True):
+    """A moment of the forward pass at which memory is full, and what lies on the device then beside the residents."""
+
+    name: str
+    phase: Literal["prefill", "decode"] = "prefill"
+    per: Literal["model", "layer"] = "layer"
+    when: str = ""
+    kept: bool = False
+    """Its buffers stay to the end of the pass."""
+    holds: list[HeldTensor] = []
+
+
+class TypeChange(_Part, frozen=True):
+    """Data types of some models, or of some of their layers."""
+
+    types: dict[str, str]
+    when: str = ""
+    layers: list[Annotated[int, Meta(ge=0, lt=MOST_LAYERS)]] = []
+    """Which layers; none: all."""
+    why: str = ""
+
+
+class Remark(_Part, frozen=True):
+    """What an answer rests on, where a condition holds."""
+
+    text: str
+    when: str = ""
+
+
+class Choice(_Part, frozen=True):
+    """A number for models or boards that meet a condition; the first that does counts."""
+
+    value: _Size
+    when: str = ""
+
+
+class Recipe(_Part, frozen=True):
+    """A whole file."""
+
+    name: str = ""
+    about: str = ""
+    extends: str = ""
+    forward: Literal["stages", "calls"] = "stages"
+    """Buffers of stages as the file lists them, or the calls of ttnn that the model consists of."""
+    default_context: _Count = 2048
+    default_users: _Count = 1
+    reserve_percent: _Percent = 0.0
+    """Of each DRAM bank, kept free before a model is said to fit."""
+    error_percent: _Percent | None = None
+    """How far the peak may be off, where somebody measured it."""
+    only: str = ""
+    """A condition on the models that the stack knows; others are refused."""
+    assumed: list[Remark] = []
+    """Said with every answer."""
+    let: dict[str, _Any] = {}
+    types: dict[str, str] = {}
+    change: list[TypeChange] = []
+    chunk: list[Choice] = []
+    """Most tokens of a prompt that are worked on at a time; none: the whole prompt."""
+    trace: list[Choice] = []
+    """Bytes of the trace region."""
+    tensor: list[TensorRecord] = []
+    stage: list[StageRecord] = []
+
+    def of_kind(self, kind: str) -> str:
+        """The data type that ``[types]`` has for a kind, or for the group that it belongs to."""
+        group = next((name for name, kinds in GROUPS.items() if kind in kinds), kind)
+        return self.types.get(kind) or self.types.get(group) or REQUESTED
+
+
+def recipe_names() -> list[str]:
+    """Those that come with us, by the name that ``--recipe`` takes."""
+    return sorted(path.stem.replace("+", ":") for path in FOLDER.glob("*.toml") if not path.stem.startswith("_"))
+
+
+def open_recipe(word: str) -> Recipe:
+    """One of ours, or the user's file."""
+    if word in recipe_names():
+        return _packaged(word)
+    path = Path(word)
+    if path.suffix == ".toml" or path.exists():
+        return load(path)
+    raise BadInputError(
+        f"unknown recipe {word!r}", hint=f"known: {', '.join(recipe_names())}, or a file such as my.toml"
+    )
+
+
+def load(path: Path) -> Recipe:
+    """A recipe from a file."""
+    text = read_text(path, most=LIST_BYTES, what="a recipe")
+    return parse(text, where=str(path), default_name=path.stem)
+
+
+def parse(text: str, *, where: str, default_name: str, seen: tuple[str, ...] = ()) -> Recipe:
+    """A recipe from the text of a file; what is wrong with it is told with its line."""
+    try:
+        document = toml.loads(text)
+    except (ValueError, RecursionError) as error:
+        line = re.search(r"line (\d+)", str(error))
+        raise BadInputError(f"is not TOML: {error}", where=f"{where}:{line[1]}" if line else where) from error
+    if not any(document.get(key) for key in ("extends", "tensor", "stage")):
+        document["extends"] = GENERIC  # a few keys change a layout; they are none
+    source = _Source(text, where)
+    source.check_values(document, let=_Any, types=str)
+    try:
+        recipe = msgspec.convert(document, Recipe)
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at `$")
+        raise source.problem(path.rstrip("`"), message) from None
+    source.check(recipe)
+    name = recipe.name or default_name
+    if recipe.extends:
+        recipe = _on_top_of(_base(recipe.extends, where, seen), recipe, document)
+    return msgspec.structs.replace(recipe, name=name)
+
+
+@cache
+def _packaged(word: str) -> Recipe:
+    return _base(word, "", ())
+
+
+def _base(word: str, where: str, seen: tuple[str, ...]) -> Recipe:
+    """What a recipe extends: one of ours, the parts of them included."""
+    path = FOLDER / f"{word.replace(':', '+')}.toml"
+    if word in seen or path.parent != FOLDER or not path.is_file():
+        raise BadInputError(f"extends {word!r}", where=where, hint=f"known: {', '.join(recipe_names())}")
+    return parse(path.read_text(encoding="utf-8"), where=path.name, default_name=word, seen=(*seen, word))
+
+
+def _on_top_of(base: Recipe, recipe: Recipe, document: dict[str, Any]) -> Recipe:
+    """Tables are merged; of tensors and stages those with a known name replace it; what is chosen from comes first."""
+    said = {field: getattr(recipe, field) for field in document}
+    for field in ("let", "types"):
+        said[field] = {**getattr(base, field), **getattr(recipe, field)}
+    said["change"] = [*base.change, *recipe.change]
+    said["assumed"] = [*base.assumed, *recipe.assumed]
+    said["chunk"], said["trace"] = [*recipe.chunk, *base.chunk], [*recipe.trace, *base.trace]
+    said["tensor"] = _replaced(base.tensor, recipe.tensor)
+    said["stage"] = _replaced(base.stage, recipe.stage)
+    return msgspec.structs.replace(base, **said)
+
+
+_Named = TypeVar("_Named", bound=TensorRecord | StageRecord)
+
+
+def _replaced(base: list[_Named], own: list[_Named]) -> list[_Named]:
+    names = {record.name for record in own}
+    return [*(record for record in base if record.name not in names), *own]
+
+
+class _Source:
+    """The text of a recipe: finds the line of what is wrong, and looks at what types do not say."""
+
+    def __init__(self, text: str, where: str) -> None:
+        self._lines = text.splitlines()
+        self._where = where
+
+    def problem(self, path: str, message: str, hint: str = "") -> BadInputError:
+        """``.tensor[3].shape`` is looked up in the text."""
+        steps = [part for part in re.split(r"\.|\[(\d+)\]", path) if part]
+        if named := re.search(r"unknown field `(\w+)`", message):
+            steps.append(named[1])
+        written = "".join(f"[{step}]" if step.isdigit() else f".{step}" for step in steps).lstrip(".")
+        return BadInputError(f"{written}: {message}", where=f"{self._where}:{self._line(steps)}", hint=hint)
+
+    def _line(self, steps: list[str]) -> int:
+        line = 0
+        for number, step in enumerate(steps):
+            if step.isdigit():
+                continue
+            index = int(steps[number + 1]) if number + 1 < len(steps) and steps[number + 1].isdigit() else 0
+            heading = re.compile(rf"\s*(\[+\s*{re.escape(step)}\s*\]+|\"?{re.escape(step)}\"?\s*=)")
+            places = [at for at, text in enumerate(self._lines) if at >= line and heading.match(text)]
+            inside = [
+                at for at, text in enumerate(self._lines) if at >= line and re.search(rf"\b{re.escape(step)}\b", text)
+            ]
+            found = places[index : index + 1] or places[-1:] or inside[:1]
+            line = found[0] if found else line
+        return line + 1
+
+    def check_values(self, document: dict[str, Any], **tables: Any) -> None:
+        """Tables whose keys are the author's: msgspec does not name the key of a wrong value there."""
+        for table, kind in tables.items():
+            values = document.get(table)
+            for name, value in values.items() if isinstance(values, dict) else ():
+                try:
+                    msgspec.convert(value, kind)
+                except msgspec.ValidationError as error:
+                    raise self.problem(f".{table}.{name}", str(error)) from None
+
+    def check(self, recipe: Recipe) -> None:
+        """Expressions that can be read, and data types that exist."""
+        known = {*KNOWN_NAMES, *recipe.let, *(_let_of(recipe.extends) if recipe.extends else ())}
+        self._expression(".only", recipe.only, known)
+        for name, text in recipe.let.items():
+            self._expression(f".let.{name}", text, known)
+        for name, word in recipe.types.items():
+            self._type(f".types.{name}", word)
+        for number, change in enumerate(recipe.change):
+            self._expression(f".change[{number}].when", change.when, known)
+            for name, word in change.types.items():
+                self._type(f".change[{number}].types.{name}", word)
+        for number, remark in enumerate(recipe.assumed):
+            self._expression(f".assumed[{number}].when", remark.when, known)
+        for table, choices in (("chunk", recipe.chunk), ("trace", recipe.trace)):
+            for number, choice in enumerate(choices):
+                self._expression(f".{table}[{number}].when", choice.when, known)
+                self._expression(f".{table}[{number}].value", choice.value, known)
+        for number, tensor in enumerate(recipe.tensor):
+            self._tensor(f".tensor[{number}]", tensor, known)
+        for number, stage in enumerate(recipe.stage):
+            self._expression(f".stage[{number}].when", stage.when, known)
+            for held in stage.holds:
+                self._type(f".stage[{number}].holds", held.type, "activation")
+                for text in (*held.shape, held.when):
+                    self._expression(f".stage[{number}].holds", text, known)
+
+    def _tensor(self, path: str, tensor: TensorRecord, known: set[str]) -> None:
+        if bool(tensor.shape) == bool(tensor.bytes_per_bank):
+            raise self.problem(path, f"'{tensor.name}' needs either shape or bytes_per_bank")
+        if tensor.type:
+            self._type(f"{path}.type", tensor.type)
+        elif not tensor.kind and tensor.shape:
+            raise self.problem(path, f"'{tensor.name}' needs a kind or a type")
+        for field in ("when", "copies", "split", "bytes_per_bank"):
+            self._expression(f"{path}.{field}", getattr(tensor, field), known)
+        for text in tensor.shape:
+            self._expression(f"{path}.shape", text, known)
+
+    def _expression(self, path: str, text: _Any, known: set[str]) -> None:
+        if isinstance(text, int) or not text:
+            return
+        try:
+            if unknown := names_in(text) - known:
+                raise self.problem(path, f"unknown name {min(unknown)!r}", f"known: {', '.join(sorted(known))}")
+            LANGUAGE.evaluate(text, dict.fromkeys(known, 1))
+        except NoValueError:
+            return  # under these values
+        except ExpressionError as error:
+            raise self.problem(path, str(error), LANGUAGE.hint) from None
+        except TypeError as error:
+            raise self.problem(path, f"{text!r}: {error}") from None
+
+    def _type(self, path: str, word: str, *more: str) -> None:
+        if word in (REQUESTED, *more):
+            return
+        try:
+            DATA_TYPES.find(word)
+        except BadInputError as error:
+            raise self.problem(path, error.message, error.hint) from None
+
+
+def _let_of(extended: str) -> list[str]:
+    try:
+        return list(_base(extended, "", ()).let)
+    except BadInputError:
+        return []  # told where the base is opened

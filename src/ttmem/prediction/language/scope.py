@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names that a recipe's expressions may use: of the model, the chips and banks, and of what is asked for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from ttmem.base.errors import BadInputError
+from ttmem.base.expression import ExpressionError, Language
+from ttmem.prediction.language.dimensions import Dimensions
+from ttmem.hardware import DRAM, MemoryMap
+from ttmem.twin.bank_sizes import round_up
+
+_LEAST_PROMPT = 128
+_NEXT_PROMPT = 1024
+
+
+def _divided_up(number: int, by: int) -> int:
+    return -(-number // by)
+
+
+def _even_cores(tiles: int, side: int) -> int:
+    """The largest grid of at most side x side cores over which tiles divide evenly; full rows are tried first."""
+    for columns in range(side, 0, -1):
+        for rows in range(side, 0, -1):
+            if tiles % (rows * columns) == 0:
+                return rows * columns
+    return 1
+
+
+def _padded_prompt(tokens: int, most: int) -> int:
+    """Prompts are padded to 128, to 1,024, then to powers of two; never beyond what is worked on at a time."""
+    if tokens <= _LEAST_PROMPT:
+        padded = _LEAST_PROMPT
+    else:
+        padded = _NEXT_PROMPT if tokens <= _NEXT_PROMPT else 1 << (tokens - 1).bit_length()
+    return min(padded, most) if most else padded
+
+
+LANGUAGE = Language(
+    constants=(int, str),
+    choices=True,
+    groups=True,
+    functions={
+        "min": min,
+        "max": max,
+        "up": round_up,
+        "ceil": _divided_up,
+        "even_cores": _even_cores,
+        "padded_prompt": _padded_prompt,
+    },
+    hint="use whole numbers, 'texts', names, + - * // %, comparisons, in, and, or, not, min(), max(), up(size, step), "
+    "ceil(size, by) and 'a if b else c'",
+)
+
+_OF_MODEL = tuple(field.name for field in fields(Dimensions) if field.name not in ("sliding", "per_layer", "assumed"))
+_OF_LAYER = ("layer", "is_sliding")
+_OF_BOARD = ("chips", "chip_rows", "chip_columns", "banks", "bank_bytes", "architecture")
+_OF_REQUEST = ("users", "context", "prompt", "chunk", "phase")
+KNOWN_NAMES = (*_OF_MODEL, *_OF_LAYER, *_OF_BOARD, *_OF_REQUEST)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Names with their values; ``inside`` adds some."""
+
+    names: Mapping[str, Any]
+    where: str
+
+    def inside(self, more: Mapping[str, Any]) -> "Scope":
+        return Scope({**self.names, **more}, self.where)
+
+    def value(self, text: int | str) -> Any:
+        """Of an expression."""
+        if isinstance(text, int):
+            return text
+        try:
+            return LANGUAGE.evaluate(text, self.names)
+        except ExpressionError as error:
+            raise BadInputError(f"{text!r}: {error}", where=self.where, hint=error.hint) from error
+        except TypeError as error:
+            raise BadInputError(f"{text!r}: {error}", where=self.where) from error
+
+    def number(self, text: int | str) -> int:
+        found = self.value(text)
+        if not isinstance(found, int):
+            raise BadInputError(f"{text!r} is {found!r}, not a number", where=self.where)
+        return int(found)
+
+    def holds(self, condition: str) -> bool:
+        """No condition always does."""
+        return not condition or bool(self.value(condition))
+
+
+def names_of(dimensions: Dimensions, memory_map: MemoryMap, chips: int) -> dict[str, Any]:
+    """Of the model and of the board that is left when it is opened."""
+    pool = memory_map.pool(DRAM)
+    rows, columns = (8, 4) if chips == 32 else (1, chips)
+    return {
+        **{name: getattr(dimensions, name) for name in _OF_MODEL},
+        "layer": 0,
+        "is_sliding": False,
+        "chips": chips,
+        "chip_rows": rows,
+        "chip_columns": columns,
+        "banks": pool.banks,
+        "bank_bytes": pool.bytes_per_bank,
+        "architecture": memory_map.architecture.name,
+    }

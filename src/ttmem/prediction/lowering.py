@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A traced model as calls of ttnn: which tensors there are, in which form they lie on the device, when they go.
+
+The catalogue says how one operator is called. Between calls a value stays in the form in which it was made as long as
+that serves the next one: images with their channels last, rows of several sequences unfolded.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from ttmem.prediction import image_lowering, view_lowering
+from ttmem.prediction.call_writer import Held, Workbench
+from ttmem.prediction.request import EAGER, PYTHON, Request
+from ttmem.prediction.stream import CONSTANT, ModelCall, Step, Stream
+from ttmem.hardware import OpenSettings, open_board
+from ttmem.operators.bound_case import CannotRunError
+from ttmem.operators.case import CaseTensor
+from ttmem.operators.catalogue_entries import DEVICE, FREE, Operator, catalogue
+from ttmem.operators.graphs import Graph, GraphCall
+from ttmem.operators.case_program import RESULT, Recipe, recipe_of
+
+_NEVER = 1 << 60
+_ELEMENTWISE = ("unary", "binary")
+_ROW_MAJOR_RESULTS = {
+    "embedding", "index", "index_select", "argmax", "max_pool2d", "max_pool2d_with_indices", "avg_pool2d",
+    "_adaptive_avg_pool2d", "adaptive_max_pool2d", "upsample_nearest2d", "upsample_bilinear2d", "grid_sampler_2d",
+}  # fmt: skip
+"""Operators whose call answers in rows and not in tiles."""
+_PLACES = {"topk": "uint16", "sort": "uint16", "argmax": "uint32"}
+"""What places are counted in by calls that find them; torch counts in int64."""
+_MOST_UINT16 = 65535
+_ASSUMED = {
+    "last-use": "tensors are freed after their last use (--liveness python: when Python drops them)",
+    "python": "tensors are freed when Python drops them, without any deallocate",
+}
+_CONSTANTS = "what depends on weights alone is computed once when the model is loaded"
+_ALWAYS = (
+    "inputs are laid out on the host as the first operation wants them",
+    "activations are interleaved in DRAM; ports that keep them in L1 need less DRAM",
+)
+
+
+class Lowering:
+    """Walks a graph once."""
+
+    def __init__(self, graph: Graph, request: Request) -> None:
+        self._graph = graph
+        self._request = request
+        self.bench = Workbench(graph, request)
+        self.memory_map = open_board(request.board, OpenSettings(request.l1_small_bytes, request.trace_region_bytes))
+        self._calls: list[ModelCall] = []
+        self._assumed = Counter[str]()
+        self._is_constant = self._find_constants()
+        self._needed = self._find_needed()
+        self._last = self._find_last_uses()
+        needed = (call for call, wanted in zip(graph.calls, self._needed, strict=True) if wanted)
+        self._uses = Counter(value for call in needed for value in call.takes)
+        self._producer = {value: call for call in graph.calls for value in call.makes}
+
+    def stream(self) -> Stream:
+        """All of it."""
+        for index, call in enumerate(self._graph.calls):
+            if self._needed[index]:
+                self._lower(index, call)
+        asked = self._request
+        told = (f"{text} ({count} times)" if count > 1 else text for text, count in self._assumed.items())
+        return Stream(
+            self._graph.model,
+            tuple(self.bench.residents),
+            tuple(self._calls),
+            assumed=(_ASSUMED[asked.liveness], *self._of_this_model(), *_ALWAYS, *self._graph.remarks, *told),
+            is_placed=False,
+            as_loaded_bytes=image_lowering.as_loaded_bytes(self._graph),
+            facts={
+                "parameters": self._graph.parameters,
+                "batch": asked.batch,
+                "size": self._graph.size,
+                "dtype": asked.dtype,
+            },
+        )
+
+    def _of_this_model(self) -> Iterator[str]:
+        """What is assumed only where the model has such a part."""
+        sign = "softmax" if self._request.attention == EAGER else "scaled_dot_product"
+        if any(sign in call.case.op for call in self._graph.calls):
+            yield f"attention is {self._request.attention} (--attention)"
+        if any(self._is_constant):
+            yield _CONSTANTS
+
+    # --- what happens when ------------------------------------------------------------------------------------
+
+    def _find_constants(self) -> list[bool]:
+        """Calls that depend on no input: they are done once, when the model is loaded."""
+        values, changing, constant = self._graph.values, set[int](), []
+        changing |= {number for number, value in enumerate(values) if value.role == "input"}
+        for call in self._graph.calls:
+            is_constant = changing.isdisjoint(call.takes)
+            if not is_constant:
+                changing.update(call.makes)
+            else:
+                self.bench.derive(call)
+            constant.append(is_constant)
+        return constant
+
+    def _find_needed(self) -> list[bool]:
+        """Calls whose results are used; a tensor that is made and dropped costs nothing in a port."""
+        wanted = set(self._graph.results)
+        needed = [False] * len(self._graph.calls)
+        for index in range(len(needed) - 1, -1, -1):
+            call = self._graph.calls[index]
+            if not self._is_constant[index] and not wanted.isdisjoint(call.makes):
+                needed[index] = True
+                wanted.update(call.takes)
+        return needed
+
+    def _find_last_uses(self) -> dict[int, int]:
+        last: dict[int, int] = {}
+        for index, call in enumerate(self._graph.calls):
+            if self._needed[index]:
+                last.update(dict.fromkeys((*call.makes, *call.takes), index))
+        if self._request.liveness == PYTHON:
+            for value in last:
+                last[value] = max(last[value], self._graph.dropped.get(value, _NEVER) - 1)
+        last.update(dict.fromkeys(self._graph.results, _NEVER))
+        return last
+
+    def uses_of(self, value: int) -> int:
+        """How many calls take it."""
+        return self._uses[value]
+
+    # --- one call -------------------------------------------------------------------------------------------------
+
+    def _lower(self, index: int, call: GraphCall) -> None:
+        bench, unsupported = self.bench, ""
+        bench.begin(lambda value: self._last.get(value, -1) <= index)
+        operator = catalogue().find(call.case.op)
+        if operator is None and not call.makes:
+            return
+        try:
+            self._do(call, operator)
+        except (CannotRunError, LookupError, TypeError, ValueError) as error:
+            # Arguments that no rule has met (a model may hold anything) cost their call, not the answer.
+            unsupported = str(error) if isinstance(error, CannotRunError) else f"no form here takes it: {error!r}"
+            bench.begin(bench.dies)
+            for value in call.takes:
+                bench.needed(value)
+            for value in call.makes:
+                bench.bound(value)
+        made = {value: bench.held[value] for value in call.makes if value in bench.held}
+        steps, frees = bench.end((*call.takes, *call.makes))
+        if not steps and not frees:
+            return
+        called = [step["call"] for step in steps if "call" in step]
+        name = called[-1] if called else f"aten.{call.case.op}"
+        otherwise = () if unsupported else bench.otherwise(made.values())
+        self._calls.append(
+            ModelCall(name, tuple(steps), tuple(frees), call.module, call.case.op, unsupported, otherwise=otherwise)
+        )
+        if index + 1 < len(self._graph.calls) and self._request.liveness == PYTHON:
+            bench.release_dropped(index, self._last, self._calls)
+
+    def _do(self, call: GraphCall, operator: Operator | None) -> None:
+        if operator is None:
+            raise CannotRunError(f"{call.case.op} is not in the catalogue")
+        if operator.support == FREE or view_lowering.is_unchanged(self, call):
+            self.bench.alias(call.takes[0], call.makes[0])
+            return
+        if operator.support != DEVICE:
+            raise CannotRunError(f"{call.case.op} does not run on the device: {operator.note or operator.lowering}")
+        if any(self._graph.values[value].dtype.startswith("complex") for value in (*call.takes, *call.makes)):
+            raise CannotRunError(
+                "there are no complex tensors on the device; the result is counted as pairs of numbers"
+            )
+        if view_lowering.lowered(self, call) or image_lowering.lowered(self, call):
+            return
+        if operator.kind in _ELEMENTWISE and self._elementwise(call):
+            return
+        self._by_recipe(call, operator)
+
+    def _by_recipe(self, call: GraphCall, operator: Operator) -> None:
+        """As the catalogue says, every tensor in the form that it wants."""
+        bench = self.bench
+        recipe = self.recipe(call.case.op, [(t, t.shape) for t in call.case.tensors], call)
+        if recipe.is_free:
+            bench.alias(call.takes[0], call.makes[0])
+            return
+        names: dict[str, str] = {}
+        values = _values_by_name(call, operator)
+        for tensor in recipe.inputs:
+            if tensor.name not in values:  # a number here, which the call takes as a tensor
+                path = f"constant {'x'.join(map(str, tensor.shape))}"
+                names[tensor.name] = bench.load(path, CONSTANT, (path,), tensor.shape, tensor.layout, tensor.dtype)
+                continue
+            value = values[tensor.name]
+            weight = image_lowering.prepared_weight(self, call, recipe, tensor) if tensor.on_host else None
+            names[tensor.name] = weight or bench.in_form(value, tensor.shape, tensor.layout, tensor.dtype)
+        shapes = [image_lowering.result_shape(operator.result, value) for value in map(self.shape_of, call.makes)]
+        if call.case.op == "unbind":  # pieces of one, which somebody squeezes when that matters
+            place = call.case.args.get("dim", 0) % (len(shapes[0]) + 1)
+            shapes = [(*shape[:place], 1, *shape[place:]) for shape in shapes]
+        self.emit(call, recipe, names, shapes, is_last=operator.result.startswith("channels_last"))
+
+    def recipe(
+        self, op: str, tensors: list[tuple[CaseTensor, tuple[int, ...]]], call: GraphCall, **args: Any
+    ) -> Recipe:
+        """The catalogue's word on an operator with tensors of these shapes."""
+        shaped = tuple(CaseTensor(tuple(shape), tensor.dtype, tensor.name) for tensor, shape in tensors)
+        case = replace(call.case, op=op, tensors=shaped, args={**call.case.args, **args}, id="traced")
+        return recipe_of(case, float_dtype=self._request.dtype)
+
+    def emit(
+        self,
+        call: GraphCall,
+        recipe: Recipe,
+        names: dict[str, str],
+        shapes: list[tuple[int, ...]],
+        *,
+        is_last: bool = False,
+    ) -> None:
+        """The steps of a recipe under this stream's names; what they make is held in these shapes."""
+        bench, single = self.bench, len(call.makes) == 1
+        fresh = [bench.fresh(value) for value in call.makes]
+        renamed = {**names, **{f"{RESULT}.{place}": name for place, name in enumerate(fresh)}}
+        described: Sequence[Step] = recipe.described_steps
+        if call.case.op == "native_group_norm":
+            described = image_lowering.norm_blocks(self, call, described)
+        for step in described:
+            if "alloc" in step or "host" in step:
+                continue
+            made = bench.renamed(step, renamed)
+            if step.get("out") == RESULT:
+                made = {**made, "out": fresh[0] if single else fresh}
+            if isinstance(made.get("makes"), list):
+                made["makes"] = [list(shape) for shape in shapes]
+            bench.steps.append(made)
+        if recipe.operator.kind == "pool":  # where its result lies is the operation's choice, often L1
+            bench.to_dram(fresh)
+        layout = "row_major" if call.case.op in _ROW_MAJOR_RESULTS or _is_padded_in_front(call) else "tile"
+        for value, name, shape in zip(call.makes, fresh, shapes, strict=True):
+            bench.hold(value, Held(name, shape, layout, self._made_dtype(call, value), is_last))
+
+    def _made_dtype(self, call: GraphCall, value: int) -> str:
+        own = self._graph.values[value].dtype
+        if own != "int64" or call.case.op not in _PLACES:
+            return self.bench.dtype_of(value)
+        is_long = max(self.shape_of(call.takes[0]), default=0) > _MOST_UINT16
+        return "uint32" if is_long else _PLACES[call.case.op]
+
+    def _elementwise(self, call: GraphCall) -> bool:
+        """On values as they lie, where they all lie alike; False: they must be laid out as torch has them."""
+        if len(call.makes) != 1:
+            return False
+        wanted = self.shape_of(call.makes[0])
+        held = {value: self.bench.held[value] for value in call.takes if value in self.bench.held}
+        leads = [one for value, one in held.items() if self.shape_of(value) == wanted and one.shape != wanted]
+        if not leads:
+            return False
+        lead = leads[0]
+        shapes = [self._shape_beside(value, lead, wanted) for value in call.takes]
+        if any(shape is None for shape in shapes):
+            return False
+        named = [(t, shape) for t, shape in zip(call.case.tensors, shapes, strict=True) if shape is not None]
+        recipe = self.recipe(call.case.op, named, call)
+        if recipe.is_free:
+            self.bench.alias(call.takes[0], call.makes[0])
+            return True
+        values = _values_by_name(call, recipe.operator)
+        names = {t.name: self.bench.in_form(values[t.name], t.shape, t.layout, t.dtype, is_last=lead.is_last)
+                 for t in recipe.inputs}  # fmt: skip
+        self.emit(call, recipe, names, [lead.shape], is_last=lead.is_last)
+        return True
+
+    def _shape_beside(self, value: int, lead: Held, wanted: tuple[int, ...]) -> tuple[int, ...] | None:
+        """The shape in which another operand goes with the first one; None when it cannot stay as it is."""
+        own = self.shape_of(value)
+        if own == wanted:
+            return lead.shape
+        if prod(own) == 1:
+            return (1,) * len(lead.shape)
+        if not lead.is_last:
+            return own if own == wanted[-1:] else None
+        padded = (1,) * (len(wanted) - len(own)) + own
+        if padded[1] == wanted[1] and prod(padded) == wanted[1]:
+            return (*(1,) * (len(lead.shape) - 1), wanted[1])
+        return None
+
+    def shape_of(self, value: int) -> tuple[int, ...]:
+        return self._graph.values[value].shape
+
+    def producer_of(self, value: int) -> GraphCall | None:
+        """The call that made a value, when no later one wrote into it."""
+        return self._producer.get(value)
+
+    def assume(self, text: str) -> None:
+        """Say once what was decided here, with how often."""
+        self._assumed[text] += 1
+
+    @property
+    def graph(self) -> Graph:
+        return self._graph
+
+
+def _is_padded_in_front(call: GraphCall) -> bool:
+    """Which only rows can be."""
+    return call.case.op == "constant_pad_nd" and any((call.case.args.get("pad") or ())[::2])
+
+
+def _values_by_name(call: GraphCall, operator: Operator) -> dict[str, int]:
+    """The recipe's names of tensors (``self``, ``tensors.0``) -> values."""
+    found: dict[str, int] = {}
+    counts = Counter[str]()
+    for tensor, value in zip(call.case.tensors, call.takes, strict=True):
+        if operator.is_list(tensor.name):
+            if 0 in tensor.shape and any(0 not in other.shape for other in call.case.tensors):
+                continue  # nothing is concatenated with nothing
+            found[f"{tensor.name}.{counts[tensor.name]}"] = value
+            counts[tensor.name] += 1
+        else:
+            found[tensor.name] = value
+    return found

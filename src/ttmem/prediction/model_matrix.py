@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many models on many boards: one table, made bit by bit.
+
+Every answer is written to the folder's journal as soon as it is known, so a second call asks only for what is missing
+(or for models whose file has changed since). A model that cannot be traced or played is a row with its reason.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from queue import SimpleQueue
+from typing import IO, Any
+
+import msgspec
+
+from ttmem.base.atomic_files import writing
+from ttmem.base.errors import BadInputError, TtmemError
+from ttmem.base.limits import DOCUMENT_BYTES
+from ttmem.base.text_files import read_bytes
+from ttmem._version import __version__
+from ttmem.analysis.failure import failure
+from ttmem.analysis.peaks import Peak, peaks
+from ttmem.prediction import run_stream, run_script
+from ttmem.prediction.peak_demand import Demand, demands
+from ttmem.prediction.request import Prediction, Request
+from ttmem.prediction.targets import is_script, stream_of
+from ttmem.prediction.warm import kept_warm, release, warm
+from ttmem.operators.tracing import kept_tracer
+from ttmem.operators.sweeps.distribute import Remark, as_finished, connected
+from ttmem.operators.sweeps.journal import locked_folder
+
+JOURNAL = "journal.jsonl"
+_MOST_IN_LOT = 4
+Progress = Callable[[int, int, "AtlasRow"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedModel:
+    """One line of a list: a target and its options."""
+
+    text: str
+    """As it was written; names the row."""
+    request: Request
+
+    def key(self, board: str) -> str:
+        """What makes an answer that is there one to this question."""
+        request = self.request
+        files = [Path(name.partition("::")[0]) for name in (request.target, request.inputs, request.recipe)]
+        changed = [file.stat().st_mtime_ns if file.is_file() else 0 for file in files]
+        asked = asdict(replace(request, board=board, torch_python=None))
+        return json.dumps([self.text, asked, changed, __version__], sort_keys=True, default=str)
+
+
+Question = tuple[ListedModel, str]
+"""A model and a board."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtlasRow:
+    """One model on one board."""
+
+    model: str
+    board: str
+    fits: bool | None
+    """None: there is no answer, for the ``reason``."""
+    engine: str = ""
+    dram_peak_percent: float | None = None
+    """Of a bank; over 100 where something did not fit any more."""
+    dram_peak_bytes_per_bank: int | None = None
+    l1_peak_percent: float | None = None
+    weights_bytes: int | None = None
+    """Per chip, as are the next two."""
+    kv_cache_bytes: int | None = None
+    activations_peak_bytes: int | None = None
+    exact: int | None = None
+    bounded: int | None = None
+    unknown: int | None = None
+    """Operations by how certain what is said of them is."""
+    failure: str = ""
+    """Class and operation of the first failure."""
+    failed_memory: str = ""
+    """The memory of the first failure; empty when nothing failed or the failure names none."""
+    reason: str = ""
+    seconds: float = 0.0
+
+
+def answer(model: ListedModel, board: str) -> AtlasRow:
+    """One row; also what a worker of a cluster does."""
+    began = time.perf_counter()
+    request = replace(model.request, board=board)
+    try:
+        row = _row(model.text, board, run_script.ran(request) if is_script(request.target) else _played(request))
+    except TtmemError as error:
+        row = AtlasRow(model.text, board, None, reason=f"{error}")
+    except Exception as error:  # one model of hundreds must not end the others
+        row = AtlasRow(model.text, board, None, reason=f"{type(error).__name__}: {error}"[:300])
+    return replace(row, seconds=round(time.perf_counter() - began, 1))
+
+
+def _played(request: Request) -> Prediction:
+    with warm() as opened:
+        with kept_tracer(opened.tracers):
+            stream = stream_of(request)
+        return run_stream.play(stream, request, opened.engine(request))
+
+
+def answer_lot(run: str, lot: Sequence[Question]) -> list[AtlasRow]:
+    """What a worker of a cluster does; its engines stay open for the run's next lot."""
+    with kept_warm(run):
+        return [answer(*question) for question in lot]
+
+
+def _row(text: str, board: str, found: Prediction) -> AtlasRow:
+    seen: dict[str, Peak] | dict[str, Demand] = peaks(found.profile) if found.fits else demands(found)
+    failed = None if found.fits else failure(found.profile)
+    dram, l1 = seen.get("DRAM"), seen.get("L1")
+    return AtlasRow(
+        text,
+        board,
+        found.fits,
+        found.engine,
+        dram_peak_percent=_percent(dram.peak_bytes_per_bank, dram.bytes_per_bank) if dram else None,
+        dram_peak_bytes_per_bank=dram.peak_bytes_per_bank if dram else None,
+        l1_peak_percent=_percent(l1.peak_bytes_per_bank, l1.bytes_per_bank) if l1 else None,
+        weights_bytes=found.weights_bytes,
+        kv_cache_bytes=found.kv_cache_bytes,
+        activations_peak_bytes=found.activations_peak_bytes,
+        exact=found.operations.exact,
+        bounded=found.operations.bounded,
+        unknown=found.operations.unknown,
+        failure=f"{failed.failure_class} {failed.operation_name}".strip() if failed else "",
+        failed_memory=failed.memory or "" if failed else "",
+    )
+
+
+def _percent(part: int, whole: int) -> float | None:
+    return round(100 * part / whole, 2) if whole else None
+
+
+def make_atlas(
+    models: Sequence[ListedModel],
+    boards: Sequence[str],
+    folder: Path,
+    *,
+    workers: int = 1,
+    scheduler: str | None = None,
+    progress: Progress | None = None,
+    remark: Remark | None = None,
+) -> list[AtlasRow]:
+    """All rows, in the order of the list; those that the folder has are not asked for again."""
+    asked = [(model, board) for model in models for board in boards]
+    with locked_folder(folder, "atlas"), _journal(folder) as (known, file):
+        questions = {model.key(board): (model, board) for model, board in asked}  # equal lines are one question
+        missing = [question for key, question in questions.items() if key not in known]
+        done = len(questions) - len(missing)
+        for model, board, row in _answers(missing, workers, scheduler, remark):
+            key = model.key(board)
+            known[key] = row
+            file.write(json.dumps({"key": key, "row": asdict(row)}) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+            done += 1
+            if progress:
+                progress(done, len(questions), row)
+        return [known[model.key(board)] for model, board in asked]
+
+
+def _answers(
+    missing: Sequence[Question], workers: int, scheduler: str | None, remark: Remark | None
+) -> Iterator[tuple[ListedModel, str, AtlasRow]]:
+    """As they come: in threads here (tracing and the real library are processes of their own), or from a cluster."""
+    if scheduler is None:
+        yield from _answers_here(missing, workers)
+        return
+    run = uuid.uuid4().hex
+    with connected(scheduler, "an atlas") as client:
+        try:
+            asked = [(run, lot) for lot in _lots(missing, sum(client.nthreads().values()))]
+            sizes = [len(lot) for _, lot in asked]
+            for (_, lot), rows, error in as_finished(client, answer_lot, asked, sizes, remark):
+                for number, (model, board) in enumerate(lot):
+                    lost = AtlasRow(model.text, board, None, reason=f"{type(error).__name__}: {error}"[:300])
+                    yield model, board, rows[number] if error is None else lost
+        finally:
+            with suppress(Exception):  # a cluster that is gone has nothing to release
+                client.run(release, run)
+
+
+def _answers_here(missing: Sequence[Question], workers: int) -> Iterator[tuple[ListedModel, str, AtlasRow]]:
+    left = deque(_lots(missing, workers))
+    rows: SimpleQueue[tuple[ListedModel, str, AtlasRow] | None] = SimpleQueue()
+
+    def work() -> None:
+        try:
+            with warm():
+                while left:
+                    for model, board in _next_of(left):
+                        rows.put((model, board, answer(model, board)))
+        finally:
+            rows.put(None)
+
+    with ThreadPoolExecutor(workers) as pool:
+        busy = [pool.submit(work) for _ in range(workers)]
+        try:
+            for _ in busy:
+                while (row := rows.get()) is not None:
+                    yield row
+            for one in busy:
+                one.result()
+        finally:
+            left.clear()
+
+
+def _next_of(lots: deque[list[Question]]) -> list[Question]:
+    with suppress(IndexError):  # another thread took the last one
+        return lots.popleft()
+    return []
+
+
+def _lots(questions: Sequence[Question], workers: int) -> list[list[Question]]:
+    """A model on some of its boards: who has traced it answers them all."""
+    most = max(1, min(_MOST_IN_LOT, len(questions) // max(workers, 1)))
+    lots: list[list[Question]] = []
+    for model, board in questions:
+        if not lots or lots[-1][0][0] is not model or len(lots[-1]) == most:
+            lots.append([])
+        lots[-1].append((model, board))
+    return lots
+
+
+@contextmanager
+def _journal(folder: Path) -> Iterator[tuple[dict[str, AtlasRow], IO[str]]]:
+    """What is known, and the file that what follows is written to; a line that a kill cut in half goes."""
+    path = folder / JOURNAL
+    known: dict[str, AtlasRow] = {}
+    told_bytes = read_bytes(path, most=DOCUMENT_BYTES, what="a journal") if path.exists() else b""
+    whole = told_bytes[: told_bytes.rfind(b"\n") + 1]
+    for number, line in enumerate(whole.splitlines(), 1):
+        try:
+            told: dict[str, Any] = json.loads(line)
+            known[str(told["key"])] = msgspec.convert(told["row"], AtlasRow)
+        except (ValueError, KeyError, TypeError):
+            where = f"{path}:{number}"
+            raise BadInputError("is no journal of an atlas", where=where, hint="name a new folder") from None
+    with writing(path), path.open("a", encoding="utf-8") as file:
+        file.truncate(len(whole))
+        yield known, file

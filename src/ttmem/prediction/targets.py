@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a TARGET is, told apart in one place: each kind makes a ``Stream`` of the request."""
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+from ttmem.base.errors import BadInputError
+from ttmem.prediction.language.configuration import wants_recipe
+from ttmem.prediction.request import Request
+from ttmem.prediction.stream import Stream
+
+HINT = (
+    "TARGET is FILE.py::load_model, hf:ViTConfig, the config.json of a language model, a TTNN module (.mlir, or a log "
+    "that holds one), or a ttnn script"
+)
+
+
+class TargetKind(NamedTuple):
+    """One kind of target; the first that holds is taken."""
+
+    holds: Callable[[Request], bool]
+    home: str
+    """The module whose ``stream_of(request)`` makes the stream; imported when it is asked for."""
+
+
+_OTHER_FILES = (".py", ".json", ".toml", ".yaml", ".yml", ".safetensors", ".bin", ".pt")
+
+
+def is_module(request: Request) -> bool:
+    """A TTNN module in a file of its own, or a log: what holds neither is told when it is read."""
+    path = Path(request.target)
+    if path.suffix == ".mlir":
+        return True
+    return "::" not in request.target and path.suffix not in _OTHER_FILES and path.is_file()
+
+
+def _is_traced(request: Request) -> bool:
+    return request.target.startswith("hf:") or "::" in request.target
+
+
+KINDS: tuple[TargetKind, ...] = (
+    TargetKind(is_module, "ttmem.prediction.compiled"),
+    TargetKind(wants_recipe, "ttmem.prediction.language.stream"),
+    TargetKind(_is_traced, "ttmem.prediction.torch_model"),
+)
+
+
+def is_script(target: str) -> bool:
+    """A ttnn program is not predicted: it runs."""
+    return target.endswith(".py") and "::" not in target
+
+
+def stream_of(request: Request) -> Stream:
+    """The stream of a request's target on its board."""
+    for kind in KINDS:
+        if kind.holds(request):
+            made: Stream = import_module(kind.home).stream_of(request)
+            return made
+    missing = not request.target.startswith("hf:") and not Path(request.target.partition("::")[0]).exists()
+    raise BadInputError("no such file" if missing else "no model, module or script", where=request.target, hint=HINT)

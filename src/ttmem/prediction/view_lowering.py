@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that only look at a value differently: what costs nothing on the device must cost nothing here."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from ttmem.prediction.call_writer import Held
+from ttmem.operators.graphs import GraphCall
+
+if TYPE_CHECKING:
+    from ttmem.prediction.lowering import Lowering
+
+_VIEWS = ("view", "_unsafe_view", "reshape", "squeeze", "unsqueeze")
+_STRIDED = ("as_strided", "as_strided_")
+_PRODUCTS = ("mm", "addmm")
+_ALONG = ("cat", "split", "split_with_sizes", "chunk", "slice")
+
+
+def is_unchanged(lowering: Lowering, call: GraphCall) -> bool:
+    """Strides are torch's own affair where every element stays in its place: pooling over one dimension sets them."""
+    if call.case.op not in _STRIDED:
+        return False
+    shape, args = lowering.shape_of(call.takes[0]), call.case.args
+    strides = [prod(shape[at + 1 :]) for at in range(len(shape))]
+    given = args.get("stride") or ()
+    is_same = tuple(args.get("size") or ()) == shape and len(given) == len(shape) and not args.get("storage_offset")
+    return is_same and all(size == 1 or own == new for size, own, new in zip(shape, strides, given, strict=True))
+
+
+def lowered(lowering: Lowering, call: GraphCall) -> bool:
+    """Whether the call was one of these, and is done."""
+    held = lowering.bench.held.get(call.takes[0]) if call.takes else None
+    if call.case.op in _VIEWS and held is not None:
+        return _viewed(lowering, call, held)
+    if call.case.op in ("transpose", "permute"):
+        return _moved(lowering, call, held)
+    if call.case.op in _PRODUCTS:
+        return _product(lowering, call)
+    return call.case.op in _ALONG and _along_channels(lowering, call)
+
+
+def _viewed(lowering: Lowering, call: GraphCall, held: Held) -> bool:
+    (source, made), bench = (call.takes[0], call.makes[0]), lowering.bench
+    own, wanted = lowering.shape_of(source), lowering.shape_of(made)
+    if held.is_last:
+        if wanted[:2] == own[:2] and len(wanted) > 2:  # only pixels are counted differently
+            bench.alias(source, made)
+            return True
+        if prod(own[2:]) == 1 and wanted == own[:2]:
+            name = bench.in_form(source, wanted, held.layout, held.dtype, is_last=True)
+            _hold_again(lowering, made, name, wanted, held)
+            return True
+        return False
+    is_folded = len(wanted) == 2 and wanted[-1] == held.shape[-1]
+    if wanted == held.shape or is_folded:  # rows of several sequences are rows
+        bench.alias(source, made)
+        return True
+    if held.shape == own or held.layout != "tile":
+        return False
+    name = bench.in_form(source, wanted, held.layout, held.dtype, is_last=False)
+    _hold_again(lowering, made, name, wanted, held)
+    return True
+
+
+def _hold_again(lowering: Lowering, made: int, name: str, shape: tuple[int, ...], held: Held) -> None:
+    lowering.bench.hold(made, Held(name, shape, held.layout, held.dtype))
+
+
+def _order(lowering: Lowering, call: GraphCall) -> list[int]:
+    rank = len(lowering.shape_of(call.takes[0]))
+    if call.case.op == "permute":
+        return [dim % rank for dim in call.case.args["dims"]]
+    order = list(range(rank))
+    first, second = (call.case.args[name] % rank for name in ("dim0", "dim1"))
+    order[first], order[second] = order[second], order[first]
+    return order
+
+
+def _moved(lowering: Lowering, call: GraphCall, held: Held | None) -> bool:
+    """Channels that go to the end are there already; channels that come from the end may stay until somebody minds."""
+    if held is None:
+        return False
+    source, made, bench = call.takes[0], call.makes[0], lowering.bench
+    order, rank = _order(lowering, call), len(lowering.shape_of(source))
+    if rank not in (3, 4):
+        return False
+    to_end, from_end = [0, *range(2, rank), 1], [0, rank - 1, *range(1, rank - 1)]
+    if held.is_last and order == to_end:
+        name = bench.in_form(source, lowering.shape_of(made), held.layout, held.dtype, is_last=True)
+        _hold_again(lowering, made, name, lowering.shape_of(made), held)
+        return True
+    if not held.is_last and order == from_end and held.shape == lowering.shape_of(source) and rank == 4:
+        bench.alias(source, made, is_last=True)
+        return True
+    return False
+
+
+def _product(lowering: Lowering, call: GraphCall) -> bool:
+    """A product of folded rows is made unfolded: ttnn.linear takes any rank."""
+    place = 0 if call.case.op == "mm" else 1
+    value = call.takes[place]
+    held = lowering.bench.held.get(value)
+    if held is None or held.is_last or held.shape == lowering.shape_of(value):
+        return False
+    shapes = [(t, held.shape if number == place else t.shape) for number, t in enumerate(call.case.tensors)]
+    recipe = lowering.recipe(call.case.op, shapes, call)
+    values = dict(zip((t.name for t in call.case.tensors), call.takes, strict=True))
+    names = {
+        t.name: lowering.bench.in_form(values[t.name], t.shape, t.layout, t.dtype, is_last=False) for t in recipe.inputs
+    }
+    made = (*held.shape[:-1], lowering.shape_of(call.makes[0])[-1])
+    lowering.emit(call, recipe, names, [made])
+    return True
+
+
+def _along_channels(lowering: Lowering, call: GraphCall) -> bool:
+    """Joined or cut along the channels where these are last."""
+    if call.case.args.get("dim") not in (1, 1 - len(lowering.shape_of(call.makes[0])) + 0):
+        return False
+    held = [lowering.bench.held.get(value) for value in call.takes]
+    leads = [one for one in held if one is not None and one.is_last]
+    rank = len(lowering.shape_of(call.makes[0]))
+    if not leads or call.case.args["dim"] % rank != 1 or any(one is None for one in held):
+        return False
+    prefix = leads[0].shape[:-1]
+    shapes = [(t, (*prefix, t.shape[1])) for t in call.case.tensors]
+    recipe = lowering.recipe(call.case.op, shapes, call, dim=len(prefix))
+    values = {t.name: value for t, value in zip(recipe.inputs, call.takes, strict=True)}
+    names = {
+        t.name: lowering.bench.in_form(values[t.name], t.shape, t.layout, t.dtype, is_last=True) for t in recipe.inputs
+    }
+    made = [(*prefix, lowering.shape_of(value)[1]) for value in call.makes]
+    lowering.emit(call, recipe, names, made, is_last=True)
+    return True
