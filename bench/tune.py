@@ -15,10 +15,10 @@ from measure import Row, print_table
 from ttmem.engines.run_script import RunSettings, run_script
 from ttmem.profile.model import Profile
 from ttmem.profile import storage
-from ttmem.tune.draft import as_captured
-from ttmem.tune.history import history
-from ttmem.tune.playing import play, profile_of
-from ttmem.tune.search import Goal, search
+from ttmem.tuning.edited_run import as_captured
+from ttmem.tuning.captured_run import history
+from ttmem.tuning.replay import play, profile_of
+from ttmem.tuning.search import Goal, search
 
 LONGEST_SEARCH_SECONDS = 60.0
 _SCRIPT = """\

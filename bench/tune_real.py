@@ -24,11 +24,11 @@ from pathlib import Path
 import ttmem
 from ttmem.engines.run_script import CapturedRun
 from ttmem.library.tune import Tuned
-from ttmem.tune.applied import UNKNOWN
-from ttmem.tune.draft import as_captured
-from ttmem.tune.figures import Figures, figures
-from ttmem.tune.history import history
-from ttmem.tune.verifying import Verified, certainty
+from ttmem.tuning.applied_edit import UNKNOWN
+from ttmem.tuning.edited_run import as_captured
+from ttmem.tuning.figures import Figures, figures
+from ttmem.tuning.captured_run import history
+from ttmem.tuning.verify import Verified, certainty
 
 SCRIPTS = (
     "ttnn/ttnn/examples/usage/using_tt_lib.py",

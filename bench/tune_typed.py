@@ -33,11 +33,11 @@ from ttmem.engines.run_script import CapturedRun, RunSettings, run_script  # noq
 from ttmem.library.tune import Tuned  # noqa: E402
 from ttmem.library.whatif import WhatIf  # noqa: E402
 from ttmem.reports.tune.document import TunedEdit  # noqa: E402
-from ttmem.tune.applied import BOUNDED, UNKNOWN  # noqa: E402
-from ttmem.tune.draft import as_captured  # noqa: E402
-from ttmem.tune.figures import Figures, figures  # noqa: E402
-from ttmem.tune.history import history  # noqa: E402
-from ttmem.tune.verifying import certainty, gets_further  # noqa: E402
+from ttmem.tuning.applied_edit import BOUNDED, UNKNOWN  # noqa: E402
+from ttmem.tuning.edited_run import as_captured  # noqa: E402
+from ttmem.tuning.figures import Figures, figures  # noqa: E402
+from ttmem.tuning.captured_run import history  # noqa: E402
+from ttmem.tuning.verify import certainty, gets_further  # noqa: E402
 from tune.typed_programs import script  # noqa: E402
 from tune_real import DRIVER, digits, models  # noqa: E402
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from ttmem.tune.draft import as_captured
-from ttmem.tune.history import history
-from ttmem.tune.playing import play, profile_of
+from ttmem.tuning.edited_run import as_captured
+from ttmem.tuning.captured_run import history
+from ttmem.tuning.replay import play, profile_of
 from tune.conftest import Capture
 from tune.test_random_edits import proven
 from tune.test_replay import assert_same

@@ -7,8 +7,8 @@ import textwrap
 
 import pytest
 
-from ttmem.tune.flow import Flow
-from ttmem.tune.source import Source
+from ttmem.tuning.dataflow import Flow
+from ttmem.tuning.source import Source
 
 MADE, LAST = "# made", "# last"
 

@@ -11,10 +11,10 @@ import pytest
 
 import ttmem
 from ttmem.engines.run_script import CapturedRun, RunSettings, run_script
-from ttmem.tune.draft import as_captured
-from ttmem.tune.figures import figures
-from ttmem.tune.history import history
-from ttmem.tune.patching import Patch, patch
+from ttmem.tuning.edited_run import as_captured
+from ttmem.tuning.figures import figures
+from ttmem.tuning.captured_run import history
+from ttmem.tuning.patch import Patch, patch
 from tune.conftest import Capture
 
 pytestmark = pytest.mark.oracle

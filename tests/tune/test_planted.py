@@ -12,8 +12,8 @@ from ttmem.analysis.findings import findings
 from ttmem.analysis.peaks import peaks_of
 from ttmem.library.tune import Tuned
 from ttmem.profile.model import Profile
-from ttmem.tune.history import history
-from ttmem.tune.verifying import compare, plan, run_again
+from ttmem.tuning.captured_run import history
+from ttmem.tuning.verify import compare, plan, run_again
 from tune.conftest import HEAD, Capture
 from tune.planted import CLEAN, PROBLEMS
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import ttmem
 from ttmem.library.whatif import WhatIf
-from ttmem.tune.history import history
-from ttmem.tune.verifying import Verified, certainty, compare, plan, run_again
+from ttmem.tuning.captured_run import history
+from ttmem.tuning.verify import Verified, certainty, compare, plan, run_again
 from tune.conftest import Capture
 
 pytestmark = pytest.mark.oracle

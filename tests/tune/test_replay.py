@@ -12,9 +12,9 @@ from support.build_profile import ProfileBuilder
 from ttmem import TtmemError
 from ttmem.profile.model import Profile
 from ttmem.profile import storage
-from ttmem.tune.draft import as_captured
-from ttmem.tune.history import history
-from ttmem.tune.playing import play, profile_of
+from ttmem.tuning.edited_run import as_captured
+from ttmem.tuning.captured_run import history
+from ttmem.tuning.replay import play, profile_of
 from tune.conftest import Capture
 
 pytestmark = pytest.mark.oracle

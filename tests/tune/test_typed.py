@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 import ttmem
 from ttmem.engines.run_script import CapturedRun, RunSettings, run_script
 from ttmem.profile.model import Profile
-from ttmem.tune.applying import effect
-from ttmem.tune.draft import as_captured
-from ttmem.tune.edits import FREE, Edit
-from ttmem.tune.figures import Figures, figures
-from ttmem.tune.groups import groups_of, written
-from ttmem.tune.history import history
-from ttmem.tune.patching import Patch, patch
+from ttmem.tuning.apply_edit import effect
+from ttmem.tuning.edited_run import as_captured
+from ttmem.tuning.edits import FREE, Edit
+from ttmem.tuning.figures import Figures, figures
+from ttmem.tuning.groups import groups_of, written
+from ttmem.tuning.captured_run import history
+from ttmem.tuning.patch import Patch, patch
 from tune.conftest import Capture
 from tune.typed_programs import script
 

@@ -17,9 +17,9 @@ from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.run_script import RunSettings, run_script
 from ttmem.profile.model import Profile
 from ttmem.profile import storage
-from ttmem.tune.draft import as_captured
-from ttmem.tune.figures import figures
-from ttmem.tune.history import history
+from ttmem.tuning.edited_run import as_captured
+from ttmem.tuning.figures import figures
+from ttmem.tuning.captured_run import history
 from tune.conftest import HEAD, Capture, captured
 
 pytestmark = pytest.mark.oracle

@@ -17,28 +17,16 @@ from ttmem.engines.interpreters import chosen_python
 from ttmem.library.read import Source, read
 from ttmem.library.sources import locate
 from ttmem.profile.model import MEMORIES, Profile
-from ttmem.tune.applied import Applied
-from ttmem.tune.applying import apply
-from ttmem.tune.draft import as_captured
-from ttmem.tune.figures import DRAM, L1, Figures, figures
-from ttmem.tune.groups import chosen
-from ttmem.tune.history import History, history
-from ttmem.tune.patching import Patch, patch
-from ttmem.tune.programs import with_programs
-from ttmem.tune.search import Found, FrontierPoint, Goal, Step, is_reached, search
-from ttmem.tune.verifying import (
-    Dropped,
-    Verified,
-    another_end,
-    blamed,
-    certainty,
-    command_of,
-    compare,
-    gets_further,
-    never_ran,
-    plan,
-    run_again,
-)
+from ttmem.tuning.applied_edit import Applied
+from ttmem.tuning.apply_edit import apply
+from ttmem.tuning.edited_run import as_captured
+from ttmem.tuning.figures import DRAM, L1, Figures, figures
+from ttmem.tuning.groups import chosen
+from ttmem.tuning.captured_run import History, history
+from ttmem.tuning.patch import Patch, patch
+from ttmem.tuning.programs import with_programs
+from ttmem.tuning.search import Found, FrontierPoint, Goal, Step, is_reached, search
+from ttmem.tuning.verify import Dropped, Verified, another_end, blamed, certainty, command_of, compare, gets_further, never_ran, plan, run_again
 
 if TYPE_CHECKING:
     from ttmem.reports.tune.document import TuneDocument

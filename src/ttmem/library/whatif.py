@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from ttmem.library.read import Source, read
 from ttmem.profile.model import Profile
-from ttmem.tune.applied import Applied
-from ttmem.tune.applying import apply
-from ttmem.tune.draft import Draft, as_captured
-from ttmem.tune.edits import BOARD, CHUNK, Edit, parse_edit
-from ttmem.tune.figures import Figures, figures
-from ttmem.tune.history import history
-from ttmem.tune.playing import profile_of
-from ttmem.tune.programs import with_programs
+from ttmem.tuning.applied_edit import Applied
+from ttmem.tuning.apply_edit import apply
+from ttmem.tuning.edited_run import Draft, as_captured
+from ttmem.tuning.edits import BOARD, CHUNK, Edit, parse_edit
+from ttmem.tuning.figures import Figures, figures
+from ttmem.tuning.captured_run import history
+from ttmem.tuning.replay import profile_of
+from ttmem.tuning.programs import with_programs
 
 if TYPE_CHECKING:
     from ttmem.reports.whatif.document import WhatIfDocument

@@ -9,12 +9,12 @@ from ttmem.analysis.findings import Finding
 from ttmem.reports.kit.documents import Document
 from ttmem.reports.profile.document_parts import FailureFacts
 from ttmem.reports.whatif.document import RunFigures, first_failure, run_figures
-from ttmem.tune.draft import Draft
-from ttmem.tune.figures import Figures
-from ttmem.tune.instructions import instruction, is_repeated
-from ttmem.tune.patching import Hunk, Patch
-from ttmem.tune.search import FrontierPoint, Step
-from ttmem.tune.verifying import Dropped, Verified
+from ttmem.tuning.edited_run import Draft
+from ttmem.tuning.figures import Figures
+from ttmem.tuning.instructions import instruction, is_repeated
+from ttmem.tuning.patch import Hunk, Patch
+from ttmem.tuning.search import FrontierPoint, Step
+from ttmem.tuning.verify import Dropped, Verified
 
 
 class TunedEdit(Document, frozen=True):

@@ -9,9 +9,9 @@ from ttmem.failures import find_failures
 from ttmem.profile.model import MEMORIES
 from ttmem.reports.kit.documents import Document
 from ttmem.reports.profile.document_parts import FAILURE_FIGURES, FailureFacts
-from ttmem.tune.applied import Applied
-from ttmem.tune.draft import Draft
-from ttmem.tune.figures import Figures, Limiting
+from ttmem.tuning.applied_edit import Applied
+from ttmem.tuning.edited_run import Draft
+from ttmem.tuning.figures import Figures, Limiting
 
 
 class DramFigures(Document, frozen=True):

@@ -6,9 +6,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ttmem.tune import names as known
-from ttmem.tune.source import Source
-from ttmem.tune.syntax import FUNCTIONS, LOOPS, Block
+from ttmem.tuning import names as known
+from ttmem.tuning.source import Source
+from ttmem.tuning.syntax import FUNCTIONS, LOOPS, Block
 
 _METADATA = ("shape", "dtype", "layout", "padded_shape", "logical_shape", "spec")
 """Of a tensor whose memory is gone, these can still be asked."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ttmem.engines.worker.call_sites import Span, expressions
-from ttmem.tune.syntax import Spot, Syntax
+from ttmem.tuning.syntax import Spot, Syntax
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Module)
 _ENDING = (ast.Raise, ast.Continue, ast.Break)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from ttmem.base.errors import BadInputError
 from ttmem.engines.worker.call_sites import HANDED_ON, given_to
-from ttmem.tune.edits import CHUNK, Edit
-from ttmem.tune.history import History, Life
-from ttmem.tune.source import Place, Source, place_of, source_of
-from ttmem.tune.syntax import targets_of
+from ttmem.tuning.edits import CHUNK, Edit
+from ttmem.tuning.captured_run import History, Life
+from ttmem.tuning.source import Place, Source, place_of, source_of
+from ttmem.tuning.syntax import targets_of
 
 _BY_NUMBER = "#"
 _ALL_WEIGHTS = "weights"

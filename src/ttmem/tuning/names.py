@@ -6,8 +6,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ttmem.tune.source import Source
-from ttmem.tune.syntax import FUNCTIONS, targets_of, variables
+from ttmem.tuning.source import Source
+from ttmem.tuning.syntax import FUNCTIONS, targets_of, variables
 
 _CHANGES = (
     "append",

@@ -7,12 +7,12 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ttmem.tune.freeing import flow_of
-from ttmem.tune.groups import Group, depth_of, is_as_captured, targets_at
-from ttmem.tune.history import History, Life
-from ttmem.tune.names import statements
-from ttmem.tune.source import Place, Source, place_of, source_of
-from ttmem.tune.syntax import targets_of
+from ttmem.tuning.free_points import flow_of
+from ttmem.tuning.groups import Group, depth_of, is_as_captured, targets_at
+from ttmem.tuning.captured_run import History, Life
+from ttmem.tuning.names import statements
+from ttmem.tuning.source import Place, Source, place_of, source_of
+from ttmem.tuning.syntax import targets_of
 
 
 class Move(NamedTuple):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ttmem.analysis.failure import run_end
 from ttmem.profile.model import MEMORIES
-from ttmem.tune.draft import Draft
-from ttmem.tune.playing import Played, Shortfall, play
+from ttmem.tuning.edited_run import Draft
+from ttmem.tuning.replay import Played, Shortfall, play
 
 DRAM, L1 = "DRAM", "L1"
 

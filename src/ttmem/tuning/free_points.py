@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ttmem.tune import names as known
-from ttmem.tune.flow import Flow, Objection
-from ttmem.tune.groups import Group, depth_of, files_of, groups_of, is_as_captured, targets_at
-from ttmem.tune.history import History, Life
-from ttmem.tune.returning import hands_on_its_own
-from ttmem.tune.source import Place, Source, place_of, source_of
-from ttmem.tune.syntax import targets_of
+from ttmem.tuning import names as known
+from ttmem.tuning.dataflow import Flow, Objection
+from ttmem.tuning.groups import Group, depth_of, files_of, groups_of, is_as_captured, targets_at
+from ttmem.tuning.captured_run import History, Life
+from ttmem.tuning.returning import hands_on_its_own
+from ttmem.tuning.source import Place, Source, place_of, source_of
+from ttmem.tuning.syntax import targets_of
 
 _ITEM, _PREVIOUS = "_kept", "previous_{}"
 

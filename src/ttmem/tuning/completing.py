@@ -23,12 +23,12 @@ from ttmem.profile.model import GIVE, LAUNCH, MEMORIES, TAKE, USE, EventTable
 from ttmem.profile.tensor_type import TensorType
 from ttmem.twin.tensor_spec import TensorSpec
 from ttmem.twin.placement import place
-from ttmem.tune.draft import L1_NUMBER, as_captured
-from ttmem.tune.groups import targets_at
-from ttmem.tune.history import History, Unfinished
-from ttmem.tune.playing import play
-from ttmem.tune.programs import planned, possible_calls, static_bytes
-from ttmem.tune.source import place_of, source_of
+from ttmem.tuning.edited_run import L1_NUMBER, as_captured
+from ttmem.tuning.groups import targets_at
+from ttmem.tuning.captured_run import History, Unfinished
+from ttmem.tuning.replay import play
+from ttmem.tuning.programs import planned, possible_calls, static_bytes
+from ttmem.tuning.source import place_of, source_of
 
 
 class Move(NamedTuple):

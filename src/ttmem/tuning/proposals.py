@@ -14,17 +14,17 @@ import numpy as np
 from ttmem.base.errors import TtmemError
 from ttmem.profile.model import MEMORIES
 from ttmem.profile.tensor_type import TensorType
-from ttmem.tune import edits
-from ttmem.tune.applied import Applied
-from ttmem.tune.applying import LAST, TAKES_DTYPE, effect, reusable_input
-from ttmem.tune.draft import Draft
-from ttmem.tune.edits import Edit
-from ttmem.tune.freeing import free_point, made_by, objection
-from ttmem.tune.groups import Group, groups_of, written
-from ttmem.tune.history import History
-from ttmem.tune.names import reaching
-from ttmem.tune.source import Place, place_of, source_of
-from ttmem.tune.syntax import targets_of
+from ttmem.tuning import edits
+from ttmem.tuning.applied_edit import Applied
+from ttmem.tuning.apply_edit import LAST, TAKES_DTYPE, effect, reusable_input
+from ttmem.tuning.edited_run import Draft
+from ttmem.tuning.edits import Edit
+from ttmem.tuning.free_points import free_point, made_by, objection
+from ttmem.tuning.groups import Group, groups_of, written
+from ttmem.tuning.captured_run import History
+from ttmem.tuning.names import reaching
+from ttmem.tuning.source import Place, place_of, source_of
+from ttmem.tuning.syntax import targets_of
 
 _TILE = 32
 MOST_GROUPS = 64

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ttmem.hardware import MemoryMap
 from ttmem.profile.model import MEMORIES
 from ttmem.profile.tensor_type import TensorType
-from ttmem.tune.history import History
+from ttmem.tuning.captured_run import History
 
 L1_NUMBER = MEMORIES.index("L1")
 Curve = NDArray[np.int64]

@@ -16,16 +16,16 @@ from ttmem.profile.tensor_type import TensorType
 from ttmem.profile.model import MEMORIES as MEMORY_NAMES
 from ttmem.twin.tensor_spec import InvalidSpecError, TensorSpec
 from ttmem.twin.placement import Placement, place
-from ttmem.tune import edits
-from ttmem.tune.applied import BOUNDED, EXACT, UNKNOWN, Applied
-from ttmem.tune.cutting import Cut, cut_of, cut_pieces, temporaries_of
-from ttmem.tune.draft import GONE, Draft, Piece
-from ttmem.tune.edits import Edit
-from ttmem.tune.freeing import free_point
-from ttmem.tune.groups import Group, chosen
-from ttmem.tune.history import History, Life
-from ttmem.tune.reopening import on_board, with_region
-from ttmem.tune.specs import spec_of
+from ttmem.tuning import edits
+from ttmem.tuning.applied_edit import BOUNDED, EXACT, UNKNOWN, Applied
+from ttmem.tuning.chunking import Cut, cut_of, cut_pieces, temporaries_of
+from ttmem.tuning.edited_run import GONE, Draft, Piece
+from ttmem.tuning.edits import Edit
+from ttmem.tuning.free_points import free_point
+from ttmem.tuning.groups import Group, chosen
+from ttmem.tuning.captured_run import History, Life
+from ttmem.tuning.device_edits import on_board, with_region
+from ttmem.tuning.specs import spec_of
 
 UNKNOWN_BECAUSE = "not bounded: "
 """How a doubt begins that leaves nothing to promise."""

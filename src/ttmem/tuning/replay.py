@@ -21,8 +21,8 @@ from ttmem.engines.worker.recorder import end_message, state_message
 from ttmem.engines.worker.device_monitor import state_of
 from ttmem.hardware import MEMORIES as MEMORY_RECORDS
 from ttmem.profile.model import CLOSING, L1_PARTS, MEMORIES, Profile
-from ttmem.tune.draft import L1_NUMBER, Draft, Piece
-from ttmem.tune.history import Operation
+from ttmem.tuning.edited_run import L1_NUMBER, Draft, Piece
+from ttmem.tuning.captured_run import Operation
 
 
 class L1AtLaunch(NamedTuple):

@@ -18,16 +18,16 @@ from ttmem.engines.run_script import RunSettings, run_script
 from ttmem.engines.worker.editing import NOT_MADE
 from ttmem.profile.model import MEMORIES, Profile
 from ttmem.profile.tensor_type import TensorType
-from ttmem.tune import edits
-from ttmem.tune.applied import BOUNDED, EXACT, UNKNOWN, Applied
-from ttmem.tune.applying import TAKES_DTYPE, written_shard
-from ttmem.tune.cutting import Cut
-from ttmem.tune.draft import Draft, as_captured
-from ttmem.tune.edits import Edit
-from ttmem.tune.figures import DRAM, L1, Figures
-from ttmem.tune.freeing import free_point
-from ttmem.tune.history import History, Life
-from ttmem.tune.source import place_of, source_of
+from ttmem.tuning import edits
+from ttmem.tuning.applied_edit import BOUNDED, EXACT, UNKNOWN, Applied
+from ttmem.tuning.apply_edit import TAKES_DTYPE, written_shard
+from ttmem.tuning.chunking import Cut
+from ttmem.tuning.edited_run import Draft, as_captured
+from ttmem.tuning.edits import Edit
+from ttmem.tuning.figures import DRAM, L1, Figures
+from ttmem.tuning.free_points import free_point
+from ttmem.tuning.captured_run import History, Life
+from ttmem.tuning.source import place_of, source_of
 
 _ONLY_CAPTURES = "only what 'ttmem run' captured can be run again, in the folder where it was called"
 _REGIONS = {"L1_SMALL": "l1_small_bytes", "TRACE": "trace_region_bytes"}

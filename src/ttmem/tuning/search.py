@@ -14,17 +14,17 @@ from typing import NamedTuple
 from ttmem.base.errors import TtmemError
 from ttmem.analysis.findings import captures_traces, negligible
 from ttmem.profile.model import MEMORIES
-from ttmem.tune import edits
-from ttmem.tune.applied import BOUNDED, EXACT, UNKNOWN, Applied
-from ttmem.tune.applying import apply, effect
-from ttmem.tune.draft import L1_NUMBER, Draft, as_captured, launch_columns
-from ttmem.tune.edits import Edit
-from ttmem.tune.exhaustive import Exhaustive, TooFull
-from ttmem.tune.figures import DRAM, L1, Figures, figures
-from ttmem.tune.history import History
-from ttmem.tune.playing import play
-from ttmem.tune.programs import with_programs
-from ttmem.tune.proposals import Proposal, proposals, saved_at
+from ttmem.tuning import edits
+from ttmem.tuning.applied_edit import BOUNDED, EXACT, UNKNOWN, Applied
+from ttmem.tuning.apply_edit import apply, effect
+from ttmem.tuning.edited_run import L1_NUMBER, Draft, as_captured, launch_columns
+from ttmem.tuning.edits import Edit
+from ttmem.tuning.exhaustive import Exhaustive, TooFull
+from ttmem.tuning.figures import DRAM, L1, Figures, figures
+from ttmem.tuning.captured_run import History
+from ttmem.tuning.replay import play
+from ttmem.tuning.programs import with_programs
+from ttmem.tuning.proposals import Proposal, proposals, saved_at
 
 _TIERS = (
     (edits.FREE,),

@@ -13,9 +13,9 @@ from ttmem.twin.operations import RECORDS
 from ttmem.profile.tensor_type import TensorType
 from ttmem.twin.tensor_spec import InvalidSpecError
 from ttmem.twin.placement import place
-from ttmem.tune.draft import Draft, Piece
-from ttmem.tune.history import History, Life
-from ttmem.tune.specs import spec_of
+from ttmem.tuning.edited_run import Draft, Piece
+from ttmem.tuning.captured_run import History, Life
+from ttmem.tuning.specs import spec_of
 
 _ELEMENTWISE = ("unary", "binary", "comparison", "typecast", "clone", "where")
 _PRODUCTS = ("matmul", "linear")

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ttmem.tune.cutting import Cut
-from ttmem.tune.draft import Change, Draft
-from ttmem.tune.edits import CHUNK, FREE, Edit
-from ttmem.tune.groups import Group
+from ttmem.tuning.chunking import Cut
+from ttmem.tuning.edited_run import Change, Draft
+from ttmem.tuning.edits import CHUNK, FREE, Edit
+from ttmem.tuning.groups import Group
 
 EXACT = "exact"
 """To the byte."""

@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ttmem.tune.applied import Applied
-from ttmem.tune.draft import Draft
-from ttmem.tune.proposals import MOST_GROUPS, Proposal
+from ttmem.tuning.applied_edit import Applied
+from ttmem.tuning.edited_run import Draft
+from ttmem.tuning.proposals import MOST_GROUPS, Proposal
 
 _MOST_SECONDS = 4.0
 _MOST_TRIED = 4000

@@ -24,11 +24,11 @@ from ttmem.profile.model import GIVEN, MEMORIES
 from ttmem.profile.tensor_type import TensorType
 from ttmem.twin.tensor_spec import TensorSpec
 from ttmem.twin.placement import place
-from ttmem.tune.cutting import temporaries_of
-from ttmem.tune.draft import Change, Draft, Piece, as_captured, originals
-from ttmem.tune.history import History
-from ttmem.tune.playing import L1AtLaunch, play
-from ttmem.tune.specs import spec_of
+from ttmem.tuning.chunking import temporaries_of
+from ttmem.tuning.edited_run import Change, Draft, Piece, as_captured, originals
+from ttmem.tuning.captured_run import History
+from ttmem.tuning.replay import L1AtLaunch, play
+from ttmem.tuning.specs import spec_of
 
 _MAKERS = frozenset({"from_torch", "as_tensor", "to_device", "allocate_tensor_on_device", "deallocate", "to_torch"})
 _DATA_TYPES = ("bfloat16", "float32", "bfloat8_b")

@@ -9,15 +9,15 @@ from ttmem.base.formatting import megabytes
 from ttmem.analysis.findings import LATE_FREE, LEAK, UNUSED_REGION, WIDE_DTYPE, Finding
 from ttmem.profile.device_history import shorten_path
 from ttmem.profile.model import MEMORIES
-from ttmem.tune import edits
-from ttmem.tune.applied import Applied
-from ttmem.tune.applying import LAST, reusable_input
-from ttmem.tune.draft import Draft
-from ttmem.tune.freeing import free_point
-from ttmem.tune.groups import Group
-from ttmem.tune.history import History
-from ttmem.tune.patching import Hunk
-from ttmem.tune.proposals import first_argument
+from ttmem.tuning import edits
+from ttmem.tuning.applied_edit import Applied
+from ttmem.tuning.apply_edit import LAST, reusable_input
+from ttmem.tuning.edited_run import Draft
+from ttmem.tuning.free_points import free_point
+from ttmem.tuning.groups import Group
+from ttmem.tuning.captured_run import History
+from ttmem.tuning.patch import Hunk
+from ttmem.tuning.proposals import first_argument
 
 _MOST_PLACES = 3
 

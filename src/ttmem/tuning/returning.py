@@ -6,8 +6,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from ttmem.tune.source import Place, Source, place_of, source_of
-from ttmem.tune.syntax import FUNCTIONS
+from ttmem.tuning.source import Place, Source, place_of, source_of
+from ttmem.tuning.syntax import FUNCTIONS
 
 _MAY_RETURN_INPUT = frozenset(
     {

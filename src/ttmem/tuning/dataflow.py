@@ -11,10 +11,10 @@ import ast
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ttmem.tune import names as known
-from ttmem.tune.reads import ADDS, Reads
-from ttmem.tune.source import Source
-from ttmem.tune.syntax import FUNCTIONS, Spot, targets_of
+from ttmem.tuning import names as known
+from ttmem.tuning.reads import ADDS, Reads
+from ttmem.tuning.source import Source
+from ttmem.tuning.syntax import FUNCTIONS, Spot, targets_of
 
 _HARMLESS = ("print", "len", "repr", "str", "isinstance", "type", "id", "hasattr", "deallocate")
 _KEEPS = ("list", "tuple", "dict", "set", "zip", "enumerate", "reversed", "sorted", "iter", "map", "filter")

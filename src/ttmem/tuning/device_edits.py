@@ -8,9 +8,9 @@ from dataclasses import replace
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BOARDS, MEMORIES, MemoryMap, OpenSettings, open_board
 from ttmem.profile.model import MEMORIES as MEMORY_NAMES
-from ttmem.tune.applied import BOUNDED, EXACT, UNKNOWN, Applied
-from ttmem.tune.draft import Draft, Piece
-from ttmem.tune.edits import Edit
+from ttmem.tuning.applied_edit import BOUNDED, EXACT, UNKNOWN, Applied
+from ttmem.tuning.edited_run import Draft, Piece
+from ttmem.tuning.edits import Edit
 
 _REGIONS = ("L1_SMALL", "TRACE")
 
