@@ -9,7 +9,8 @@ import pytest
 
 from readers.captures.fixtures import unpacked_capture
 from support.build_profile import ProfileBuilder, tensor
-from ttmem import Profile, exports, read
+from ttmem import Profile, read
+from ttmem.reports import exports
 
 PHASES = {"M", "X", "C", "i", "b", "e"}
 

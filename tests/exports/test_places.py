@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from support.build_profile import ProfileBuilder
-from ttmem import Profile, TtmemError, exports
-from ttmem.exports import csv_files
+from ttmem import Profile, TtmemError
+from ttmem.reports import exports
+from ttmem.reports.exports import csv_files
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def test_what_fails_half_way_leaves_nothing_and_keeps_the_old(
 def test_a_trace_that_fails_half_way_leaves_nothing(
     tmp_path: Path, profile: Profile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ttmem.exports import perfetto
+    from ttmem.reports.exports import perfetto
 
     monkeypatch.setattr(perfetto, "_counters", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
     with pytest.raises(TtmemError, match=r"trace\.json: cannot be written"):

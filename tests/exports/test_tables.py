@@ -10,7 +10,8 @@ import pytest
 
 from readers.captures.fixtures import unpacked_capture
 from support.build_profile import ProfileBuilder, tensor
-from ttmem import Profile, TtmemError, exports, read
+from ttmem import Profile, TtmemError, read
+from ttmem.reports import exports
 
 MIB = 1 << 20
 

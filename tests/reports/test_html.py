@@ -20,7 +20,7 @@ from support.build_profile import ProfileBuilder, tensor
 from support.page import Outline, blocks
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.profile.model import MEMORIES, Profile
-from ttmem.reports.kit import app
+from ttmem.reports.kit import page_bundle
 from ttmem.reports.kit.columns import Packed, as_text
 from ttmem.reports.profile import html
 
@@ -76,7 +76,7 @@ def test_a_reader_without_scripts_gets_the_figures_as_text() -> None:
 def test_every_column_of_the_profile_is_on_the_page(story: str) -> None:
     profile = ALL[story]()
     columns, texts = blocks(html.render(profile))
-    assert columns.header["document"]["memories"] == app.clean(profile.to_json()["memories"])
+    assert columns.header["document"]["memories"] == page_bundle.clean(profile.to_json()["memories"])
     for number, timeline in enumerate(profile.timelines):
         found = {
             "form": timeline.form,
@@ -113,7 +113,7 @@ def test_the_tensors_of_a_state_are_those_of_the_analysis(story: str) -> None:
     for memory in ("DRAM", "L1"):
         live = alive_at_peak(profile, memory)
         if live is not None and live.total_bytes_per_bank:
-            expected = sorted((app.clean(life.name), life.bytes_per_bank) for life in live.tensors)
+            expected = sorted((page_bundle.clean(life.name), life.bytes_per_bank) for life in live.tensors)
             assert alive_on_page(profile, memory, live.peak.timeline, live.peak.state) == expected
 
 

@@ -389,13 +389,13 @@ def test_writers_of_one_name_leave_one_whole_report_and_readers_always_find_one(
 
 
 def test_the_page_is_rendered_once_for_the_store_and_for_a_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ttmem.reports.kit import app
+    from ttmem.reports.kit import page_bundle
     from ttmem.reports.profile import html
 
     rendered: list[str] = []
-    original = app.frame
+    original = page_bundle.frame
     monkeypatch.setattr(
-        app, "frame", lambda kind, *parts, **more: rendered.append(kind) or original(kind, *parts, **more)
+        page_bundle, "frame", lambda kind, *parts, **more: rendered.append(kind) or original(kind, *parts, **more)
     )
     profile = small()
     page = html.render(profile)

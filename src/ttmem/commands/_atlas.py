@@ -43,7 +43,7 @@ def run(
     from ttmem.prediction.model_matrix import ListedModel
     from ttmem.library.atlas import atlas
     from ttmem.library.fit import request_of
-    from ttmem.reports.atlas import files
+    from ttmem.reports.model_matrix import files
     from ttmem.reports.kit.console import TextReport
 
     if folder is None:
@@ -87,7 +87,7 @@ def run(
 
 def _shown(bar: Callable[..., None] | None, *, quiet: bool) -> "Progress":
     """Each row as it is answered: in the bar of a terminal, as a line of a log."""
-    from ttmem.reports.atlas.files import verdict
+    from ttmem.reports.model_matrix.files import verdict
 
     def show(done: int, total: int, row: "AtlasRow") -> None:
         if bar:

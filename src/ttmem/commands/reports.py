@@ -28,7 +28,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    from ttmem.reports.stored import document, terminal
+    from ttmem.reports.report_list import document, terminal
     from ttmem.profile import store
 
     found = document.document(str(store.folder()), store.listing())

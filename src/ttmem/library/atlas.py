@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ttmem.prediction.model_matrix import ListedModel, Progress, make_atlas
 from ttmem.hardware import BOARDS
-from ttmem.reports.atlas import files
-from ttmem.reports.atlas.document import AtlasDocument, document
+from ttmem.reports.model_matrix import files
+from ttmem.reports.model_matrix.document import AtlasDocument, document
 from ttmem.operators.sweeps.distribute import Remark
 
 

@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-from ttmem import exports
+from ttmem.reports import exports
 from ttmem.library.read import Progress, Source, read
 
 

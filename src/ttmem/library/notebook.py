@@ -6,8 +6,8 @@ The methods of ``Profile`` call these. They ask rooms to the right of ``profile/
 
 from typing import Any
 
-from ttmem.exports import tables
-from ttmem.exports.parquet_files import arrow_table
+from ttmem.reports.exports import tables
+from ttmem.reports.exports.parquet_files import arrow_table
 from ttmem.profile.model import Profile
 
 

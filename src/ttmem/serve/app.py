@@ -22,7 +22,7 @@ from ttmem.library.diff import diff
 from ttmem.profile import storage
 from ttmem.reports.live import html as live_html
 from ttmem.reports.profile import html
-from ttmem.reports.stored import html as stored_html
+from ttmem.reports.report_list import html as stored_html
 from ttmem.serve.guard import Guard
 from ttmem.serve.watching import FollowedLog, live_sample
 from ttmem.profile import store

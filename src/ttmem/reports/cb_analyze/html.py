@@ -9,7 +9,7 @@ from ttmem.circular_buffers.busy_intervals import nominal_spans
 from ttmem.circular_buffers.stall_time import DEADLOCK
 from ttmem.reports.cb_analyze.sections import sections
 from ttmem.reports.cb_simulate import tables as cb_tables
-from ttmem.reports.kit.figures import Lane, Lanes
+from ttmem.reports.kit.drawings import Lane, Lanes
 from ttmem.reports.kit.pages import Card, Section, page
 from ttmem.reports.kit.units import bounds_text, kib, one_line
 

@@ -13,7 +13,7 @@ from ttmem.analysis.suite import memory_of_tests
 from ttmem.profile.model import SUITE_KIND, Profile, Timeline
 from ttmem.reports.diff import terminal
 from ttmem.reports.diff.document import document
-from ttmem.reports.kit import app
+from ttmem.reports.kit import page_bundle
 from ttmem.reports.kit.columns import Packed
 from ttmem.reports.kit.units import short
 from ttmem.reports.profile import html
@@ -49,9 +49,9 @@ def render(before: Profile, after: Profile, changes: MemoryDiff, *, regression: 
         "alignments": _alignments(before, after, changes),
         "tests": _tests(before, after) if before.source.kind == after.source.kind == SUITE_KIND else [],
     }
-    first = Packed(app.header(header)).compressed()
+    first = Packed(page_bundle.header(header)).compressed()
     sides = [html.blocks(profile, side=side) for side, profile in enumerate((before, after))]
-    return app.frame("compare", title, [first, *sides[0], *sides[1]], plain=terminal.render(changes))
+    return page_bundle.frame("compare", title, [first, *sides[0], *sides[1]], plain=terminal.render(changes))
 
 
 def _alignments(before: Profile, after: Profile, changes: MemoryDiff) -> dict[str, dict[str, object]]:

@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from ttmem.reports.kit import app
+from ttmem.reports.kit import page_bundle
 from ttmem.reports.kit.charts import LineChart
-from ttmem.reports.kit.figures import Lanes, Matrix
+from ttmem.reports.kit.drawings import Lanes, Matrix
 from ttmem.reports.kit.tables import Table, plain
 
 LONGEST_NAME = 160
@@ -63,7 +63,7 @@ def page(
         "sections": [_section(section) for section in sections],
         "foot": foot,
     }
-    return app.data_frame("document", title, data, plain=_plain(subtitle, cards, notes, sections))
+    return page_bundle.data_frame("document", title, data, plain=_plain(subtitle, cards, notes, sections))
 
 
 def _section(section: Section) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pages that grow while one looks: they ask the server that they came from for samples."""
 
-from ttmem.reports.kit import app
+from ttmem.reports.kit import page_bundle
 from ttmem.reports.live.document import SCOPE
 
 
@@ -17,4 +17,4 @@ def growing_log(name: str) -> str:
 
 def _page(title: str, subtitle: str, api: str) -> str:
     data = {"part": "live", "title": title, "subtitle": subtitle, "api": api}
-    return app.data_frame("live", title, data, served=True)
+    return page_bundle.data_frame("live", title, data, served=True)

@@ -17,7 +17,7 @@ from ttmem.profile.runs import runs
 from ttmem.failures import Diagnosis, Stretch
 from ttmem.profile.model import Profile, Timeline
 from ttmem.reports.explain.sentences import saving_text
-from ttmem.reports.kit import app
+from ttmem.reports.kit import page_bundle
 from ttmem.reports.kit.pages import LONGEST_NAME, Card
 from ttmem.reports.kit.units import counted, megabytes, mib, one_line, operation_label, percent, short, thousands
 from ttmem.reports.profile import markdown, page_data, sentences
@@ -41,14 +41,14 @@ def render(profile: Profile, *, small: bool = False, tests: SuiteRun | None = No
         plain = "" if small else markdown.render(profile)
         if tests is not None:
             plain = f"{terminal.render(tests)}\n{plain}"
-        known.pages[key] = app.frame("profile", profile.name, blocks(profile, small=small, tests=tests), plain=plain)
+        known.pages[key] = page_bundle.frame("profile", profile.name, blocks(profile, small=small, tests=tests), plain=plain)
     return known.pages[key]
 
 
 def blocks(profile: Profile, *, small: bool = False, side: int = 0, tests: SuiteRun | None = None) -> list[bytes]:
     """The data of the page; a page that compares has those of both ``side`` s."""
     header = {**_header(profile, analyses(profile)), "small": small, "side": side, "suite": _suite(profile, tests)}
-    return page_data.blocks(profile, app.header(header))
+    return page_data.blocks(profile, page_bundle.header(header))
 
 
 def _suite(profile: Profile, tests: SuiteRun | None) -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ from ttmem.profile.model import L1_PARTS, MEMORIES, Profile, Timeline
 from ttmem.profile.operation_forms import OperationForms
 from ttmem.profile.tensor_type import TensorType
 from ttmem.profile.operation_forms import Int64
-from ttmem.reports.kit.app import clean
+from ttmem.reports.kit.page_bundle import clean
 from ttmem.reports.kit.columns import Packed
 from ttmem.reports.profile.analyses import Analyses, analyses
 

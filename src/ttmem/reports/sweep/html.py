@@ -3,7 +3,7 @@
 
 from math import prod
 
-from ttmem.reports.kit.figures import Matrix, Outcome
+from ttmem.reports.kit.drawings import Matrix, Outcome
 from ttmem.reports.kit.pages import Card, Section, page
 from ttmem.reports.kit.units import compact_bytes, one_line, shape_list, share
 from ttmem.reports.sweep import tables

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 from ttmem.base.atomic_files import check_target
 from ttmem.base.errors import BadInputError
-from ttmem.exports._place import check_folder
+from ttmem.reports.exports._place import check_folder
 
 if TYPE_CHECKING:
     from ttmem.profile.model import Profile
 
 TARGETS = {
-    "visualizer": "ttmem.exports.visualizer",
-    "perfetto": "ttmem.exports.perfetto",
-    "parquet": "ttmem.exports.parquet_files",
-    "csv": "ttmem.exports.csv_files",
+    "visualizer": "ttmem.reports.exports.visualizer",
+    "perfetto": "ttmem.reports.exports.perfetto",
+    "parquet": "ttmem.reports.exports.parquet_files",
+    "csv": "ttmem.reports.exports.csv_files",
 }
 """Target -> module with a ``write``; each is imported when it is wanted."""
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ttmem.base.text_safety import visible
-from ttmem.exports._place import new_folder
-from ttmem.exports.tables import TRUTH, Column, tables
+from ttmem.reports.exports._place import new_folder
+from ttmem.reports.exports.tables import TRUTH, Column, tables
 from ttmem.profile.model import Profile
 
 

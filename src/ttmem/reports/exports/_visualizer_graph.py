@@ -8,7 +8,7 @@ graph holds the operation alone.
 from collections.abc import Iterator
 from typing import Any
 
-from ttmem.exports._residency import Residency, Resident
+from ttmem.reports.exports._residency import Residency, Resident
 from ttmem.hardware import Grid
 from ttmem.profile.model import BEFORE_OPERATION, MEMORIES, VIEW_ALLOCATED, Profile, Timeline
 

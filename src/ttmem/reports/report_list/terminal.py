@@ -4,7 +4,7 @@
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.tables import Table, number_column, text_column
 from ttmem.reports.kit.units import megabytes, mib, percent, thousands
-from ttmem.reports.stored.document import StoredReport, StoredReports
+from ttmem.reports.report_list.document import StoredReport, StoredReports
 
 _COLUMNS = (
     text_column("Name", whole=True),

@@ -19,10 +19,10 @@ from ttmem._version import __version__
 from ttmem.analysis.architecture import architecture_of
 from ttmem.analysis.failure import failures
 from ttmem.analysis.states import bank_size
-from ttmem.exports._place import new_folder
-from ttmem.exports._residency import Residency, Resident, residency
-from ttmem.exports._visualizer_graph import captured_graph
-from ttmem.exports.tables import printable
+from ttmem.reports.exports._place import new_folder
+from ttmem.reports.exports._residency import Residency, Resident, residency
+from ttmem.reports.exports._visualizer_graph import captured_graph
+from ttmem.reports.exports.tables import printable
 from ttmem.hardware import BOARDS, Grid
 from ttmem.profile.model import Profile, Timeline
 from ttmem.profile.tensor_type import TensorType
@@ -69,7 +69,7 @@ def write(profile: Profile, out: Path, *, with_source: bool = False) -> Path:
 
 def _fill(database: sqlite3.Connection, profile: Profile, found: list[Residency], *, with_source: bool) -> None:
     database.execute("PRAGMA synchronous = OFF")  # the folder gets its name only when all is written
-    database.executescript((files("ttmem.exports") / "visualizer_tables.sql").read_text())
+    database.executescript((files("ttmem.reports.exports") / "visualizer_tables.sql").read_text())
     writer = _Writer(profile, database, with_source=with_source)
     for timeline, item in zip(profile.timelines, found, strict=True):
         writer.process(timeline, item)

@@ -10,8 +10,8 @@ from typing import Any
 
 from ttmem.base.errors import MissingPartError
 from ttmem.base.extras import install_command
-from ttmem.exports._place import new_folder
-from ttmem.exports.tables import INTEGER, TRUTH, Table, printable, tables
+from ttmem.reports.exports._place import new_folder
+from ttmem.reports.exports.tables import INTEGER, TRUTH, Table, printable, tables
 from ttmem.profile.model import Profile
 
 
