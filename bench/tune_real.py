@@ -23,7 +23,7 @@ from pathlib import Path
 
 import ttmem
 from ttmem.engines.run_script import CapturedRun
-from ttmem.library.tune import Tuned
+from ttmem.commands.library.tune import Tuned
 from ttmem.tuning.applied_edit import UNKNOWN
 from ttmem.tuning.edited_run import as_captured
 from ttmem.tuning.figures import Figures, figures

@@ -30,8 +30,8 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "bench")]
 
 import ttmem  # noqa: E402
 from ttmem.engines.run_script import CapturedRun, RunSettings, run_script  # noqa: E402
-from ttmem.library.tune import Tuned  # noqa: E402
-from ttmem.library.whatif import WhatIf  # noqa: E402
+from ttmem.commands.library.tune import Tuned  # noqa: E402
+from ttmem.commands.library.whatif import WhatIf  # noqa: E402
 from ttmem.reports.tune.document import TunedEdit  # noqa: E402
 from ttmem.tuning.applied_edit import BOUNDED, UNKNOWN  # noqa: E402
 from ttmem.tuning.edited_run import as_captured  # noqa: E402

@@ -24,20 +24,20 @@ from ttmem._version import __version__
 if TYPE_CHECKING:
     from ttmem.prediction.chunks import chunked
     from ttmem.prediction.guard import guard
-    from ttmem.library.boards import boards
-    from ttmem.library.check import check
-    from ttmem.library.diff import diff
-    from ttmem.library.explain import explain
-    from ttmem.library.export import export
-    from ttmem.library.fit import fit
-    from ttmem.library.read import read
-    from ttmem.library.replay import replay
-    from ttmem.library.run import run
-    from ttmem.library.sweep import sweep
-    from ttmem.library.tensor import tensor
-    from ttmem.library.test import test
-    from ttmem.library.tune import tune
-    from ttmem.library.whatif import whatif
+    from ttmem.commands.library.boards import boards
+    from ttmem.commands.library.check import check
+    from ttmem.commands.library.diff import diff
+    from ttmem.commands.library.explain import explain
+    from ttmem.commands.library.export import export
+    from ttmem.commands.library.fit import fit
+    from ttmem.commands.read import read
+    from ttmem.commands.library.replay import replay
+    from ttmem.commands.library.run import run
+    from ttmem.commands.library.sweep import sweep
+    from ttmem.commands.library.tensor import tensor
+    from ttmem.commands.library.test import test
+    from ttmem.commands.library.tune import tune
+    from ttmem.commands.library.whatif import whatif
     from ttmem.profile.model import Profile
 
 __all__ = [

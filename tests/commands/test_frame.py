@@ -62,7 +62,7 @@ def test_a_new_verb_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for name, line in (("alpha", "The first."), ("add_up", "Adds numbers.")):
         (package / f"{name}.py").write_text(
             f'# A comment\n"""``ttmem group {name.replace("_", "-")}``: {line}\n\nMore."""\n'
-            "import click\nfrom ttmem.commands._runner import verb\n"
+            "import click\nfrom ttmem.commands.run_command import verb\n"
             "@verb('')\n@click.argument('numbers', nargs=-1, type=int)\n"
             "def command(numbers):\n    print(sum(numbers))\n"
         )

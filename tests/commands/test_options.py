@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from ttmem.commands import cli
-from ttmem.commands._known import Known
+from ttmem.commands.parameter_types import Known
 from ttmem.commands._options import folder_option, one_of, together, words_option
 
 

@@ -13,7 +13,7 @@ import pytest
 from support.command_line import REAL_OOM, call
 from ttmem.base import atomic_files, text_safety
 from ttmem.base.errors import BadInputError
-from ttmem.commands import _output
+from ttmem.commands import output
 
 
 def test_a_new_file_obeys_the_umask(tmp_path: Path) -> None:
@@ -135,14 +135,14 @@ class _Trickle:
 
 def test_a_stream_that_takes_a_part_gets_the_rest_too() -> None:
     stream = _Trickle()
-    _output.write_fully(stream, b"0123456789")  # type: ignore[arg-type]
+    output.write_fully(stream, b"0123456789")  # type: ignore[arg-type]
     assert stream.content == b"0123456789"
 
 
 def test_json_text_is_ascii_and_strict() -> None:
-    assert _output.json_text({"name": "é😀", "n": 1}) == '{\n  "name": "\\u00e9\\ud83d\\ude00",\n  "n": 1\n}'
-    assert _output.json_text({"name": "é\udcff"}) == '{\n  "name": "\\u00e9?"\n}'
-    assert _output.json_text({"n": float("nan")}) == '{\n  "n": null\n}'  # not known: JSON has no such number
+    assert output.json_text({"name": "é😀", "n": 1}) == '{\n  "name": "\\u00e9\\ud83d\\ude00",\n  "n": 1\n}'
+    assert output.json_text({"name": "é\udcff"}) == '{\n  "name": "\\u00e9?"\n}'
+    assert output.json_text({"n": float("nan")}) == '{\n  "n": null\n}'  # not known: JSON has no such number
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_colour(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], term
     monkeypatch.setenv("TERM", "xterm")
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert _output.color_wanted(Stream()) is wanted  # type: ignore[arg-type]
+    assert output.color_wanted(Stream()) is wanted  # type: ignore[arg-type]
 
 
 def test_a_text_is_the_same_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

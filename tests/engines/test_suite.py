@@ -449,7 +449,7 @@ def test_one_environment_for_all(here: Path, with_ttnn: Interpreter, beside_ttnn
     """``pytest --ttmem-board``: the plugin as its entry point loads it."""
     alone = call(*WORDS, "--json", "--name", "alone")
     source = environment()["PYTHONPATH"]
-    plugin = ("-p", "no:ttmem", "-p", "ttmem.library.pytest_plugin", "--ttmem-board", "n150")
+    plugin = ("-p", "no:ttmem", "-p", "ttmem.commands.pytest_plugin", "--ttmem-board", "n150")
 
     def run(*words: str, board: str = "n150", **changes: str) -> subprocess.CompletedProcess[str]:
         path = os.pathsep.join((beside_ttnn("ttmem"), beside_ttnn("xdist"), source))

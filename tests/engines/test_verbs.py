@@ -342,7 +342,7 @@ class TestSuites:
             "-p",
             "no:ttmem",
             "-p",
-            "ttmem.library.pytest_plugin",
+            "ttmem.commands.pytest_plugin",
             "test_plain.py",
         ]
         done = subprocess.run(command, capture_output=True, text=True, env=there, check=False, timeout=120)

@@ -138,7 +138,7 @@ def test_each_failure_once(run: Run, place: Path) -> None:
 def test_a_large_log_is_scanned_and_says_how_to_learn_more(
     run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ttmem.library.explain.SMALL_LOG_BYTES", 1000)
+    monkeypatch.setattr("ttmem.commands.library.explain.SMALL_LOG_BYTES", 1000)
     (place / "run.log").write_text(BLOCK * 20 + FRAGMENTED + "\n")
     result = run("run.log", "--json")
     assert classes(result) == ["oom/fragmented"]

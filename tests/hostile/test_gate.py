@@ -293,8 +293,8 @@ def test_errors_that_name_what_was_typed(words: list[str], monkeypatch: pytest.M
 
 _WRITERS = {
     "base/atomic_files.py": "write_text is the gate for files; write_bytes is for data",
-    "commands/_output.py": "emit and say are the gate for a terminal",
-    "commands/_runner.py": "our own help",
+    "commands/output.py": "emit and say are the gate for a terminal",
+    "commands/run_command.py": "our own help",
     "commands/__init__.py": "our own help",
     "commands/_group.py": "our own help",
     "commands/_child.py": "a program's own output, passed through",

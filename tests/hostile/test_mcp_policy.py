@@ -22,9 +22,9 @@ from support.command_line import FIVE_RUNS, REAL_OOM, command_line, environment
 from support.mcp_talk import talk
 from ttmem.commands import cli
 from ttmem.commands.mcp import is_for_people
-from ttmem.mcp_server.tools import Tool, tools_of
-from ttmem.mcp_server.tools import command_line as words_of
-from ttmem.mcp_server.wire import readable
+from ttmem.commands.mcp_server.tools import Tool, tools_of
+from ttmem.commands.mcp_server.tools import command_line as words_of
+from ttmem.commands.mcp_server.wire import readable
 
 needs_sdk = pytest.mark.skipif(
     importlib.util.find_spec("mcp") is None, reason="THE MCP SERVER WAS NOT TESTED: pip install mcp"

@@ -18,7 +18,7 @@ from support.mcp_talk import talk
 from ttmem.commands import cli
 from ttmem.commands.mcp import is_for_people
 from ttmem.engines.interpreters import Interpreter
-from ttmem.mcp_server.tools import tools_of
+from ttmem.commands.mcp_server.tools import tools_of
 
 needs_sdk = pytest.mark.skipif(
     importlib.util.find_spec("mcp") is None, reason="THE MCP SERVER WAS NOT TESTED: pip install mcp"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from ttmem.commands import cli
 from ttmem.commands._options import writable_place
 from ttmem.commands.mcp import is_for_people
-from ttmem.mcp_server.tools import Parameter, Tool, command_line, tools_of
-from ttmem.mcp_server.verbs import VerbFailedError
+from ttmem.commands.mcp_server.tools import Parameter, Tool, command_line, tools_of
+from ttmem.commands.mcp_server.verbs import VerbFailedError
 
 TOOLS = {tool.name: tool for tool in tools_of(cli, is_for_people)}
 

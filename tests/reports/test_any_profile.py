@@ -16,7 +16,7 @@ from ttmem.analysis.diff import diff
 from ttmem.analysis.peaks import peaks
 from ttmem.profile.runs import runs
 from ttmem.profile.selection import select
-from ttmem.library.check import BudgetCheck
+from ttmem.commands.library.check import BudgetCheck
 from ttmem.profile.model import Profile
 from ttmem.reports.diff import document as diff_document
 from ttmem.reports.diff import terminal as diff_terminal

@@ -10,7 +10,7 @@ import pytest
 
 from ttmem.analysis.budget import Verdict
 from ttmem.analysis.states import OperationPlace
-from ttmem.library.check import BudgetCheck
+from ttmem.commands.library.check import BudgetCheck
 from ttmem.reports.check import github, junit, sarif
 from ttmem.reports.check import terminal as budget_terminal
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from support.build_profile import ProfileBuilder, tensor
 from support.command_line import environment
 from ttmem.base.errors import BadInputError
-from ttmem.library.sources import keep
+from ttmem.commands.sources import keep
 from ttmem.profile.model import Profile
 from ttmem.profile import storage
 from ttmem.base import atomic_folders
@@ -333,7 +333,7 @@ WRITER = """
 import sys
 sys.path[:0] = sys.argv[1].split(":")
 from test_store import small
-from ttmem.library.sources import keep
+from ttmem.commands.sources import keep
 from ttmem.store import folders, store
 origin, name, times = sys.argv[2], sys.argv[3] or None, int(sys.argv[4])
 for step in range(times):

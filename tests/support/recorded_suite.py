@@ -9,7 +9,7 @@ from typing import Any
 
 from ttmem.analysis.budget import parse_limit
 from ttmem.engines.suite import RecordedSuite, read_suite
-from ttmem.library.test import BaselineSuite, Suite, answer
+from ttmem.commands.library.test import BaselineSuite, Suite, answer
 
 BANK = 64 << 20
 _NOTHING = [[12, BANK, 0, BANK, BANK], [64, 1 << 20, 0, 1 << 20, 1 << 20], [64, 0, 0, 0, 0], [12, 0, 0, 0, 0]]

@@ -10,7 +10,7 @@ import pytest
 
 from support.command_line import call
 from ttmem import TtmemError
-from ttmem.library.sweep_diff import sweep_diff
+from ttmem.commands.library.sweep_diff import sweep_diff
 from ttmem.failures.outcome import Outcome
 from ttmem.operators.sweeps.result import Result
 from ttmem.operators.sweeps.comparison import compare

@@ -10,7 +10,7 @@ import pytest
 import ttmem
 from ttmem.analysis.findings import findings
 from ttmem.analysis.peaks import peaks_of
-from ttmem.library.tune import Tuned
+from ttmem.commands.library.tune import Tuned
 from ttmem.profile.model import Profile
 from ttmem.tuning.captured_run import history
 from ttmem.tuning.verify import compare, plan, run_again

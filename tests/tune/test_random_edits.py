@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 import ttmem
-from ttmem.library.whatif import WhatIf
+from ttmem.commands.library.whatif import WhatIf
 from ttmem.tuning.captured_run import history
 from ttmem.tuning.verify import Verified, certainty, compare, plan, run_again
 from tune.conftest import Capture

@@ -12,8 +12,8 @@ from ttmem.base.errors import BadInputError
 from ttmem.engines.worker.graph_nodes.programs import nodes_of, programs_of
 from ttmem.circular_buffers import measured_facts as kinds
 from ttmem.circular_buffers.measured_facts import Evidence, FailureFact, ProgramPeakFact
-from ttmem.library import sources
-from ttmem.library.read import read
+from ttmem.commands import sources
+from ttmem.commands.read import read
 from ttmem.readers import registry
 from ttmem.readers.byte_source import OpenedSource, Progress, TextLines, TruncatedSourceError
 from ttmem.readers.log_facts import LogFactsReader

@@ -8,7 +8,7 @@ import click
 
 from ttmem._version import __version__
 from ttmem.commands._group import VerbGroup
-from ttmem.commands._runner import Settings, exit_code_of
+from ttmem.commands.run_command import Settings, exit_code_of
 
 _EXAMPLES = """\
 ttmem profile run.log

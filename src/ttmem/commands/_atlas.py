@@ -13,7 +13,7 @@ from ttmem.base.errors import BadInputError
 from ttmem.base.text_safety import one_line
 from ttmem.base.limits import LIST_BYTES
 from ttmem.base.text_files import read_text
-from ttmem.commands._output import color_wanted, emit, json_text, note, say
+from ttmem.commands.output import color_wanted, emit, json_text, note, say
 from ttmem.commands._progress import progress_bar
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def run(
     """Answer the whole list; exit 1 when a row could not be answered, 0 however many fit."""
     from ttmem.engines.interpreters import chosen_python
     from ttmem.prediction.model_matrix import ListedModel
-    from ttmem.library.atlas import atlas
-    from ttmem.library.fit import request_of
+    from ttmem.commands.model_matrix import atlas
+    from ttmem.commands.library.fit import request_of
     from ttmem.reports.model_matrix import files
     from ttmem.reports.kit.console import TextReport
 

@@ -22,8 +22,8 @@ from typing import Any, BinaryIO
 import click
 
 from ttmem.base.errors import BadInputError
-from ttmem.commands._output import write_fully
-from ttmem.commands._runner import CONTEXT, Settings, WithExamples
+from ttmem.commands.output import write_fully
+from ttmem.commands.run_command import CONTEXT, Settings, WithExamples
 
 OWN_FAILURE = 125
 """As ``env`` and ``timeout`` do: every other status is the child's."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from ttmem.commands._runner import GroupWithExamples, debug_option
+from ttmem.commands.run_command import GroupWithExamples, debug_option
 
 _FIRST_LINE = re.compile(r'^"""``ttmem (?:\w+ )?([\w-]+)``: (.+?)(?:"""|$)', re.MULTILINE)
 """How a verb's file begins: the verb as it is typed, then its line in the help. Files that begin otherwise are none."""

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from ttmem.base.errors import BadInputError
-from ttmem.commands._known import DATA_TYPE, SOURCE, Known
+from ttmem.commands.parameter_types import DATA_TYPE, SOURCE, Known
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _MOST_PIXELS = 1 << 20

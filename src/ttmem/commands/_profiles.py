@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from ttmem.base.errors import BadInputError, TtmemError
 from ttmem.commands._options import refuse_overwriting
-from ttmem.commands._output import color_wanted, columns, emit, json_text, note, say, warn
+from ttmem.commands.output import color_wanted, columns, emit, json_text, note, say, warn
 from ttmem.commands._progress import progress_bar
-from ttmem.library import sources
-from ttmem.library.read import read as _read
-from ttmem.library.sources import STDIN, Located, locate
+from ttmem.commands import sources
+from ttmem.commands.read import read as _read
+from ttmem.commands.sources import STDIN, Located, locate
 
 if TYPE_CHECKING:
     from ttmem.profile.model import Profile

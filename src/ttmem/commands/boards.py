@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from ttmem.commands._options import bytes_option, json_option, output_option, release_option
-from ttmem.commands._output import emit, json_text, looks
-from ttmem.commands._runner import verb
+from ttmem.commands.output import emit, json_text, looks
+from ttmem.commands.run_command import verb
 
 
 @verb("""
@@ -29,7 +29,7 @@ def command(names: tuple[str, ...], as_json: bool, output: Path | None, **openin
     The sizes are those of the published ttnn wheels. A build of your own differs a little: 'ttmem tensor --like' and
     'ttmem replay --like' take them from a log or an error message.
     """
-    from ttmem.library.boards import boards
+    from ttmem.commands.library.boards import boards
     from ttmem.reports.boards import terminal
 
     found = boards(*names, **opening)

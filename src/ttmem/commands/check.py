@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from ttmem.commands import _options as options
-from ttmem.commands._output import emit, json_text, looks, note
-from ttmem.commands._runner import verb
+from ttmem.commands.output import emit, json_text, looks, note
+from ttmem.commands.run_command import verb
 
 
 @verb("""

@@ -3,8 +3,8 @@
 
 import click
 
-from ttmem.commands._output import emit
-from ttmem.commands._runner import completion_variable, verb
+from ttmem.commands.output import emit
+from ttmem.commands.run_command import completion_variable, verb
 
 
 @verb("""

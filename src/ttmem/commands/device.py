@@ -4,8 +4,8 @@
 import click
 
 from ttmem.commands._options import board_option, json_option, python_option, quiet_option
-from ttmem.commands._output import emit, json_text, note
-from ttmem.commands._runner import GroupWithExamples, debug_option
+from ttmem.commands.output import emit, json_text, note
+from ttmem.commands.run_command import GroupWithExamples, debug_option
 
 _EXAMPLES = """
 ttmem device install
@@ -32,7 +32,7 @@ command.params.append(debug_option())
 @python_option()
 def info(as_json: bool, python: str | None) -> None:
     """List what this machine has: interpreters with ttnn, cards, boards that can be mocked."""
-    from ttmem.library import device
+    from ttmem.commands.library import device
     from ttmem.reports.device import terminal
 
     found = device.info(python)
@@ -72,7 +72,7 @@ def install_verb(
     without CUDA libraries let pip use PyTorch's CPU index (PIP_INDEX_URL).
     """
     from ttmem.engines.install import packages_of
-    from ttmem.library import device
+    from ttmem.commands.library import device
 
     done = device.install(
         python,
@@ -93,7 +93,7 @@ def install_verb(
 @board_option("The mock board to try.")
 def doctor(as_json: bool, python: str | None, board: str) -> int:
     """Try everything that a mock board needs and print a remedy for what fails. Exit 0 when all works, else 1."""
-    from ttmem.library import device
+    from ttmem.commands.library import device
     from ttmem.reports.device import terminal
 
     found = device.examine(python, board=board)

@@ -15,8 +15,8 @@ from ttmem.commands._options import (
     quiet_option,
     source_argument,
 )
-from ttmem.commands._output import emit, json_text, looks, note
-from ttmem.commands._runner import verb
+from ttmem.commands.output import emit, json_text, looks, note
+from ttmem.commands.run_command import verb
 
 
 @verb("""

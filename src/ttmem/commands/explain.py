@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ttmem.commands._options import one_of, output_option, quiet_option, refuse_overwriting
-from ttmem.commands._output import color_wanted, columns, emit, json_text, note
-from ttmem.commands._runner import verb
+from ttmem.commands.output import color_wanted, columns, emit, json_text, note
+from ttmem.commands.run_command import verb
 
 if TYPE_CHECKING:
-    from ttmem.library.explain import Explained
+    from ttmem.commands.library.explain import Explained
     from ttmem.reports.explain.privacy import Mask
 
 
@@ -61,7 +61,7 @@ def command(
         source = "-"
     import ttmem
     from ttmem.commands._progress import progress_bar
-    from ttmem.library.explain import find_source
+    from ttmem.commands.library.explain import find_source
 
     located = find_source(source)
     if located is not None:

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from ttmem.commands._options import jobs_option, quiet_option, selection_options, source_argument
-from ttmem.commands._output import emit, note
-from ttmem.commands._runner import verb
+from ttmem.commands.output import emit, note
+from ttmem.commands.run_command import verb
 
 _NEXT = {
     "visualizer": "ttnn-visualizer --profiler-path '{out}'",

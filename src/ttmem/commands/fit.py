@@ -8,8 +8,8 @@ import click
 
 from ttmem.base.errors import BadInputError
 from ttmem.commands import _options as options
-from ttmem.commands._output import emit, json_text, looks, note
-from ttmem.commands._runner import verb
+from ttmem.commands.output import emit, json_text, looks, note
+from ttmem.commands.run_command import verb
 
 
 @verb("""
@@ -123,7 +123,7 @@ def command(
         raise BadInputError("missing argument TARGET", hint="ttmem fit TARGET, or --list FILE")
     import ttmem
     from ttmem.commands import _profiles
-    from ttmem.library.sources import Located
+    from ttmem.commands.sources import Located
     from ttmem.profile import store
 
     if name is not None:
@@ -188,7 +188,7 @@ def _over_ranges(
     target: str, ranges: str, asked: dict[str, Any], output: Path | None, plot: Path | None, *, form: str | None
 ) -> int:
     """One row per point; 1 when none fits."""
-    from ttmem.library.fit import over_ranges, request_of
+    from ttmem.commands.library.fit import over_ranges, request_of
     from ttmem.reports.fit import sweep
 
     answer = over_ranges(request_of(target, **_one_request(asked, "--sweep")), ranges)
@@ -211,7 +211,7 @@ def _on_boards(
     target: str, boards: tuple[str, ...], asked: dict[str, Any], output: Path | None, *, as_json: bool
 ) -> int:
     """One answer per board; 1 when it fits none."""
-    from ttmem.library.fit import on_boards, request_of
+    from ttmem.commands.library.fit import on_boards, request_of
     from ttmem.reports.fit import terminal
     from ttmem.reports.fit.document import FitBoards
 

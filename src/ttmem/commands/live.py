@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ttmem.commands._options import count_option, seconds_option
-from ttmem.commands._output import color_wanted, columns, emit, note
-from ttmem.commands._runner import verb
+from ttmem.commands.output import color_wanted, columns, emit, note
+from ttmem.commands.run_command import verb
 
 if TYPE_CHECKING:
     from ttmem.reports.live.document import LiveSample
@@ -34,7 +34,7 @@ def command(as_json: bool, once: bool, interval: float, count: int | None) -> No
     card is needed. They are bytes as requested, summed over banks and cores: bank padding and dataflow buffers are
     not in them. Ctrl-C ends it.
     """
-    from ttmem.library.live import watch
+    from ttmem.commands.library.live import watch
 
     samples = 1 if once else count
     reported: set[str] = set()

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from ttmem.commands._options import writable_place
-from ttmem.commands._runner import verb
+from ttmem.commands.run_command import verb
 
 _VERBS_FOR_PEOPLE = {"device install", "reports rm"}
 """They change this machine or delete what is stored."""
@@ -42,7 +42,7 @@ def command(ctx: click.Context, roots: tuple[Path, ...]) -> None:
     asked for more (at most 100), about 25,000 tokens in all, with their caveats in them. Tools read files below the
     roots, stored reports and pasted text, nothing else, and write to the store and to the output that a call names.
     """
-    from ttmem.mcp_server import serve
+    from ttmem.commands.mcp_server import serve
 
     for root in roots:
         if not root.is_dir():

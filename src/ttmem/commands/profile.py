@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ttmem.commands import _options as options
-from ttmem.commands._runner import verb
+from ttmem.commands.run_command import verb
 
 
 @verb("""
@@ -52,7 +52,7 @@ def command(
     """
     from ttmem.profile.selection import select
     from ttmem.commands import _profiles
-    from ttmem.library.sources import locate
+    from ttmem.commands.sources import locate
     from ttmem.profile import store
 
     form = options.one_of(json=as_json, llm=as_llm, csv=as_csv)

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from ttmem.commands._options import opening_options, output_option
-from ttmem.commands._output import emit, json_text, looks, warn
-from ttmem.commands._runner import verb
+from ttmem.commands.output import emit, json_text, looks, warn
+from ttmem.commands.run_command import verb
 
 
 @verb("""
@@ -29,7 +29,7 @@ def command(steps: str, board: str | None, strict: bool, as_json: bool, output: 
     with "shard": {"kind": "height", "shape": [64, 512], "grid": [8, 8], "orientation": "row"} if sharded, or
     {"free": "a"}. Steps that fail do not end the replay; freeing what was never allocated does.
     """
-    from ttmem.library.replay import replay
+    from ttmem.commands.library.replay import replay
     from ttmem.reports.replay import terminal
 
     script = replay(steps, board=board, **opening)

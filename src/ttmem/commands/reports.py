@@ -7,8 +7,8 @@ import click
 
 from ttmem.base.errors import BadInputError
 from ttmem.commands._options import json_option
-from ttmem.commands._output import emit, json_text, looks, note
-from ttmem.commands._runner import GroupWithExamples, debug_option
+from ttmem.commands.output import emit, json_text, looks, note
+from ttmem.commands.run_command import GroupWithExamples, debug_option
 
 _EXAMPLES = """
 ttmem reports

@@ -8,8 +8,8 @@ import click
 
 from ttmem.commands import _options as options
 from ttmem.commands._child import PASSING_CONTEXT, PassingThrough, passing_signals
-from ttmem.commands._output import emit, note, stderr_descriptor, warn
-from ttmem.commands._runner import verb
+from ttmem.commands.output import emit, note, stderr_descriptor, warn
+from ttmem.commands.run_command import verb
 
 _EXAMPLES = """
 ttmem run block.py
@@ -72,7 +72,7 @@ def command(
     from ttmem.analysis.failure import run_end
     from ttmem.commands import _profiles
     from ttmem.engines.workspace import cards
-    from ttmem.library.sources import Located
+    from ttmem.commands.sources import Located
     from ttmem.reports.kit.units import counted
     from ttmem.profile import store
 

@@ -15,8 +15,8 @@ import click
 from ttmem.base.errors import BadInputError, MissingPartError
 from ttmem.base.extras import install_command
 from ttmem.commands._options import path_option, quiet_option
-from ttmem.commands._output import emit, note
-from ttmem.commands._runner import verb
+from ttmem.commands.output import emit, note
+from ttmem.commands.run_command import verb
 
 _HOST = "127.0.0.1"
 _PORT = 8000
@@ -45,7 +45,7 @@ def command(name: str | None, port: int | None, follow: Path | None, wants_open:
     try:
         import uvicorn
 
-        from ttmem.serve.app import application
+        from ttmem.commands.page_server.app import application
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith(("starlette", "uvicorn", "anyio", "h11")):
             raise

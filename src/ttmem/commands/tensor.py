@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from ttmem.commands._options import json_option, opening_options, output_option
-from ttmem.commands._output import color_wanted, emit, json_text, warn
-from ttmem.commands._runner import verb
+from ttmem.commands.output import color_wanted, emit, json_text, warn
+from ttmem.commands.run_command import verb
 
 
 @verb("""
@@ -37,7 +37,7 @@ def command(shape: str, as_json: bool, output: Path | None, **spec: Any) -> int:
 
     Exit 1 when an empty board could not hold it. A layout or permutation that takes less is named.
     """
-    from ttmem.library.tensor import tensor
+    from ttmem.commands.library.tensor import tensor
     from ttmem.reports.tensor import terminal
 
     cost = tensor(shape, **spec)

@@ -8,8 +8,8 @@ import click
 
 from ttmem.commands import _options as options
 from ttmem.commands._child import PASSING_CONTEXT, PassingThrough, passing_signals
-from ttmem.commands._output import emit, json_text, looks, note, stderr_descriptor, warn
-from ttmem.commands._runner import verb
+from ttmem.commands.output import emit, json_text, looks, note, stderr_descriptor, warn
+from ttmem.commands.run_command import verb
 
 _EXAMPLES = """
 ttmem test tests/ttnn/unit_tests --board n150
@@ -71,7 +71,7 @@ def command(
     failed. Where all share one environment, 'pytest --ttmem-board n150' does the same.
     """
     import ttmem
-    from ttmem.library.test import Suite
+    from ttmem.commands.library.test import Suite
     from ttmem.reports.test import terminal
     from ttmem.profile import store
 

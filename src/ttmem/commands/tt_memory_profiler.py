@@ -16,8 +16,8 @@ import click
 from ttmem.base.errors import BadInputError, TtmemError
 from ttmem.commands._child import OWN_FAILURE, run_and_capture
 from ttmem.commands._options import file_option, one_of, quiet_option
-from ttmem.commands._output import emit, note, warn
-from ttmem.commands._runner import CONTEXT, Settings, WithExamples, describe, exit_code_of, verb
+from ttmem.commands.output import emit, note, warn
+from ttmem.commands.run_command import CONTEXT, Settings, WithExamples, describe, exit_code_of, verb
 
 if TYPE_CHECKING:
     from ttmem.profile.model import Profile
@@ -196,7 +196,7 @@ def _new_log_folder(model: str) -> Path:
 
 def _read_and_keep(source: str, *, name: str | None, summary: bool, quiet: bool) -> tuple[Profile, StoredReport | None]:
     from ttmem.commands import _profiles
-    from ttmem.library.sources import locate
+    from ttmem.commands.sources import locate
 
     located = locate(source)
     profile = _profiles.read(source, name=name, quiet=quiet)

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from ttmem.commands import _options as options
-from ttmem.commands._output import emit, json_text, looks, note, stderr_descriptor
-from ttmem.commands._runner import verb
+from ttmem.commands.output import emit, json_text, looks, note, stderr_descriptor
+from ttmem.commands.run_command import verb
 
 _LIMIT = "80%, 0.8, or bytes per bank such as 700MiB"
 
@@ -57,7 +57,7 @@ def command(
     import ttmem
     from ttmem.base.atomic_files import write_bytes
     from ttmem.commands import _profiles
-    from ttmem.library.tune import command_to_verify
+    from ttmem.commands.library.tune import command_to_verify
     from ttmem.reports.kit.units import one_line
     from ttmem.reports.tune import sarif, terminal
 

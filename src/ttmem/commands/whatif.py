@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from ttmem.commands import _options as options
-from ttmem.commands._output import emit, json_text, looks
-from ttmem.commands._runner import verb
+from ttmem.commands.output import emit, json_text, looks
+from ttmem.commands.run_command import verb
 
 
 def _edit_option(name: str, kind: str, form: str, text: str) -> Callable[[Any], Any]:
@@ -77,7 +77,7 @@ def command(
     """
     import ttmem
     from ttmem.commands import _profiles
-    from ttmem.library.sources import Located
+    from ttmem.commands.sources import Located
     from ttmem.reports.whatif import terminal
     from ttmem.profile import store
 

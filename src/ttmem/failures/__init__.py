@@ -48,4 +48,4 @@ _HOMES = {
     "text.sources": "Found find_in_chunks find_in_text",
 }
 __getattr__ = lazy_names(__name__, {name: home for home, names in _HOMES.items() for name in names.split()})
-callable_room(__name__, "ttmem.library.explain")
+callable_room(__name__, "ttmem.commands.library.explain")

@@ -3,4 +3,4 @@
 
 from ttmem.base.lazy import callable_room
 
-callable_room(__name__, "ttmem.library.fit")
+callable_room(__name__, "ttmem.commands.library.fit")

@@ -332,7 +332,7 @@ class Profile:
 
     def plot(self, memory: str = "DRAM") -> str:
         """One memory over the operations as SVG text; in a notebook ``IPython.display.SVG(profile.plot("L1"))``."""
-        from ttmem.library import notebook
+        from ttmem.commands import notebook
 
         return notebook.plot(self, memory)
 
@@ -342,11 +342,11 @@ class Profile:
         return f"<Profile {self.name!r}: {self.source.kind}, {count:,} operation{'s' * (count != 1)}>"
 
     def _repr_html_(self) -> str:
-        from ttmem.library import notebook
+        from ttmem.commands import notebook
 
         return notebook.summary_html(self)
 
     def _table(self, name: str) -> Any:
-        from ttmem.library import notebook
+        from ttmem.commands import notebook
 
         return notebook.table(self, name)

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from ttmem.commands._options import json_option, output_option, refuse_overwriting, writable_place
-from ttmem.commands._output import emit, json_text, looks
-from ttmem.commands._runner import verb
+from ttmem.commands.output import emit, json_text, looks
+from ttmem.commands.run_command import verb
 from ttmem.commands.cb._options import assumption_options, predicted, workload_of
 
 _EXAMPLES = """

@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from ttmem.commands._options import json_option, output_option
-from ttmem.commands._output import emit, json_text, looks
-from ttmem.commands._runner import verb
+from ttmem.commands.output import emit, json_text, looks
+from ttmem.commands.run_command import verb
 
 
 @verb("""
@@ -25,7 +25,7 @@ def command(before: Path, after: Path, fail_on: str | None, as_json: bool, outpu
 
     Two releases of ttnn (sweep run --ttnn VERSION), two boards' builds, twin against mock, before and after a change.
     """
-    from ttmem.library.sweep_diff import sweep_diff
+    from ttmem.commands.library.sweep_diff import sweep_diff
     from ttmem.reports.sweep_diff import terminal
 
     found = sweep_diff(before, after, fail_on=fail_on)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ttmem.commands import _options as options
-from ttmem.commands._output import emit, json_text, looks, note
-from ttmem.commands._runner import verb
+from ttmem.commands.output import emit, json_text, looks, note
+from ttmem.commands.run_command import verb
 
 if TYPE_CHECKING:
     from ttmem.operators.case import Case

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ttmem.commands import _options as options
-from ttmem.commands._output import emit, json_text, note
-from ttmem.commands._runner import verb
+from ttmem.commands.output import emit, json_text, note
+from ttmem.commands.run_command import verb
 
 if TYPE_CHECKING:
     from ttmem.operators.sweeps.run import Progress

@@ -2,7 +2,7 @@
 """A pytest plugin: devices on a mock board (or a card), the recording of every test, limits.
 
 Needs pytest in the environment of ttnn. ``ttmem test`` starts pytest with it; where ttmem, pytest and ttnn share an
-environment, ``pytest --ttmem-board`` loads it (``ttmem.library.pytest_plugin``). It writes rows of tests and the
+environment, ``pytest --ttmem-board`` loads it (``ttmem.commands.pytest_plugin``). It writes rows of tests and the
 recordings of all processes to ``events``.
 """
 

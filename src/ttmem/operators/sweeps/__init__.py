@@ -3,4 +3,4 @@
 
 from ttmem.base.lazy import callable_room
 
-callable_room(__name__, "ttmem.library.sweep")
+callable_room(__name__, "ttmem.commands.library.sweep")

@@ -15,8 +15,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from ttmem.base import file_sandbox
-from ttmem.mcp_server.tools import Tool, is_content
-from ttmem.mcp_server.verbs import VerbFailedError
+from ttmem.commands.mcp_server.tools import Tool, is_content
+from ttmem.commands.mcp_server.verbs import VerbFailedError
 
 _PATIENCE_SECONDS = 10.0
 _OUTPUTS = ("--output", "--patch")

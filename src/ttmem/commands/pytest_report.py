@@ -13,7 +13,7 @@ from ttmem.analysis.findings import parse_kinds
 from ttmem.engines.suite import read_suite
 from ttmem.engines.run_tests import label_of
 from ttmem.engines.workspace import Workspace
-from ttmem.library.test import Suite, answer, baseline_suite, limits_of, suite_name
+from ttmem.commands.library.test import Suite, answer, baseline_suite, limits_of, suite_name
 from ttmem.reports.profile import html
 from ttmem.reports.test import terminal
 from ttmem.profile import store

@@ -15,12 +15,12 @@ import click
 from ttmem.base.errors import MissingPartError
 from ttmem.base.extras import install_command
 from ttmem._version import __version__
-from ttmem.mcp_server.bounds import DEFAULT_ROWS, MOST_ROWS, bounded, bounded_text
-from ttmem.mcp_server.naming import with_known_names, without_links
-from ttmem.mcp_server.policy import Policy, fence_for
-from ttmem.mcp_server.tools import LeaveOut, Parameter, Tool, command_line, tools_of
-from ttmem.mcp_server.verbs import Answer, VerbFailedError, ask
-from ttmem.mcp_server.wire import ReadableLines
+from ttmem.commands.mcp_server.bounds import DEFAULT_ROWS, MOST_ROWS, bounded, bounded_text
+from ttmem.commands.mcp_server.naming import with_known_names, without_links
+from ttmem.commands.mcp_server.policy import Policy, fence_for
+from ttmem.commands.mcp_server.tools import LeaveOut, Parameter, Tool, command_line, tools_of
+from ttmem.commands.mcp_server.verbs import Answer, VerbFailedError, ask
+from ttmem.commands.mcp_server.wire import ReadableLines
 
 _INSTRUCTIONS = f"""\
 Answers about device memory of Tenstorrent chips; each tool is the command 'ttmem' with that verb. Bytes are integers;

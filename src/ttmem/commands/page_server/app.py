@@ -18,13 +18,13 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from ttmem.base.errors import TtmemError
-from ttmem.library.diff import diff
+from ttmem.commands.library.diff import diff
 from ttmem.profile import storage
 from ttmem.reports.live import html as live_html
 from ttmem.reports.profile import html
 from ttmem.reports.report_list import html as stored_html
-from ttmem.serve.guard import Guard
-from ttmem.serve.watching import FollowedLog, live_sample
+from ttmem.commands.page_server.guard import Guard
+from ttmem.commands.page_server.watching import FollowedLog, live_sample
 from ttmem.profile import store
 
 

@@ -18,8 +18,8 @@ from ttmem.engines.interpreters import chosen_python
 from ttmem.engines.run_script import RunSettings, Supervision, is_empty
 from ttmem.engines.suite import RecordedSuite
 from ttmem.engines.run_tests import run_tests
-from ttmem.library import sources
-from ttmem.library.read import Source, read
+from ttmem.commands import sources
+from ttmem.commands.read import Source, read
 from ttmem.profile.model import SUITE_KIND, Profile
 from ttmem.reports.kit.documents import UNSET
 from ttmem.reports.test.document import (

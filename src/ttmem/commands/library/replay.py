@@ -7,7 +7,7 @@ from typing import Any
 
 from ttmem.twin.device import Device
 from ttmem.twin.replay import ScriptRunner, read_steps
-from ttmem.library.opening import opened_board, text_lines
+from ttmem.commands.opening import opened_board, text_lines
 from ttmem.reports.boards.document import opening as opening_fields
 from ttmem.reports.replay.document import ReplayedScript, step
 

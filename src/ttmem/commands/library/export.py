@@ -4,7 +4,7 @@
 from pathlib import Path
 
 from ttmem.reports import exports
-from ttmem.library.read import Progress, Source, read
+from ttmem.commands.read import Progress, Source, read
 
 
 def export(

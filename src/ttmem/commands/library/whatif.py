@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ttmem.library.read import Source, read
+from ttmem.commands.read import Source, read
 from ttmem.profile.model import Profile
 from ttmem.tuning.applied_edit import Applied
 from ttmem.tuning.apply_edit import apply

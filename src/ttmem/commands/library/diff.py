@@ -7,7 +7,7 @@ from typing import Any
 from ttmem.analysis.budget import PERCENT, Amount, Limit, parse_limit, undecided
 from ttmem.analysis.diff import MemoryDiff
 from ttmem.analysis.diff import diff as compare
-from ttmem.library.read import Progress, Source, read
+from ttmem.commands.read import Progress, Source, read
 from ttmem.profile.model import Profile
 
 

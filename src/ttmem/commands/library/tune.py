@@ -14,8 +14,8 @@ from ttmem.analysis.budget import PERCENT, Amount, parse_limit, refuse_more_than
 from ttmem.analysis.failure import RunEnd, run_end
 from ttmem.analysis.findings import Finding, findings
 from ttmem.engines.interpreters import chosen_python
-from ttmem.library.read import Source, read
-from ttmem.library.sources import locate
+from ttmem.commands.read import Source, read
+from ttmem.commands.sources import locate
 from ttmem.profile.model import MEMORIES, Profile
 from ttmem.tuning.applied_edit import Applied
 from ttmem.tuning.apply_edit import apply

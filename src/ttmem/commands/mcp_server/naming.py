@@ -5,7 +5,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ttmem.mcp_server.verbs import VerbFailedError
+from ttmem.commands.mcp_server.verbs import VerbFailedError
 
 _FORMER_NAMES: dict[str, dict[str, str]] = {"diff": {"a": "before", "b": "after"}}
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from ttmem.mcp_server.verbs import VerbFailedError
+from ttmem.commands.mcp_server.verbs import VerbFailedError
 
 LeaveOut = Callable[[str, click.Parameter | None], bool]
 """Whether agents do without a verb (its path, None) or without one of its parameters."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BOARDS, DATA_TYPES, MEMORIES, MemoryMap
-from ttmem.library.opening import opened_board
+from ttmem.commands.opening import opened_board
 from ttmem.reports.tensor.document import TensorCost, document
 from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
 from ttmem.twin.placement import Placement, place

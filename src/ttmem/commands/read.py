@@ -4,7 +4,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ttmem.library.sources import locate
+from ttmem.commands.sources import locate
 from ttmem.profile.model import Profile
 
 Source = str | Path | Profile

@@ -14,7 +14,7 @@ import click
 
 from ttmem.base.errors import TtmemError
 from ttmem.base.text_safety import one_line
-from ttmem.commands._known import give_words
+from ttmem.commands.parameter_types import give_words
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -152,7 +152,7 @@ def describe(error: Exception, prog_name: str) -> tuple[int, str]:
 
 
 def _say(text: str) -> None:
-    from ttmem.commands._output import say
+    from ttmem.commands.output import say
 
     with contextlib.suppress(OSError, ValueError):
         say(text)

@@ -7,7 +7,7 @@ from typing import Any
 from ttmem.analysis import budget
 from ttmem.analysis.budget import PERCENT, Amount, Limits, Verdict, parse_limit
 from ttmem.analysis.failure import RunEnd, run_end
-from ttmem.library.read import Progress, Source, read
+from ttmem.commands.read import Progress, Source, read
 
 
 @dataclass(frozen=True, slots=True)
