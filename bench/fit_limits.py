@@ -25,13 +25,13 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from ttmem.base import atomic_files, toml  # noqa: E402
-from ttmem.twin.replay import spec_from_step  # noqa: E402
-from ttmem.prediction.language.stream import language_stream  # noqa: E402
-from ttmem.prediction.run_stream import opened, play  # noqa: E402
-from ttmem.prediction.request import Request  # noqa: E402
-from ttmem.prediction.stream import Stream  # noqa: E402
 from ttmem.hardware import DRAM, OpenSettings, open_board  # noqa: E402
+from ttmem.prediction.language.stream import language_stream  # noqa: E402
+from ttmem.prediction.request import Request  # noqa: E402
+from ttmem.prediction.run_stream import opened, play  # noqa: E402
+from ttmem.prediction.stream import Stream  # noqa: E402
 from ttmem.twin.placement import place  # noqa: E402
+from ttmem.twin.replay import spec_from_step  # noqa: E402
 
 PAGE = ROOT / "docs" / "language-models.md"
 _BEGINS, _ENDS = "<!-- limits: written by bench/fit_limits.py --write -->", "<!-- end of limits -->"

@@ -20,8 +20,8 @@ from pathlib import Path
 from ttmem import TtmemError
 from ttmem.engines.engine import Engine
 from ttmem.prediction.compiled import module_stream
-from ttmem.prediction.run_stream import opened, play
 from ttmem.prediction.request import Prediction, Request
+from ttmem.prediction.run_stream import opened, play
 from ttmem.readers.mlir.functions import read_modules
 
 ROOT = Path(__file__).resolve().parents[1]

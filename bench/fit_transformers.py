@@ -26,9 +26,9 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
 
 from fit_limits import KEPT_FREE, TRACE_REGION, needed_bytes_per_bank  # noqa: E402
 from ttmem.base import toml  # noqa: E402
+from ttmem.hardware import BOARDS  # noqa: E402
 from ttmem.prediction.language.stream import language_stream  # noqa: E402
 from ttmem.prediction.request import Request  # noqa: E402
-from ttmem.hardware import BOARDS  # noqa: E402
 
 VOCABULARY = 12288
 RESIDENT_PERCENT, PEAK_PERCENT = 0.1, 0.9

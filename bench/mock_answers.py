@@ -17,7 +17,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from ttmem.engines import EngineSettings
+from ttmem.engines.engine import EngineSettings
 from ttmem.engines.interpreters import PINNED_TTNN, managed_python
 from ttmem.engines.ttnn import TtnnEngine
 from ttmem.failures.outcome import Outcome

@@ -30,16 +30,15 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
 from mock_answers import Answers  # noqa: E402
 from ttmem.base.home import home_folder  # noqa: E402
 from ttmem.engines.install import installed  # noqa: E402
+from ttmem.failures.outcome import TIMEOUT, Outcome  # noqa: E402
 from ttmem.hardware import RELEASES  # noqa: E402
-from ttmem.operators.catalogue_entries import DEVICE, catalogue  # noqa: E402
 from ttmem.operators.case import Case  # noqa: E402
-from ttmem.reports.kit.tables import Table, markdown  # noqa: E402
-from ttmem.reports.kit.units import one_line, shape_list, thousands  # noqa: E402
-from ttmem.failures.outcome import Outcome  # noqa: E402
-from ttmem.operators.sweeps.result import Result  # noqa: E402
-from ttmem.failures.outcome import TIMEOUT  # noqa: E402
+from ttmem.operators.catalogue_entries import DEVICE, catalogue  # noqa: E402
 from ttmem.operators.sweeps.comparison import CHANGES, NEEDS_LESS, NEEDS_MORE, Change, compare  # noqa: E402
 from ttmem.operators.sweeps.plan import padded_tile_elements  # noqa: E402
+from ttmem.operators.sweeps.result import Result  # noqa: E402
+from ttmem.reports.kit.tables import Table, markdown  # noqa: E402
+from ttmem.reports.kit.units import one_line, shape_list, thousands  # noqa: E402
 from twin_coverage import MEMORIES, Asked, asked_rows, find_cases  # noqa: E402
 
 PAGE = ROOT / "docs" / "releases.md"

@@ -22,12 +22,12 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
 
 from ttmem.base import toml  # noqa: E402
-from ttmem.twin.operations import EXACT, RECORDS, OperationRecord, registry  # noqa: E402
-from ttmem.engines import EngineSettings  # noqa: E402
+from ttmem.engines.engine import EngineSettings  # noqa: E402
 from ttmem.engines.ttnn import TtnnEngine  # noqa: E402
 from ttmem.engines.twin import TwinEngine  # noqa: E402
-from ttmem.hardware import RELEASES  # noqa: E402
 from ttmem.failures.outcome import Outcome  # noqa: E402
+from ttmem.hardware import RELEASES  # noqa: E402
+from ttmem.twin.operations import EXACT, RECORDS, OperationRecord, registry  # noqa: E402
 from twin_coverage import differences  # noqa: E402
 
 CHECKED = ROOT / "src" / "ttmem" / "allocator" / "operations" / "checked.toml"

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ttmem.failures.outcome import MEMORY_STATUSES
 from ttmem.operators.case import Case, CaseTensor
 from ttmem.operators.catalogue_entries import catalogue
-from ttmem.failures.outcome import MEMORY_STATUSES
-from ttmem.operators.sweeps.result import Result
 from ttmem.operators.sweeps.journal import read_results
 from ttmem.operators.sweeps.plan import Settings, make_plan
+from ttmem.operators.sweeps.result import Result
 from ttmem.operators.sweeps.run import run_sweep
 
 DATA = Path(__file__).resolve().parent.parent / "tests" / "data" / "sweep" / "older_reports.json"

@@ -29,16 +29,16 @@ from test_copy_table import Shape, by_definition  # noqa: E402
 
 from measure import Row, run  # noqa: E402
 from ttmem import TtmemError  # noqa: E402
-from ttmem.twin.operations.reshape_mapping_table import segments_per_tile  # noqa: E402
 from ttmem.engines.interpreters import find_interpreter  # noqa: E402
 from ttmem.hardware import OpenSettings, open_board  # noqa: E402
 from ttmem.operators.case import Case, CaseTensor  # noqa: E402
 from ttmem.operators.case_files import write_cases  # noqa: E402
-from ttmem.operators.sweeps.result import tile_count  # noqa: E402
 from ttmem.operators.sweeps.ask_engine import Asker  # noqa: E402
 from ttmem.operators.sweeps.batch import Family, ask_in_batches, family_of, judge  # noqa: E402
 from ttmem.operators.sweeps.plan import Settings, make_plan  # noqa: E402
+from ttmem.operators.sweeps.result import tile_count  # noqa: E402
 from ttmem.operators.sweeps.run import run_sweep  # noqa: E402
+from ttmem.twin.operations.reshape_mapping_table import segments_per_tile  # noqa: E402
 from twin_coverage import find_cases  # noqa: E402
 
 OPERATORS = ("silu", "relu", "gelu", "sigmoid", "add", "mul")

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from measure import Row, print_table
 from ttmem.engines.run_script import RunSettings, run_script
-from ttmem.profile.model import Profile
 from ttmem.profile import storage
-from ttmem.tuning.edited_run import as_captured
+from ttmem.profile.model import Profile
 from ttmem.tuning.captured_run import history
+from ttmem.tuning.edited_run import as_captured
 from ttmem.tuning.replay import play, profile_of
 from ttmem.tuning.search import Goal, search
 

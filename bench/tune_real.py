@@ -22,12 +22,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import ttmem
-from ttmem.engines.run_script import CapturedRun
 from ttmem.commands.library.tune import Tuned
+from ttmem.engines.run_script import CapturedRun
 from ttmem.tuning.applied_edit import UNKNOWN
+from ttmem.tuning.captured_run import history
 from ttmem.tuning.edited_run import as_captured
 from ttmem.tuning.figures import Figures, figures
-from ttmem.tuning.captured_run import history
 from ttmem.tuning.verify import Verified, certainty
 
 SCRIPTS = (

@@ -29,14 +29,14 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "bench")]
 
 import ttmem  # noqa: E402
-from ttmem.engines.run_script import CapturedRun, RunSettings, run_script  # noqa: E402
 from ttmem.commands.library.tune import Tuned  # noqa: E402
 from ttmem.commands.library.whatif import WhatIf  # noqa: E402
+from ttmem.engines.run_script import CapturedRun, RunSettings, run_script  # noqa: E402
 from ttmem.reports.tune.document import TunedEdit  # noqa: E402
 from ttmem.tuning.applied_edit import BOUNDED, UNKNOWN  # noqa: E402
+from ttmem.tuning.captured_run import history  # noqa: E402
 from ttmem.tuning.edited_run import as_captured  # noqa: E402
 from ttmem.tuning.figures import Figures, figures  # noqa: E402
-from ttmem.tuning.captured_run import history  # noqa: E402
 from ttmem.tuning.verify import certainty, gets_further  # noqa: E402
 from tune.typed_programs import script  # noqa: E402
 from tune_real import DRIVER, digits, models  # noqa: E402

@@ -27,11 +27,11 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 import numpy as np  # noqa: E402
 
 from oracle.real import find_ttnn, mock_environment  # noqa: E402
+from ttmem.hardware import BFLOAT16, DRAM, open_board  # noqa: E402
+from ttmem.twin.batch import place_table, table_of  # noqa: E402
 from ttmem.twin.device import Device  # noqa: E402
 from ttmem.twin.replay import ScriptRunner  # noqa: E402
-from ttmem.hardware import BFLOAT16, DRAM, open_board  # noqa: E402
 from ttmem.twin.tensor_spec import TILE  # noqa: E402
-from ttmem.twin.batch import place_table, table_of  # noqa: E402
 
 T = TypeVar("T")
 COMPARED_SHAPES = 20_000

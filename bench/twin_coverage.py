@@ -37,13 +37,13 @@ sys.path[:0] = [os.environ.get("TTMEM_COVERAGE_SOURCE") or str(ROOT / "src"), st
 import ops_extract  # noqa: E402
 from mock_answers import RESULT_KEYS, Answers, Question  # noqa: E402
 from ttmem.base.home import home_folder  # noqa: E402
-from ttmem.engines import EngineSettings  # noqa: E402
+from ttmem.engines.engine import EngineSettings  # noqa: E402
 from ttmem.engines.twin import TwinEngine  # noqa: E402
+from ttmem.failures.outcome import Outcome  # noqa: E402
 from ttmem.operators.bound_case import CannotRunError  # noqa: E402
 from ttmem.operators.case import Case  # noqa: E402
-from ttmem.operators.case_program import Recipe, recipe_of  # noqa: E402
 from ttmem.operators.case_files import read_cases  # noqa: E402
-from ttmem.failures.outcome import Outcome  # noqa: E402
+from ttmem.operators.case_program import Recipe, recipe_of  # noqa: E402
 from ttmem.operators.sweeps.plan import DEFAULT_L1_SMALL_BYTES, padded_tile_elements  # noqa: E402
 
 DATA = ROOT / "src" / "ttmem" / "operators" / "catalogue_data" / "model_calls.toml"

@@ -26,7 +26,7 @@ from typing import Any
 from real_code import linked_checkout
 from twin_shards import judged
 
-from ttmem.engines import EngineSettings
+from ttmem.engines.engine import EngineSettings
 from ttmem.engines.ttnn import TtnnEngine
 from ttmem.engines.twin import TwinEngine
 

@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 from twin_coverage import RESULT_KEYS, broken_bounds, differences
 
 from ttmem.twin.operations import RECORDS
-from ttmem.engines import EngineSettings
+from ttmem.engines.engine import EngineSettings
 from ttmem.engines.ttnn import TtnnEngine
 from ttmem.engines.twin import TwinEngine
 from ttmem.failures.outcome import Outcome

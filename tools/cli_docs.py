@@ -17,8 +17,8 @@ import click
 
 from ttmem.commands import cli
 from ttmem.commands.mcp import is_for_people
-from ttmem.commands.tt_memory_profiler import command as profiler
 from ttmem.commands.mcp_server.tools import tools_of
+from ttmem.commands.tt_memory_profiler import command as profiler
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 WIDTH_COLUMNS = 96

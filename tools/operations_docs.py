@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ttmem.twin.operations import BOUNDED, EXACT, RECORDS, OperationRecord
 from ttmem.hardware import DEFAULT_RELEASE
 from ttmem.operators.catalogue_entries import catalogue
 from ttmem.operators.twin_coverage import KnownCalls, model_calls
+from ttmem.twin.operations import BOUNDED, EXACT, RECORDS, OperationRecord
 
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "operations.md"
 

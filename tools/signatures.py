@@ -21,9 +21,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from ttmem import TtmemError
-from ttmem.twin.operations import RECORDS
 from ttmem.engines.interpreters import PINNED_TTNN, find_interpreter
 from ttmem.engines.workspace import workspace
+from ttmem.twin.operations import RECORDS
 
 FILE = Path(__file__).resolve().parents[1] / "src" / "ttmem" / "allocator" / "operations" / "signatures.toml"
 

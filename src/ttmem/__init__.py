@@ -17,20 +17,17 @@ if sys.argv[:1] == ["-m"] and sys.orig_argv[1:3] == ["-m", "ttmem"] and not geta
 
 from typing import TYPE_CHECKING
 
+from ttmem._version import __version__
 from ttmem.base.errors import TtmemError
 from ttmem.base.lazy import lazy_names
-from ttmem._version import __version__
 
 if TYPE_CHECKING:
-    from ttmem.prediction.chunks import chunked
-    from ttmem.prediction.guard import guard
     from ttmem.commands.library.boards import boards
     from ttmem.commands.library.check import check
     from ttmem.commands.library.diff import diff
     from ttmem.commands.library.explain import explain
     from ttmem.commands.library.export import export
     from ttmem.commands.library.fit import fit
-    from ttmem.commands.read import read
     from ttmem.commands.library.replay import replay
     from ttmem.commands.library.run import run
     from ttmem.commands.library.sweep import sweep
@@ -38,6 +35,9 @@ if TYPE_CHECKING:
     from ttmem.commands.library.test import test
     from ttmem.commands.library.tune import tune
     from ttmem.commands.library.whatif import whatif
+    from ttmem.commands.read import read
+    from ttmem.prediction.chunks import chunked
+    from ttmem.prediction.guard import guard
     from ttmem.profile.model import Profile
 
 __all__ = [
@@ -64,16 +64,16 @@ __all__ = [
 
 # Where the public names live that would pull in numpy: `import ttmem` stays cheap, also for a shell completion.
 _HOMES = {
-    "Profile": "profile",
-    "explain": "",
-    "fit": "",
-    "sweep": "",
-    "tune": "",
-    "chunked": "fit.chunks",
-    "guard": "fit.guard",
+    "Profile": "profile.model",
+    "chunked": "prediction.chunks",
+    "guard": "prediction.guard",
+    "read": "commands.read",
 } | {
-    name: f"library.{name}"
-    for name in ("boards", "check", "diff", "export", "read", "replay", "run", "tensor", "test", "whatif")
+    name: f"commands.library.{name}"
+    for name in (
+        *("boards", "check", "diff", "explain", "export", "fit", "replay", "run", "sweep", "tensor", "test", "tune"),
+        "whatif",
+    )
 }
 __getattr__ = lazy_names(__name__, _HOMES)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from ttmem.twin.errors import BufferClashError, BufferOverflowError, OutOfMemoryError
-from ttmem.twin.device import Device
-from ttmem.twin.programs import Program, StaticBuffer
 from ttmem.hardware import DRAM, L1, L1_SMALL, OpenSettings, open_board
+from ttmem.twin.device import Device
+from ttmem.twin.errors import BufferClashError, BufferOverflowError, OutOfMemoryError
+from ttmem.twin.programs import Program, StaticBuffer
 from ttmem.twin.tensor_spec import CoreRange, InvalidSpecError, Shard, TensorSpec, grid_of
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from ttmem.base.errors import BadInputError
-from ttmem.twin.infer_banks import find_evidence, learn_board
 from ttmem.hardware import open_board
+from ttmem.twin.infer_banks import find_evidence, learn_board
 
 OOM = (
     "Out of Memory: Not enough space to allocate {need} B {memory} buffer across {banks} banks, where each bank needs "

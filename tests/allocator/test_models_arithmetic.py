@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32, INT32, L1, open_board
 from ttmem.twin.operations import Plan
 from ttmem.twin.operations.matmul_blocks import COLUMN, GRID, ROW, SIMPLE, Product, Sums, choose_blocks
 from ttmem.twin.operations.plan import Allocate, Call, Free, Launch, Refuse
 from ttmem.twin.operations.registry import plan_call
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32, INT32, L1, open_board
 from ttmem.twin.tensor_spec import TILE, TensorSpec
 
 N150 = open_board("n150")

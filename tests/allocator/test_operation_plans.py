@@ -8,11 +8,11 @@ import re
 import pytest
 
 from ttmem.base.errors import BadInputError
-from ttmem.twin.errors import BufferClashError, OutOfMemoryError
+from ttmem.hardware import BFLOAT8_B, DRAM, FLOAT32, L1, UINT8, open_board
 from ttmem.twin.device import Device
+from ttmem.twin.errors import BufferClashError, OutOfMemoryError
 from ttmem.twin.operations import RECORDS, Allocate, Call, Launch, ProgramCache, plan_call, run_call
 from ttmem.twin.operations.run import RefusedError
-from ttmem.hardware import BFLOAT8_B, DRAM, FLOAT32, L1, UINT8, open_board
 from ttmem.twin.tensor_spec import ROW_MAJOR, TensorSpec
 
 N150 = open_board("n150")

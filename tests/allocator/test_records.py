@@ -9,10 +9,21 @@ from typing import TypeVar
 
 import pytest
 
-from ttmem.twin.operations import BOUNDED, EXACT, RECORDS, UNKNOWN, Argument, OperationRecord, call_of, confidence_in, read_call, write_call
-from ttmem.twin.operations.unary import unary
 from ttmem.engines.twin import TwinEngine
 from ttmem.hardware import BFLOAT16, DRAM
+from ttmem.twin.operations import (
+    BOUNDED,
+    EXACT,
+    RECORDS,
+    UNKNOWN,
+    Argument,
+    OperationRecord,
+    call_of,
+    confidence_in,
+    read_call,
+    write_call,
+)
+from ttmem.twin.operations.unary import unary
 from ttmem.twin.tensor_spec import TILE, TensorSpec
 
 T = TypeVar("T")

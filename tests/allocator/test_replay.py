@@ -6,10 +6,10 @@ import json
 import pytest
 
 from ttmem.base.errors import BadInputError
-from ttmem.twin.device import Device
-from ttmem.twin.replay import ScriptRunner, read_steps, spec_from_step
 from ttmem.hardware import open_board
 from ttmem.reports.replay import document
+from ttmem.twin.device import Device
+from ttmem.twin.replay import ScriptRunner, read_steps, spec_from_step
 
 
 def replay(*steps):

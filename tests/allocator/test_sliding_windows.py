@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from ttmem.engines.twin import TwinEngine
+from ttmem.failures.outcome import Outcome
 from ttmem.twin.operations.conv2d import convolution_steps
 from ttmem.twin.operations.image_slices import Cut, cut_window, cuts
 from ttmem.twin.operations.sliding_window import Window, halo_sticks, halo_tables, reader_table_width, shares
-from ttmem.engines.twin import TwinEngine
-from ttmem.failures.outcome import Outcome
 
 IMAGE = {"batch_size": 1, "input_height": 56, "input_width": 56}
 

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from support.build_profile import MIB, ProfileBuilder, tensor
-from ttmem.base.errors import BadInputError
 from ttmem.analysis.budget import BYTES, PERCENT, Limit, Limits, Verdict, check, parse_limit
 from ttmem.analysis.states import OperationPlace
-from ttmem.profile.model import Profile
-from ttmem.profile.model import ProgramsL1
+from ttmem.base.errors import BadInputError
+from ttmem.profile.model import Profile, ProgramsL1
 
 
 def small(peak_mib: int = 800, rows: int = 32) -> Profile:

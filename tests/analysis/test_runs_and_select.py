@@ -6,12 +6,12 @@ from __future__ import annotations
 import pytest
 
 from support.build_profile import ProfileBuilder, tensor
-from ttmem.base.errors import BadInputError
 from ttmem.analysis.distribution import distribution
 from ttmem.analysis.peaks import peaks
+from ttmem.base.errors import BadInputError
+from ttmem.profile.model import AFTER_SUBMIT, BEFORE_OPERATION, BEFORE_SUBMIT, Profile
 from ttmem.profile.runs import Run, counted_runs, runs
 from ttmem.profile.selection import select
-from ttmem.profile.model import AFTER_SUBMIT, BEFORE_OPERATION, BEFORE_SUBMIT, Profile
 
 T = tensor(32, 32)
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.build_profile import ProfileBuilder, tensor
-from ttmem.analysis.model_matching import counterparts, is_other_program
 from ttmem.analysis.diff import diff
+from ttmem.analysis.model_matching import counterparts, is_other_program
 from ttmem.profile.model import Profile
 
 Step = tuple[str, int]

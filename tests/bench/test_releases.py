@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from releases import sample, steps, text, with_programs, without_dips
-from ttmem.operators.case import Case, CaseTensor
 from ttmem.failures.outcome import Outcome
-from ttmem.operators.sweeps.result import Result
+from ttmem.operators.case import Case, CaseTensor
 from ttmem.operators.sweeps.comparison import NEEDS_MORE, NEWLY_FAILS
+from ttmem.operators.sweeps.result import Result
 
 
 def result(op: str, *, dram: int = 0, static: int = 0, status: str = "pass", problem: str = "") -> Result:

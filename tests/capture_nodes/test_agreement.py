@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ttmem import read
+from ttmem.circular_buffers.gather_facts import circular_buffer_evidence
 from ttmem.engines.worker.graph_nodes.parameters import flag, memory_named, number
 from ttmem.engines.worker.graph_nodes.programs import CIRCULAR, DATAFLOW, SCRATCHPAD, core_rectangles
 from ttmem.engines.worker.nodes import needs_of
-from ttmem.circular_buffers.gather_facts import circular_buffer_evidence
 
 YES: tuple[object, ...] = (True, 1, "1", "true", "True")
 NO: tuple[object, ...] = (False, 0, "0", "false", "False", None)

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ttmem.circular_buffers.assumptions import Scenario, assume
+from ttmem.circular_buffers.busy_intervals import spans
 from ttmem.circular_buffers.kernels import pairs, run_kernels
 from ttmem.circular_buffers.pipeline import BUSY
-from ttmem.circular_buffers.busy_intervals import spans
 from ttmem.circular_buffers.workload import Workload
 
 

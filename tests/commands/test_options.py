@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from ttmem.commands import cli
-from ttmem.commands.parameter_types import Known
 from ttmem.commands._options import folder_option, one_of, together, words_option
+from ttmem.commands.parameter_types import Known
 
 
 def _commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:

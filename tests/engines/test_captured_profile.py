@@ -16,11 +16,20 @@ from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.lifetimes import lifetimes
 from ttmem.analysis.peaks import peaks
 from ttmem.analysis.programs_l1 import programs_peak
-from ttmem.profile.selection import select
 from ttmem.analysis.states import change_per_operation
-from ttmem.profile.model import BEFORE_OPERATION, SNAPSHOT, WITHIN_OPERATION, BufferTable, Profile, ProgramsL1, Source, Timeline
-from ttmem.profile.operation_forms import OperationForms
 from ttmem.profile import storage
+from ttmem.profile.model import (
+    BEFORE_OPERATION,
+    SNAPSHOT,
+    WITHIN_OPERATION,
+    BufferTable,
+    Profile,
+    ProgramsL1,
+    Source,
+    Timeline,
+)
+from ttmem.profile.operation_forms import OperationForms
+from ttmem.profile.selection import select
 
 BANK = 100_000
 

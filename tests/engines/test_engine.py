@@ -17,10 +17,10 @@ import pytest
 
 from engines.operator_cells import alloc, call, t
 from ttmem import TtmemError
-from ttmem.twin.operations import RECORDS
 from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.ttnn import EngineSettings, TtnnEngine
 from ttmem.failures.outcome import Outcome
+from ttmem.twin.operations import RECORDS
 
 pytestmark = pytest.mark.oracle
 

@@ -10,10 +10,10 @@ import pytest
 
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.peaks import peaks
-from ttmem.profile.selection import select
 from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.run_script import CapturedRun, RunSettings, run_script
 from ttmem.profile.model import Profile
+from ttmem.profile.selection import select
 
 pytestmark = pytest.mark.oracle
 

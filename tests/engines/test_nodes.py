@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ttmem.engines.worker.ledger import GIVE, LAUNCH, TAKE, Move
 from ttmem.engines.worker.footprint import align
+from ttmem.engines.worker.ledger import GIVE, LAUNCH, TAKE, Move
 from ttmem.engines.worker.nodes import ProgramNeeds, made_programs, moves_of, needs_of
 
 SOFTMAX = "SoftmaxDeviceOperation/SoftmaxProgramFactory"

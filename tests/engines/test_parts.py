@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ttmem.analysis.failure import failure
-from ttmem.profile.builder import Capture
-from ttmem.profile.captured_types import tensor_type_of
 from ttmem.engines.ttnn import outcome_of
 from ttmem.engines.worker.pytest_plugin import Peaks, allowed_bytes
+from ttmem.failures.outcome import STATUSES, Outcome
+from ttmem.profile.builder import Capture
+from ttmem.profile.captured_types import tensor_type_of
 from ttmem.profile.model import BEFORE_OPERATION, SNAPSHOT, WITHIN_OPERATION
 from ttmem.profile.tables import largest_free_block
-from ttmem.failures.outcome import STATUSES, Outcome
 
 # --- outcomes -----------------------------------------------------------------------------------------------------
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ttmem.profile.builder import Capture
 from ttmem.engines.run_script import run_script
+from ttmem.profile.builder import Capture
 
 pytestmark = pytest.mark.oracle
 

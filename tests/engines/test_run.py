@@ -15,8 +15,6 @@ import numpy as np
 import pytest
 
 from engines.operator_cells import alloc, call, t
-from ttmem.twin.device import Device
-from ttmem.twin.operations import EXACT, Call, ProgramCache, run_call
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.failure import failure, failures
 from ttmem.analysis.failure_diagnosis import diagnose_failure
@@ -25,8 +23,10 @@ from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.run_script import CapturedRun, RunSettings, run_script
 from ttmem.engines.ttnn import TtnnEngine
 from ttmem.hardware import DATA_TYPES, DRAM, L1, MEMORIES, OpenSettings, open_board
-from ttmem.profile.model import BEFORE_OPERATION, SNAPSHOT, WITHIN_OPERATION, Profile
 from ttmem.profile import storage
+from ttmem.profile.model import BEFORE_OPERATION, SNAPSHOT, WITHIN_OPERATION, Profile
+from ttmem.twin.device import Device
+from ttmem.twin.operations import EXACT, Call, ProgramCache, run_call
 from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
 
 pytestmark = pytest.mark.oracle

@@ -17,8 +17,8 @@ import pytest
 import ttmem
 from support.command_line import call, environment
 from ttmem.analysis.peaks import peaks
-from ttmem.profile.selection import select
 from ttmem.engines.interpreters import Interpreter
+from ttmem.profile.selection import select
 
 pytestmark = pytest.mark.oracle
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ttmem.engines import EngineSettings, open_engine
+from ttmem.engines.engine import EngineSettings, open_engine
 from ttmem.engines.ttnn import TtnnEngine
 from ttmem.engines.twin import TwinEngine
 

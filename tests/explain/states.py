@@ -11,9 +11,6 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from ttmem.twin.device import Buffer, Device
-from ttmem.twin.errors import OutOfMemoryError, StaticBuffersError
-from ttmem.twin.programs import Program, StaticBuffer
 from ttmem.hardware import (
     BFLOAT4_B,
     BFLOAT8_B,
@@ -27,6 +24,9 @@ from ttmem.hardware import (
     OpenSettings,
     open_board,
 )
+from ttmem.twin.device import Buffer, Device
+from ttmem.twin.errors import OutOfMemoryError, StaticBuffersError
+from ttmem.twin.programs import Program, StaticBuffer
 from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, Shard, TensorSpec, grid_of
 
 BOARDS = ("n150", "n300", "p150", "p100")

@@ -15,7 +15,19 @@ from ttmem.base.expression import names_in
 from ttmem.failures import Diagnosis, LiveTensor, diagnose, find_failures, read_context
 from ttmem.failures.diagnosis.language import expressions_in
 from ttmem.failures.diagnosis.savings import COMPUTATIONS
-from ttmem.failures.knowledge.tables import REGION, REQUEST, ROOM, ArithmeticRow, FindingRule, Headline, Quantity, RemedyRule, Template, applying, entries
+from ttmem.failures.knowledge.tables import (
+    REGION,
+    REQUEST,
+    ROOM,
+    ArithmeticRow,
+    FindingRule,
+    Headline,
+    Quantity,
+    RemedyRule,
+    Template,
+    applying,
+    entries,
+)
 from ttmem.failures.text.template import parse, slots
 
 KNOWN_NAMES = {

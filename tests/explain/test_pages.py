@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from ttmem.failures import Failure, KnownTensor, TensorGuess
 from ttmem.failures.diagnosis.tensor_guess import guess_tensor, is_even_split, page_sizes
 from ttmem.hardware import DATA_TYPES, open_board
-from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
 from ttmem.twin.placement import place
+from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
 
 
 def guess(

@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from explain.states import Clashed, Refused, refused_allocations, refused_programs, tiles
-from ttmem.twin.errors import BufferClashError, OutOfMemoryError
-from ttmem.twin.device import Device
-from ttmem.twin.programs import Program, StaticBuffer, check_regions, lay_out
 from ttmem.failures import Diagnosis, LiveTensor, Remedy, explain, find_failures
 from ttmem.failures.diagnosis.diagnose import diagnose
 from ttmem.failures.text.context import Context
 from ttmem.hardware import DATA_TYPES, DRAM, L1, TRACE, OpenSettings, open_board
+from ttmem.twin.device import Device
+from ttmem.twin.errors import BufferClashError, OutOfMemoryError
+from ttmem.twin.programs import Program, StaticBuffer, check_regions, lay_out
 from ttmem.twin.tensor_spec import TILE, TensorSpec, grid_of
 
 pytestmark = pytest.mark.slow

@@ -20,11 +20,11 @@ from readers.captures.schema_history import schema
 from support.build_profile import ProfileBuilder, tensor
 from support.command_line import EXAMPLES, ROOT
 from ttmem import Profile, TtmemError, read
-from ttmem.reports import exports
 from ttmem.analysis.peaks import peaks
-from ttmem.profile.selection import select
-from ttmem.reports.exports import visualizer as target
 from ttmem.profile.model import STATE_NAMES, VIEW_ALLOCATED
+from ttmem.profile.selection import select
+from ttmem.reports import exports
+from ttmem.reports.exports import visualizer as target
 
 VISUALIZER = "ttnn-visualizer==0.108.0"
 

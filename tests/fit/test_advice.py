@@ -18,8 +18,8 @@ from support.command_line import ROOT, call
 from ttmem.engines.interpreters import Interpreter
 from ttmem.prediction.advice import advise
 from ttmem.prediction.peak_demand import demands
-from ttmem.prediction.run_stream import play
 from ttmem.prediction.request import Prediction, Request
+from ttmem.prediction.run_stream import play
 from ttmem.prediction.stream import WEIGHT, Resident, Stream
 from ttmem.prediction.targets import stream_of
 

@@ -11,8 +11,8 @@ import pytest
 from fit.scripts import on_mock, with_torch
 from ttmem import TtmemError
 from ttmem.engines.interpreters import Interpreter
-from ttmem.prediction.chunk_rules import Asked, ChunkError, rule_for
 from ttmem.operators.tracing import find_torch_python
+from ttmem.prediction.chunk_rules import Asked, ChunkError, rule_for
 
 
 @pytest.fixture(scope="session")

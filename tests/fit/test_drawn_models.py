@@ -18,8 +18,8 @@ from support.command_line import ROOT
 from ttmem.engines.engine import Engine
 from ttmem.engines.interpreters import Interpreter
 from ttmem.prediction.peak_demand import demands
-from ttmem.prediction.run_stream import opened, play
 from ttmem.prediction.request import Prediction, Request
+from ttmem.prediction.run_stream import opened, play
 from ttmem.prediction.targets import stream_of
 
 MODELS = ROOT / "tests" / "data" / "drawn_models.py"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ttmem.engines.interpreters import Interpreter
-from ttmem.prediction.run_stream import play
 from ttmem.prediction.request import Prediction, Request
+from ttmem.prediction.run_stream import play
 from ttmem.prediction.stream import CACHE, INPUT, WEIGHT, ModelCall, Resident, Stream
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from ttmem.engines.engine import EngineSettings, open_engine
 from ttmem.engines.interpreters import Interpreter
-from ttmem.prediction.prepared_weights import weight_shape
-from ttmem.prediction.request import L1_SMALL_BYTES
 from ttmem.hardware import OpenSettings, open_board
 from ttmem.operators.case import Case, CaseTensor
 from ttmem.operators.case_program import recipe_of
+from ttmem.prediction.prepared_weights import weight_shape
+from ttmem.prediction.request import L1_SMALL_BYTES
 
 _DTYPE = "bfloat16"
 CASES = int(int(os.environ.get("TTMEM_ORACLE_CASES", "0")) * 0.02) or 25

@@ -17,9 +17,9 @@ from ttmem.base.errors import BadInputError
 from ttmem.engines.interpreters import Interpreter
 from ttmem.prediction import largest as searching
 from ttmem.prediction.language.stream import language_stream
-from ttmem.prediction.run_stream import opened, play
-from ttmem.prediction.request import Prediction, Request
 from ttmem.prediction.largest import QUANTITIES, Tried, largest, search
+from ttmem.prediction.request import Prediction, Request
+from ttmem.prediction.run_stream import opened, play
 
 
 def _language(request: Request) -> Prediction:

@@ -10,8 +10,8 @@ import pytest
 
 from support.command_line import ROOT, call
 from ttmem.engines.interpreters import Interpreter
-from ttmem.prediction.run_stream import opened, play
 from ttmem.prediction.request import Request
+from ttmem.prediction.run_stream import opened, play
 from ttmem.prediction.targets import stream_of
 
 MODELS = ROOT / "tests" / "data" / "fit_models.py"

@@ -15,8 +15,8 @@ from support.command_line import ROOT, call, environment
 from ttmem.base import toml
 from ttmem.engines.interpreters import Interpreter
 from ttmem.prediction.peak_demand import demands
-from ttmem.prediction.run_stream import play
 from ttmem.prediction.request import Prediction, Request
+from ttmem.prediction.run_stream import play
 from ttmem.prediction.targets import stream_of
 
 MODELS = ROOT / "tests" / "data" / "unusual_models.py"

@@ -17,8 +17,8 @@ from support.command_line import call, environment
 from support.mcp_talk import talk
 from ttmem.commands import cli
 from ttmem.commands.mcp import is_for_people
-from ttmem.engines.interpreters import Interpreter
 from ttmem.commands.mcp_server.tools import tools_of
+from ttmem.engines.interpreters import Interpreter
 
 needs_sdk = pytest.mark.skipif(
     importlib.util.find_spec("mcp") is None, reason="THE MCP SERVER WAS NOT TESTED: pip install mcp"

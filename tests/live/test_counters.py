@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from live.regions import region
-from ttmem.readers.live_counters import Counters, UnreadableRegion
+from ttmem.readers.live_counters import ChipCounters, Counters, DeviceCounters, ProcessCounters, UnreadableRegion
 from ttmem.readers.live_sampling import PeakHold, Sample, sample
-from ttmem.readers.live_counters import ChipCounters, DeviceCounters, ProcessCounters
 
 REAL = Path(__file__).parent / "data" / "n150-add-version3.bin"
 """Written by ttnn 0.81.1 on a mock n150: two DRAM tensors of 1024x1024 bfloat16 and their sum in L1. The process

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttmem.commands.mcp_server.bounds import DEFAULT_ROWS, MOST_CHARACTERS, MOST_ROWS, bounded, bounded_text, rows_allowed
+from ttmem.commands.mcp_server.bounds import (
+    DEFAULT_ROWS,
+    MOST_CHARACTERS,
+    MOST_ROWS,
+    bounded,
+    bounded_text,
+    rows_allowed,
+)
 
 
 @pytest.mark.parametrize(("asked", "given_rows"), [(-5, 1), (0, 1), (7, 7), (100, 100), (10_000, 100)])

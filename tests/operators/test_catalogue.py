@@ -9,10 +9,9 @@ import json
 import pytest
 
 from operators.conftest import DATA
-from ttmem.operators.catalogue_entries import DEVICE, FREE, HOST, NONE, Operator, catalogue
-from ttmem.operators.case_program import recipe_of
 from ttmem.operators.argument_rules import RULES, SHAPE_RULES
-from ttmem.operators.case_program import parsed_call
+from ttmem.operators.case_program import parsed_call, recipe_of
+from ttmem.operators.catalogue_entries import DEVICE, FREE, HOST, NONE, Operator, catalogue
 
 KNOWN = json.loads((DATA / "known_operators.json").read_text())
 OPERATORS = list(catalogue().operators.values())

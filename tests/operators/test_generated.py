@@ -16,9 +16,9 @@ import pytest
 from support.command_line import Result
 from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.workspace import workspace
-from ttmem.operators.catalogue_entries import DEVICE, catalogue
 from ttmem.operators.case import Case, CaseTensor, ModelUse
 from ttmem.operators.case_files import write_cases
+from ttmem.operators.catalogue_entries import DEVICE, catalogue
 from ttmem.operators.pytest_files import Predictions, test_files
 
 Run = Callable[..., Result]

@@ -6,10 +6,9 @@ from __future__ import annotations
 import pytest
 
 from ttmem.engines.ttnn import TtnnEngine
-from ttmem.operators.catalogue_entries import DEVICE, catalogue
 from ttmem.operators.case import Case, CaseTensor
-from ttmem.operators.case_program import recipe_of
-from ttmem.operators.case_program import Recipe
+from ttmem.operators.case_program import Recipe, recipe_of
+from ttmem.operators.catalogue_entries import DEVICE, catalogue
 
 pytestmark = pytest.mark.oracle
 

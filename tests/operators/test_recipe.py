@@ -11,8 +11,8 @@ import pytest
 
 from ttmem.operators.bound_case import CannotRunError
 from ttmem.operators.case import Case, CaseTensor
-from ttmem.operators.catalogue_entries import catalogue
 from ttmem.operators.case_program import recipe_of
+from ttmem.operators.catalogue_entries import catalogue
 
 
 def case(op: str, *shapes: tuple[int, ...], dtype: str = "float32", **args: Any) -> Case:

@@ -10,10 +10,10 @@ from functools import cache
 import pytest
 
 from allocator.test_records import RandomChoose
-from ttmem.twin.operations import NO_RECORD, RECORDS, confidence_in
 from ttmem.commands import main
-from ttmem.operators.catalogue_entries import catalogue
 from ttmem.operators.case_program import parsed_call
+from ttmem.operators.catalogue_entries import catalogue
+from ttmem.twin.operations import NO_RECORD, RECORDS, confidence_in
 
 OPERATORS = [operator for operator in catalogue().operators.values() if operator.variants]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ttmem.engines import Engine, EngineSettings
+from ttmem.engines.engine import Engine, EngineSettings
 from ttmem.engines.ttnn import TtnnEngine
 from ttmem.engines.twin import TwinEngine
 from ttmem.hardware import BOARDS, Board, Chip, Mock

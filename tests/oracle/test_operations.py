@@ -15,9 +15,9 @@ from oracle.choices import calls, renamed
 from oracle.conftest import share_of_the_run
 from oracle.sides import Side, twin_side
 from ttmem.base.errors import TtmemError
-from ttmem.twin.operations import BOUNDED, EXACT, RECORDS
 from ttmem.engines.twin import TwinEngine
 from ttmem.hardware import L1
+from ttmem.twin.operations import BOUNDED, EXACT, RECORDS
 
 pytestmark = pytest.mark.oracle
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from oracle.real import find_ttnn
-from ttmem.twin.operations import EXACT
-from ttmem.engines import EngineSettings
+from ttmem.engines.engine import EngineSettings
 from ttmem.engines.twin import TwinEngine
 from ttmem.hardware import RELEASES
+from ttmem.twin.operations import EXACT
 
 _TOOL = Path(__file__).resolve().parents[2] / "tools" / "signatures.py"
 _TENSOR = {"alloc": "x", "shape": [64, 64], "dtype": "bfloat16", "layout": "tile", "memory": "DRAM"}

@@ -14,11 +14,11 @@ from oracle.conftest import share_of_the_run
 from oracle.sides import Side, twin_side
 from oracle.strategies import kills_the_library, specs
 from ttmem.base.errors import TtmemError
-from ttmem.twin.replay import spec_from_step
 from ttmem.engines.twin import TwinEngine
 from ttmem.hardware import MemoryMap
 from ttmem.twin.paging import paging_of
 from ttmem.twin.placement import place
+from ttmem.twin.replay import spec_from_step
 
 pytestmark = pytest.mark.oracle
 

@@ -20,12 +20,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ttmem.base.errors import BadInputError
-from ttmem.profile.model import Argument, CacheLookup, FailureText, Profile, Program, Source, Timeline
-from ttmem.profile.operation_forms import OperationForms
-from ttmem.profile.tensor_type import TensorType
 from ttmem.profile import storage
-from ttmem.profile.model import MEMORIES
-from ttmem.profile.tensor_type import HOST
+from ttmem.profile.model import MEMORIES, Argument, CacheLookup, FailureText, Profile, Program, Source, Timeline
+from ttmem.profile.operation_forms import OperationForms
+from ttmem.profile.tensor_type import HOST, TensorType
 
 HEADER = struct.Struct("<8sIQQ16s")
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from readers.log_lines import profile_of_bytes
 from readers.some_logs import some_logs
-from ttmem.base.errors import TtmemError
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.distribution import distribution
 from ttmem.analysis.failure import failure, failures
@@ -21,10 +20,11 @@ from ttmem.analysis.growth import growth
 from ttmem.analysis.load_phase import load_phase
 from ttmem.analysis.padding import padding_at_peak
 from ttmem.analysis.peaks import peaks
+from ttmem.analysis.weights import weights
+from ttmem.base.errors import TtmemError
+from ttmem.profile.model import MEMORIES, Profile
 from ttmem.profile.runs import counted_runs, runs
 from ttmem.profile.selection import select
-from ttmem.analysis.weights import weights
-from ttmem.profile.model import MEMORIES, Profile
 from ttmem.profile.storage import from_bytes, to_bytes
 
 pytestmark = pytest.mark.slow

@@ -20,8 +20,8 @@ from readers.log_lines import Log, profile_of_bytes
 from readers.questions import names, states
 from readers.test_states import ADD, RELU, SMALL_RUN_STATES, small_run
 from support.command_line import call
-from ttmem.base.errors import BadInputError
 from ttmem.analysis.peaks import peaks
+from ttmem.base.errors import BadInputError
 from ttmem.profile.model import UNREAD
 
 MIB = 1 << 20

@@ -16,9 +16,9 @@ from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.failure import failure
 from ttmem.analysis.padding import padding_at_peak
 from ttmem.analysis.peaks import peaks
-from ttmem.profile.runs import counted_runs, runs
 from ttmem.analysis.weights import weights
 from ttmem.profile.model import Profile
+from ttmem.profile.runs import counted_runs, runs
 from ttmem.readers import read
 
 LOGS = Path(__file__).parent.parent / "data" / "logs"

@@ -7,8 +7,8 @@ import pytest
 
 from readers.log_lines import DEVICE, TWO_MB, Log
 from readers.test_programs import ADD, LOAD, OUT_OF_MEMORY, TO_DEVICE
-from ttmem.base.errors import BadInputError
 from ttmem.analysis.failure import RunFailure, failure, failures
+from ttmem.base.errors import BadInputError
 
 NEEDS = (
     "Out of Memory: Not enough space to allocate 3294625792 B DRAM buffer across 12 banks, where each bank needs to "

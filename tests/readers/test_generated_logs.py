@@ -18,10 +18,10 @@ from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.failure import failures
 from ttmem.analysis.padding import padding_at_peak
 from ttmem.analysis.peaks import peaks_of
-from ttmem.profile.runs import runs_of
-from ttmem.profile.selection import select
 from ttmem.analysis.weights import weights
 from ttmem.profile.model import MEMORIES, Profile, Timeline
+from ttmem.profile.runs import runs_of
+from ttmem.profile.selection import select
 
 SEEDS = (1, 2, 3)
 OPTION_SETS: dict[str, dict[str, Any]] = {

@@ -9,8 +9,8 @@ import pytest
 
 from readers.log_lines import Log
 from readers.test_states import small_run
-from ttmem.base.errors import BadInputError
 from ttmem.analysis.weights import weights
+from ttmem.base.errors import BadInputError
 from ttmem.profile.model import Argument, Profile
 from ttmem.readers import read
 

@@ -7,8 +7,8 @@ import pytest
 
 from readers.log_lines import ONE_MB, TWO_MB, Log, tensor
 from readers.questions import forms, only
-from ttmem.profile.operation_forms import OperationForm
 from ttmem.profile.model import Profile
+from ttmem.profile.operation_forms import OperationForm
 from ttmem.profile.tensor_type import TensorType
 
 L = tensor("32x32", "1x1")

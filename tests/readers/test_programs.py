@@ -7,8 +7,8 @@ import pytest
 
 from readers.log_lines import DEVICE, HOST_TWO_MB, ONE_MB, TWO_MB, WORMHOLE, Log
 from readers.questions import names, only, program_of_each_operation, programs, states
-from ttmem.profile.runs import counted_runs, runs
 from ttmem.profile.model import CacheLookup
+from ttmem.profile.runs import counted_runs, runs
 
 ADD = f'%1 = "ttnn.add"(%arg0, %arg0) : ({TWO_MB}, {TWO_MB}) -> {TWO_MB} loc("add.1")'
 LOAD = f"%0 = ttcore.load_cached(@main_const_eval_0, [%arg1]) : ({HOST_TWO_MB}) -> {TWO_MB} loc(unknown)"

@@ -15,8 +15,20 @@ from hypothesis import strategies as st
 
 from support.command_line import environment
 from ttmem.base.errors import BadInputError
+from ttmem.operators.sweeps import foreign
 from ttmem.readers.byte_source import Head, OpenedSource, TruncatedSourceError
-from ttmem.readers.registry import FALLBACK, LOG_FACTS, PROFILE, PROFILER_FACTS, READERS, WATCHER_FACTS, detect
+from ttmem.readers.registry import (
+    FALLBACK,
+    LOG_FACTS,
+    PROFILE,
+    PROFILER_FACTS,
+    READERS,
+    WATCHER_FACTS,
+    detect,
+    first_that_knows,
+)
+
+ALL_READERS = (*READERS[:-2], *foreign.READERS, *READERS[-2:])
 
 CONTENTS = {
     "saved-profile": b"\x89TTMEM\r\n\0\0",
@@ -40,7 +52,7 @@ CONTENTS = {
 def test_every_kind_is_known_by_its_content(tmp_path: Path, kind: str, content: bytes, pack: type[bytes]) -> None:
     path = tmp_path / "x"
     path.write_bytes(pack(content))
-    reader = detect(path)
+    reader = first_that_knows(path, ALL_READERS)
     assert reader is not None
     assert reader.kind == kind
 
@@ -55,8 +67,8 @@ def test_a_saved_profile_is_known_however_short_it_was_cut(tmp_path: Path, kept:
 
 
 def test_the_list_is_complete() -> None:
-    assert {reader.kind for reader in READERS} == {*CONTENTS, "tt-mlir-log"}
-    assert all(reader.title and callable(reader.read) for reader in READERS)
+    assert {reader.kind for reader in ALL_READERS} == {*CONTENTS, "tt-mlir-log"}
+    assert all(reader.title and callable(reader.read) for reader in ALL_READERS)
 
 
 def test_what_a_text_is_depends_on_what_is_asked_for(tmp_path: Path) -> None:
@@ -72,12 +84,12 @@ def test_what_a_text_is_depends_on_what_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_is_no_kind(tmp_path: Path) -> None:
-    assert detect(tmp_path) is None
+    assert first_that_knows(tmp_path, ALL_READERS) is None
 
 
 @given(st.binary(max_size=200))
 def test_any_beginning_can_be_looked_at(content: bytes) -> None:
-    for reader in READERS:
+    for reader in ALL_READERS:
         assert isinstance(reader.sniff(Head(Path("x"), content)), bool)
 
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 
 from support.failure_classes import CLASSES
+from ttmem.failures.classify import classify, classify_skip, sentence
 from ttmem.failures.knowledge.tables import Wording, entries, failure_class_named, title_of
 from ttmem.failures.outcome import FAIL, SKIPPED, STATUSES, Outcome
-from ttmem.failures.classify import classify, classify_skip, sentence
 
 OUT_OF_MEMORY = (
     "Out of Memory: Not enough space to allocate 16777216 B L1 buffer across 64 banks, where each bank needs to store "

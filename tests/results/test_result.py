@@ -9,15 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ttmem.failures.outcome import Outcome
 from ttmem.hardware import DATA_TYPES
 from ttmem.operators.case import Case, CaseTensor
-from ttmem.failures.outcome import Outcome
-from ttmem.operators.sweeps.result import Result
-from ttmem.operators.sweeps.result import padded_size
 from ttmem.operators.sweeps.ask_engine import Asker
 from ttmem.operators.sweeps.plan import Point, Settings
-from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
+from ttmem.operators.sweeps.result import Result, padded_size
 from ttmem.twin.paging import paging_of
+from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
 
 shapes = st.lists(st.integers(1, 300), max_size=5).map(tuple)
 

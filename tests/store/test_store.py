@@ -17,12 +17,11 @@ from hypothesis import strategies as st
 
 from support.build_profile import ProfileBuilder, tensor
 from support.command_line import environment
-from ttmem.base.errors import BadInputError
-from ttmem.commands.sources import keep
-from ttmem.profile.model import Profile
-from ttmem.profile import storage
 from ttmem.base import atomic_folders
-from ttmem.profile import store
+from ttmem.base.errors import BadInputError
+from ttmem.profile import storage, store
+from ttmem.profile.model import Profile
+from ttmem.readers.sources import keep
 
 FILES = ("about.json", "inputs_registry.json", "memory.json", "operations.json", "profile.ttmem", "report.html")
 
@@ -333,7 +332,7 @@ WRITER = """
 import sys
 sys.path[:0] = sys.argv[1].split(":")
 from test_store import small
-from ttmem.commands.sources import keep
+from ttmem.readers.sources import keep
 from ttmem.store import folders, store
 origin, name, times = sys.argv[2], sys.argv[3] or None, int(sys.argv[4])
 for step in range(times):

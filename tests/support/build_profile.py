@@ -21,7 +21,20 @@ from typing import Any
 
 import numpy as np
 
-from ttmem.profile.model import AFTER_SUBMIT, BEFORE_OPERATION, BEFORE_SUBMIT, MEMORIES, SNAPSHOT, Argument, CacheLookup, FailureText, Profile, Program, Source, Timeline
+from ttmem.profile.model import (
+    AFTER_SUBMIT,
+    BEFORE_OPERATION,
+    BEFORE_SUBMIT,
+    MEMORIES,
+    SNAPSHOT,
+    Argument,
+    CacheLookup,
+    FailureText,
+    Profile,
+    Program,
+    Source,
+    Timeline,
+)
 from ttmem.profile.operation_forms import OperationForms
 from ttmem.profile.tensor_type import TensorType
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ttmem.analysis.budget import parse_limit
-from ttmem.engines.suite import RecordedSuite, read_suite
 from ttmem.commands.library.test import BaselineSuite, Suite, answer
+from ttmem.engines.suite import RecordedSuite, read_suite
 
 BANK = 64 << 20
 _NOTHING = [[12, BANK, 0, BANK, BANK], [64, 1 << 20, 0, 1 << 20, 1 << 20], [64, 0, 0, 0, 0], [12, 0, 0, 0, 0]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ttmem.operators.sweeps.result import Result
 from ttmem.operators.sweeps.plan import Point
+from ttmem.operators.sweeps.result import Result
 
 
 def in_order(results: Iterable[Result], points: Sequence[Point]) -> list[Result]:

@@ -12,8 +12,8 @@ from support.command_line import call
 from ttmem import TtmemError
 from ttmem.commands.library.sweep_diff import sweep_diff
 from ttmem.failures.outcome import Outcome
-from ttmem.operators.sweeps.result import Result
 from ttmem.operators.sweeps.comparison import compare
+from ttmem.operators.sweeps.result import Result
 
 
 def result(identity: str, status: str = "pass", peak: int | None = 100, *, memory: str = "L1") -> Result:

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 import ttmem
-from ttmem.twin.operations import RECORDS, Call, Plan
-from ttmem.twin.operations.plan import PlanWriter
 from ttmem.hardware import OpenSettings, open_board
-from ttmem.operators.sweeps.findings import find_in
 from ttmem.operators.case import Case, CaseTensor
-from ttmem.reports.sweep import files as sweep_files
-from ttmem.reports.sweep import limits, terminal
+from ttmem.operators.sweeps.findings import find_in
 from ttmem.operators.sweeps.limits import find_limits
 from ttmem.operators.sweeps.plan import Settings
+from ttmem.reports.sweep import files as sweep_files
+from ttmem.reports.sweep import limits, terminal
+from ttmem.twin.operations import RECORDS, Call, Plan
+from ttmem.twin.operations.plan import PlanWriter
 from ttmem.twin.placement import place
 
 LEFT_OPEN = "relu was given a temporary as large as its result for this test"

@@ -19,15 +19,15 @@ import seed_experiment
 from support.results import in_order, without_time
 from ttmem import TtmemError
 from ttmem.engines.interpreters import Interpreter
-from ttmem.operators.catalogue_entries import DEVICE, catalogue
 from ttmem.operators.case import Case, CaseTensor
-from ttmem.operators.case_program import recipe_of
 from ttmem.operators.case_files import write_cases
-from ttmem.operators.sweeps.result import Result
+from ttmem.operators.case_program import recipe_of
+from ttmem.operators.catalogue_entries import DEVICE, catalogue
 from ttmem.operators.sweeps import ask_engine
 from ttmem.operators.sweeps.ask_engine import Asker
 from ttmem.operators.sweeps.journal import read_results
 from ttmem.operators.sweeps.plan import Point, Settings, make_plan
+from ttmem.operators.sweeps.result import Result
 from ttmem.operators.sweeps.run import run_sweep
 
 pytestmark = [pytest.mark.oracle, pytest.mark.usefixtures("with_ttnn")]

@@ -13,18 +13,18 @@ import pytest
 from support.page import Outline, blocks
 from ttmem import TtmemError
 from ttmem.commands import main
-from ttmem.operators.sweeps.findings import find_in
 from ttmem.operators.case import Case, CaseTensor, ModelUse
 from ttmem.operators.case_files import write_cases
-from ttmem.reports.sweep import files as sweep_files
-from ttmem.reports.sweep import limits as sweep_limits_report
 from ttmem.operators.sweeps.advice import Adviser
 from ttmem.operators.sweeps.ask_engine import Asker
+from ttmem.operators.sweeps.findings import find_in
 from ttmem.operators.sweeps.limits import base_case, find_limits
 from ttmem.operators.sweeps.plan import Point, Settings, make_plan
 from ttmem.operators.sweeps.resize import resizable, resized
 from ttmem.operators.sweeps.run import run_sweep
 from ttmem.operators.sweeps.summary import Findings
+from ttmem.reports.sweep import files as sweep_files
+from ttmem.reports.sweep import limits as sweep_limits_report
 
 LOGS = Path(__file__).parent.parent / "data" / "sweep" / "older_logs"
 NAMES = {

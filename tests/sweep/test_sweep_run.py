@@ -17,18 +17,18 @@ from hypothesis import strategies as st
 
 from support.results import in_order, without_time
 from ttmem import TtmemError
-from ttmem.twin.operations import NO_RECORD, confidence_in
-from ttmem.operators.case import Case, CaseTensor
-from ttmem.operators.catalogue_entries import catalogue
-from ttmem.operators.case_files import write_cases
 from ttmem.failures.outcome import Outcome
-from ttmem.operators.sweeps.result import Result
+from ttmem.operators.case import Case, CaseTensor
+from ttmem.operators.case_files import write_cases
+from ttmem.operators.catalogue_entries import catalogue
 from ttmem.operators.sweeps import expectations
 from ttmem.operators.sweeps.ask_engine import Asker
 from ttmem.operators.sweeps.batch import ask_in_batches
 from ttmem.operators.sweeps.journal import Journal, read_results
 from ttmem.operators.sweeps.plan import Settings, make_plan
+from ttmem.operators.sweeps.result import Result
 from ttmem.operators.sweeps.run import run_sweep
+from ttmem.twin.operations import NO_RECORD, confidence_in
 
 
 def silu(*shape: int) -> Case:

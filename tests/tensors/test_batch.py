@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT16, DATA_TYPES, DRAM, L1, MEMORIES, OpenSettings, open_board
-from ttmem.twin.tensor_spec import LAYOUTS, TILE, InvalidSpecError, NdShard, Shard, TensorSpec, grid_of
-from ttmem.twin.placement import place
 from ttmem.twin.batch import place_table, table_of, table_of_specs
+from ttmem.twin.placement import place
+from ttmem.twin.tensor_spec import LAYOUTS, TILE, InvalidSpecError, NdShard, Shard, TensorSpec, grid_of
 
 MAPS = {
     board: open_board(board, OpenSettings(l1_small_bytes=32768, trace_region_bytes=1 << 24))

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, L1, open_board
-from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, NdShard, Shard, TensorSpec, grid_of
 from ttmem.twin.padding import explain_padding
-from ttmem.twin.tensor_text import parse_shape, parse_shard
 from ttmem.twin.placement import place
+from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, NdShard, Shard, TensorSpec, grid_of
+from ttmem.twin.tensor_text import parse_shape, parse_shard
 
 N150 = open_board("n150")
 

@@ -19,9 +19,9 @@ from ttmem.hardware import (
     open_board,
 )
 from ttmem.hardware.data_types import UINT16
-from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, CoreRange, InvalidSpecError, NdShard, Shard, TensorSpec, grid_of
 from ttmem.twin.paging import paging_of
 from ttmem.twin.placement import place
+from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, CoreRange, InvalidSpecError, NdShard, Shard, TensorSpec, grid_of
 
 N150 = open_board("n150", OpenSettings(l1_small_bytes=32768))
 P150 = open_board("p150")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from ttmem.tuning.edited_run import as_captured
 from ttmem.tuning.captured_run import history
+from ttmem.tuning.edited_run import as_captured
 from ttmem.tuning.replay import play, profile_of
 from tune.conftest import Capture
 from tune.test_random_edits import proven

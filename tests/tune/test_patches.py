@@ -11,9 +11,9 @@ import pytest
 
 import ttmem
 from ttmem.engines.run_script import CapturedRun, RunSettings, run_script
+from ttmem.tuning.captured_run import history
 from ttmem.tuning.edited_run import as_captured
 from ttmem.tuning.figures import figures
-from ttmem.tuning.captured_run import history
 from ttmem.tuning.patch import Patch, patch
 from tune.conftest import Capture
 

@@ -10,10 +10,10 @@ import pytest
 
 from support.build_profile import ProfileBuilder
 from ttmem import TtmemError
-from ttmem.profile.model import Profile
 from ttmem.profile import storage
-from ttmem.tuning.edited_run import as_captured
+from ttmem.profile.model import Profile
 from ttmem.tuning.captured_run import history
+from ttmem.tuning.edited_run import as_captured
 from ttmem.tuning.replay import play, profile_of
 from tune.conftest import Capture
 

@@ -15,11 +15,11 @@ import ttmem
 from ttmem.engines.run_script import CapturedRun, RunSettings, run_script
 from ttmem.profile.model import Profile
 from ttmem.tuning.apply_edit import effect
+from ttmem.tuning.captured_run import history
 from ttmem.tuning.edited_run import as_captured
 from ttmem.tuning.edits import FREE, Edit
 from ttmem.tuning.figures import Figures, figures
 from ttmem.tuning.groups import groups_of, written
-from ttmem.tuning.captured_run import history
 from ttmem.tuning.patch import Patch, patch
 from tune.conftest import Capture
 from tune.typed_programs import script

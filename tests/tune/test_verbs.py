@@ -15,11 +15,11 @@ import ttmem
 from support.command_line import call
 from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.run_script import RunSettings, run_script
-from ttmem.profile.model import Profile
 from ttmem.profile import storage
+from ttmem.profile.model import Profile
+from ttmem.tuning.captured_run import history
 from ttmem.tuning.edited_run import as_captured
 from ttmem.tuning.figures import figures
-from ttmem.tuning.captured_run import history
 from tune.conftest import HEAD, Capture, captured
 
 pytestmark = pytest.mark.oracle

@@ -15,8 +15,8 @@ from reports.stories import two_layers
 from support.build_profile import ProfileBuilder, tensor
 from support.command_line import BLACKHOLE_OOM, FIVE_RUNS, ROOT, call
 from support.recorded_suite import grown_suite, recorded_suite
-from ttmem.engines.suite import read_suite
 from ttmem.commands.library.test import answer
+from ttmem.engines.suite import read_suite
 from ttmem.reports.profile import html
 
 from .conftest import Opened

@@ -12,8 +12,8 @@ from collections.abc import Collection, Hashable, Sequence
 import numpy as np
 
 from ttmem.profile.model import Profile
-from ttmem.profile.tensor_type import TensorType
 from ttmem.profile.operation_forms import Int32
+from ttmem.profile.tensor_type import TensorType
 
 _HLO_NUMBER = re.compile(r"\.\d+(?=$|_|[^\w.])")
 """``fusion.586``, ``gather.17_workaround``; not the layer in ``layers.0.mlp``."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which chip a profile was taken on, as far as its memory states tell, and whether two were taken on the same."""
 
-from ttmem.base.formatting import megabytes
 from ttmem.analysis.states import bank_size
+from ttmem.base.formatting import megabytes
 from ttmem.hardware import ARCHITECTURES, BOARDS, WORMHOLE, Architecture
 from ttmem.profile.model import Profile
 

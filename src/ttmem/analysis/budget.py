@@ -5,8 +5,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ttmem.base.errors import BadInputError
-from ttmem.base.formatting import megabytes, percent
 from ttmem.analysis.diff import MemoryChange, MemoryDiff, diff
 from ttmem.analysis.failure import memory_failure
 from ttmem.analysis.padding import padding_at_peak
@@ -14,6 +12,8 @@ from ttmem.analysis.peaks import Peak, peaks
 from ttmem.analysis.programs_l1 import ProgramPeak, programs_peak
 from ttmem.analysis.states import OperationPlace, operation_line
 from ttmem.analysis.unread import unread
+from ttmem.base.errors import BadInputError
+from ttmem.base.formatting import megabytes, percent
 from ttmem.profile.model import Profile
 
 PERCENT, BYTES = "percent", "bytes"

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from ttmem.analysis.lifetimes import TensorLife, buffers_in_state, lifetimes
 from ttmem.analysis.peaks import Peak, peaks
-from ttmem.profile.runs import run_at
 from ttmem.profile.model import Profile
+from ttmem.profile.runs import run_at
 
 
 @dataclass(frozen=True, slots=True)

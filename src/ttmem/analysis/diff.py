@@ -4,10 +4,10 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ttmem.analysis.model_matching import Steps, is_other_program
 from ttmem.analysis.architecture import different_places
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.distribution import distribution
+from ttmem.analysis.model_matching import Steps, is_other_program
 from ttmem.analysis.peaks import Peak
 from ttmem.analysis.programs_l1 import ProgramPeak, programs_peak
 from ttmem.analysis.tensor_diff import SUSPICION, Comparison, TensorChange

@@ -9,11 +9,11 @@ import numpy as np
 from ttmem.analysis.architecture import architecture_of
 from ttmem.analysis.failure import RunFailure
 from ttmem.analysis.lifetimes import TensorLife, buffers_in_state, lifetimes
-from ttmem.profile.runs import run_at
 from ttmem.analysis.states import operation_line
 from ttmem.failures import Context, Diagnosis, KnownTensor, LiveTensor, diagnose
 from ttmem.hardware import BOARDS
 from ttmem.profile.model import MEMORIES, Profile, Timeline
+from ttmem.profile.runs import run_at
 
 
 def diagnose_failure(

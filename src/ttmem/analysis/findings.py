@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ttmem.base.errors import BadInputError
-from ttmem.analysis.free_calls import freeing_operations
-from ttmem.analysis.persistent_tensors import lasting_rows
 from ttmem.analysis.budget import BYTES, Limit, parse_limit
+from ttmem.analysis.free_calls import freeing_operations
 from ttmem.analysis.peaks import Peak, operation_place, peaks_of
+from ttmem.analysis.persistent_tensors import lasting_rows
+from ttmem.base.errors import BadInputError
+from ttmem.profile.model import MEMORIES, START, TAKE, USE, WITHIN_OPERATION, BufferTable, Profile, Timeline
 from ttmem.profile.runs import runs_of
 from ttmem.profile.selection import select
-from ttmem.profile.model import MEMORIES, START, TAKE, USE, WITHIN_OPERATION, BufferTable, Profile, Timeline
 
 LEAK, LATE_FREE, DOUBLE_UPLOAD, PADDING, UNUSED_REGION, WIDE_DTYPE, GROWTH = KINDS = (
     "leak",

@@ -10,9 +10,9 @@ from itertools import compress, pairwise
 import numpy as np
 
 from ttmem.analysis.load_phase import const_eval_programs
-from ttmem.profile.runs import Run, runs_of
 from ttmem.analysis.states import known, seen_memories, state_column
 from ttmem.profile.model import Profile, Timeline
+from ttmem.profile.runs import Run, runs_of
 
 LEAK, STEADY, TOO_FEW_RUNS = "leak", "steady", "too few runs"
 

@@ -9,11 +9,11 @@ import numpy as np
 from ttmem.analysis.inferred_frees import bury
 from ttmem.analysis.liveness import CAPTURE_TRACE, LOAD_CACHED, Liveness, TrackedTensor
 from ttmem.analysis.peaks import operation_place
-from ttmem.profile.runs import runs_of
-from ttmem.profile.selection import select
 from ttmem.analysis.states import known
 from ttmem.analysis.weights import WEIGHT_KINDS
 from ttmem.profile.model import MEMORIES, BufferTable, Profile, Timeline
+from ttmem.profile.runs import runs_of
+from ttmem.profile.selection import select
 from ttmem.profile.tensor_type import TensorType
 
 

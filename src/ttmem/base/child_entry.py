@@ -19,7 +19,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> int:
-    """``base/child_entry.py SETTINGS WORDS...``."""
+    """``child_entry.py SETTINGS WORDS...``."""
     settings = json.loads(sys.argv[1])
     end_with(settings["parent"])
     sys.path[:] = settings["path"]
@@ -41,7 +41,7 @@ def end_with(parent: int) -> None:
 
 
 def _load_ttmem() -> None:
-    folder = Path(__file__).resolve().parent
+    folder = Path(__file__).resolve().parents[1]
     spec = importlib.util.spec_from_file_location(
         "ttmem", folder / "__init__.py", submodule_search_locations=[str(folder)]
     )

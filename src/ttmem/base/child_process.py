@@ -4,7 +4,7 @@
 ``python -m`` and ``python -c`` look for modules in the current folder first, and an empty or relative part of
 PYTHONPATH means that folder too. A ``numpy.py`` that lies beside a log must not be imported because the log is read.
 
-- Children that run ttmem itself start isolated (``-I``) as the file ``base/child_entry.py`` and get this process's path.
+- Children that run ttmem itself start isolated (``-I``) as the file ``child_entry.py`` and get this process's path.
 - Other interpreters (one that has ttnn or torch) keep PYTHONPATH, because builds from source are found by it, but none
   of its parts that mean the working folder, and no packages of another version of Python.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ttmem.base import file_sandbox
 
-_START = Path(__file__).with_name("base/child_entry.py")
+_START = Path(__file__).with_name("child_entry.py")
 _VERSION = r"/python(\d+\.\d+)(?=/|$)"
 _CLEAN = f"""import re, sys
 own = "%d.%d" % sys.version_info[:2]

@@ -72,7 +72,7 @@ class Fence:
         """From now on nothing else can be opened in this process; it cannot be lowered again."""
         home = os.path.realpath(home_folder())
         scratch = f"{os.path.realpath(tempfile.gettempdir())}/ttmem-"
-        packages = [os.path.realpath(place) for place in (sys.prefix, sys.base_prefix, str(Path(__file__).parent))]
+        packages = [os.path.realpath(place) for place in (sys.prefix, sys.base_prefix, str(Path(__file__).parents[1]))]
         readable = (*self.roots, *self.outputs, home, *packages, *_SOFTWARE)
         shared = os.environ.get("TTMEM_SHM_DIR")
         readable += (os.path.realpath(shared),) if shared else ()

@@ -3,7 +3,6 @@
 
 import sys
 from collections.abc import Callable, Mapping
-from types import ModuleType
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
@@ -20,29 +19,3 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], object
         return value
 
     return getattr_
-
-
-def callable_room(package: str, home: str) -> None:
-    """Let a package that has the name of a verb be called as that verb: ``ttmem.explain`` is a room and a call.
-
-    Python binds a package's name in its parent when anything imports it, so a function of the same name there would be
-    overwritten at some moment. ``home`` is the module of the function, imported at the first call.
-    """
-
-    def function() -> Callable[..., object]:
-        from importlib import import_module
-
-        called: Callable[..., object] = getattr(import_module(home), package.rpartition(".")[2])
-        return called
-
-    class Room(ModuleType):
-        def __call__(self, *arguments: object, **options: object) -> object:
-            return function()(*arguments, **options)
-
-        @property
-        def __signature__(self) -> object:  # what notebooks and help() show
-            from inspect import signature
-
-            return signature(function())
-
-    sys.modules[package].__class__ = Room

@@ -8,13 +8,12 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from ttmem import readers
 from ttmem.base.errors import BadInputError
-from ttmem.engines.worker.graph_nodes.programs import nodes_of, programs_of
 from ttmem.circular_buffers import measured_facts as kinds
 from ttmem.circular_buffers.measured_facts import Evidence, FailureFact, ProgramPeakFact
-from ttmem.commands import sources
-from ttmem.commands.read import read
-from ttmem.readers import registry
+from ttmem.engines.worker.graph_nodes.programs import nodes_of, programs_of
+from ttmem.readers import registry, sources
 from ttmem.readers.byte_source import OpenedSource, Progress, TextLines, TruncatedSourceError
 from ttmem.readers.log_facts import LogFactsReader
 from ttmem.readers.watcher import WatcherReader
@@ -24,7 +23,7 @@ def circular_buffer_evidence(source: str, *, progress: Progress | None = None) -
     """Everything that a source says about circular buffers; ``progress`` is called with (bytes read, bytes in all)."""
     path = sources.locate(source).path
     if isinstance(path, Path) and path.is_dir():
-        return _of_profile(source)
+        return _of_profile(path)
     with OpenedSource(path) as opened:
         head = opened.head
         if not head.content.strip():
@@ -39,14 +38,14 @@ def circular_buffer_evidence(source: str, *, progress: Progress | None = None) -
             return _of_text(opened, progress)
         if reader in (None, registry.FALLBACK):
             raise BadInputError("is neither text nor a capture", where=opened.name)
-    return _of_profile(source)
+    return _of_profile(path)
 
 
-def _of_profile(source: str) -> Evidence:
+def _of_profile(path: str | Path) -> Evidence:
     """A source that only the readers understand; its profile tells what programs took, if its maker knew."""
     from ttmem.analysis.programs_l1 import programs_peak
 
-    profile = read(source)
+    profile = readers.read(path)
     peak = programs_peak(profile)
     if peak is None:
         return Evidence(profile.name, kinds.PROFILE)

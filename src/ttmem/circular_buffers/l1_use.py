@@ -4,10 +4,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ttmem.twin.errors import DeviceFailureError
-from ttmem.twin.programs import Program, StaticBuffer, check_regions, lay_out
 from ttmem.circular_buffers.strategies import index_of
 from ttmem.hardware import MemoryMap
+from ttmem.twin.errors import DeviceFailureError
+from ttmem.twin.programs import Program, StaticBuffer, check_regions, lay_out
 from ttmem.twin.tensor_spec import CoreRange
 
 CONFIG_BYTES_PER_INDEX = 16

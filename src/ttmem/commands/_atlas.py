@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ttmem.base.errors import BadInputError
-from ttmem.base.text_safety import one_line
 from ttmem.base.limits import LIST_BYTES
 from ttmem.base.text_files import read_text
-from ttmem.commands.output import color_wanted, emit, json_text, note, say
+from ttmem.base.text_safety import one_line
 from ttmem.commands._progress import progress_bar
+from ttmem.commands.output import color_wanted, emit, json_text, note, say
 
 if TYPE_CHECKING:
     from ttmem.prediction.model_matrix import AtlasRow, Progress
@@ -39,12 +39,12 @@ def run(
     quiet: bool,
 ) -> int:
     """Answer the whole list; exit 1 when a row could not be answered, 0 however many fit."""
+    from ttmem.commands.library.fit import request_of
+    from ttmem.commands.model_matrix import atlas
     from ttmem.engines.interpreters import chosen_python
     from ttmem.prediction.model_matrix import ListedModel
-    from ttmem.commands.model_matrix import atlas
-    from ttmem.commands.library.fit import request_of
-    from ttmem.reports.model_matrix import files
     from ttmem.reports.kit.console import TextReport
+    from ttmem.reports.model_matrix import files
 
     if folder is None:
         raise BadInputError("--list needs a folder", hint="-o FOLDER: journal and tables; a second call resumes")

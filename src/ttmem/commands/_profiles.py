@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ttmem.base.errors import BadInputError, TtmemError
+from ttmem.commands import keep_profile
 from ttmem.commands._options import refuse_overwriting
-from ttmem.commands.output import color_wanted, columns, emit, json_text, note, say, warn
 from ttmem.commands._progress import progress_bar
-from ttmem.commands import sources
+from ttmem.commands.output import color_wanted, columns, emit, json_text, note, say, warn
 from ttmem.commands.read import read as _read
-from ttmem.commands.sources import STDIN, Located, locate
+from ttmem.readers.sources import STDIN, Located, locate
 
 if TYPE_CHECKING:
     from ttmem.profile.model import Profile
@@ -60,8 +60,8 @@ def follow_to_the_end(located: Located, *, name: str | None, idle_seconds: float
 
 def _show_state(profile: Profile) -> None:
     """One line on the terminal says where memory stands."""
-    from ttmem.base.formatting import megabytes, percent
     from ttmem.analysis.peaks import peaks
+    from ttmem.base.formatting import megabytes, percent
 
     parts = [f"{sum(map(len, profile.timelines)):,} operations"]
     parts += [
@@ -113,7 +113,7 @@ def deliver(
 def keep(profile: Profile, located: Located, *, name: str | None) -> StoredReport | None:
     """Store the profile. A home that cannot be written to costs the copy, not the answer."""
     try:
-        return sources.keep(profile, origin=located.origin, name=name)
+        return keep_profile.keep(profile, origin=located.origin, name=name)
     except (OSError, TtmemError) as error:
         warn(f"the report was not stored: {error}; TTMEM_HOME says where, --no-store switches it off")
         return None

@@ -71,8 +71,8 @@ def install_verb(
     --with, packages that your scripts import are added to the environment, also when it exists already. For torch
     without CUDA libraries let pip use PyTorch's CPU index (PIP_INDEX_URL).
     """
-    from ttmem.engines.install import packages_of
     from ttmem.commands.library import device
+    from ttmem.engines.install import packages_of
 
     done = device.install(
         python,

@@ -123,8 +123,8 @@ def command(
         raise BadInputError("missing argument TARGET", hint="ttmem fit TARGET, or --list FILE")
     import ttmem
     from ttmem.commands import _profiles
-    from ttmem.commands.sources import Located
     from ttmem.profile import store
+    from ttmem.readers.sources import Located
 
     if name is not None:
         name = store.check_name(name)

@@ -4,11 +4,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ttmem.prediction.model_matrix import ListedModel, Progress, make_atlas
 from ttmem.hardware import BOARDS
+from ttmem.operators.sweeps.distribute import Remark
+from ttmem.prediction.model_matrix import ListedModel, Progress, make_atlas
 from ttmem.reports.model_matrix import files
 from ttmem.reports.model_matrix.document import AtlasDocument, document
-from ttmem.operators.sweeps.distribute import Remark
 
 
 def atlas(

@@ -6,9 +6,9 @@ The methods of ``Profile`` call these. They ask rooms to the right of ``profile/
 
 from typing import Any
 
+from ttmem.profile.model import Profile
 from ttmem.reports.exports import tables
 from ttmem.reports.exports.parquet_files import arrow_table
-from ttmem.profile.model import Profile
 
 
 def summary_html(profile: Profile) -> str:

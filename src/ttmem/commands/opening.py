@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import DEFAULT_RELEASE, MemoryMap, OpenSettings, open_board
-from ttmem.commands.sources import STDIN, exists
+from ttmem.readers.sources import STDIN, exists
 
 
 def opened_board(

@@ -55,22 +55,22 @@ def _room(name: str) -> Any:
 
 BOARD = Known("board", lambda: _names(_room("hardware").BOARDS))
 DATA_TYPE = Known("type", lambda: _names(_room("hardware").DATA_TYPES))
-SOURCE = Known("source", lambda: _room("store.store").names(), about="stored report", or_file=True)
+SOURCE = Known("source", lambda: _room("profile.store").names(), about="stored report", or_file=True)
 
 _OF_OPTIONS = {
     "--board": BOARD,
     "--boards": Known("board", lambda: ["all", *_names(_room("hardware").BOARDS)]),
     "--dtype": DATA_TYPE,
     "--kv-cache": DATA_TYPE,
-    "--recipe": Known("recipe", lambda: _room("fit.language.recipe").recipe_names()),
-    "--layout": Known("layout", lambda: _names(_room("tensors").LAYOUTS)),
+    "--recipe": Known("recipe", lambda: _room("prediction.language.recipe").recipe_names()),
+    "--layout": Known("layout", lambda: _names(_room("twin.tensor_spec").LAYOUTS)),
     "--memory": Known("memory", lambda: _names(_room("hardware").MEMORIES)),
     "--release": Known("version", lambda: _names(_room("hardware").RELEASES)),
     "--ttnn": Known("version", lambda: _names(_room("hardware").RELEASES)),
-    "--op": Known("operator", lambda: _room("operators").catalogue().operators),
+    "--op": Known("operator", lambda: _room("operators.catalogue_entries").catalogue().operators),
     "--baseline": SOURCE,
 }
-_OF_ARGUMENTS = {"BOARD": BOARD, "SOURCE": SOURCE, "NAME": Known("name", lambda: _room("store.store").names())}
+_OF_ARGUMENTS = {"BOARD": BOARD, "SOURCE": SOURCE, "NAME": Known("name", lambda: _room("profile.store").names())}
 
 
 def give_words(params: Sequence[click.Parameter]) -> None:

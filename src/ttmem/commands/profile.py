@@ -50,10 +50,10 @@ def command(
     ttnn-visualizer report (folder or db.sqlite), a folder of tt-metal memory-report CSVs, ttrt memory results, a module
     dump (.mlir), a saved profile, or the name of a stored report. Figures are per bank unless they say otherwise.
     """
-    from ttmem.profile.selection import select
     from ttmem.commands import _profiles
-    from ttmem.commands.sources import locate
     from ttmem.profile import store
+    from ttmem.profile.selection import select
+    from ttmem.readers.sources import locate
 
     form = options.one_of(json=as_json, llm=as_llm, csv=as_csv)
     if idle is not None and not follow:

@@ -46,9 +46,9 @@ def pytest_configure(config: Any) -> None:
     import pytest
 
     from ttmem.base.errors import TtmemError
+    from ttmem.commands.pytest_report import ReportPlugin
     from ttmem.engines.interpreters import find_interpreter
     from ttmem.engines.workspace import workspace
-    from ttmem.commands.pytest_report import ReportPlugin
 
     if "ttnn" in sys.modules:
         raise pytest.UsageError("--ttmem-board: ttnn was loaded already (by a plugin or 'python -c'); it must be first")

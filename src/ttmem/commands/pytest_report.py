@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from ttmem.analysis.findings import parse_kinds
 from ttmem.base.atomic_files import check_target, write_text
 from ttmem.base.errors import TtmemError
-from ttmem.analysis.findings import parse_kinds
-from ttmem.engines.suite import read_suite
-from ttmem.engines.run_tests import label_of
-from ttmem.engines.workspace import Workspace
 from ttmem.commands.library.test import Suite, answer, baseline_suite, limits_of, suite_name
+from ttmem.engines.run_tests import label_of
+from ttmem.engines.suite import read_suite
+from ttmem.engines.workspace import Workspace
+from ttmem.profile import store
 from ttmem.reports.profile import html
 from ttmem.reports.test import terminal
-from ttmem.profile import store
 
 _EVENTS = "ttmem_events"
 """Where xdist's workers find the folder that all processes of the run write to."""

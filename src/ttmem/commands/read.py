@@ -4,8 +4,8 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ttmem.commands.sources import locate
 from ttmem.profile.model import Profile
+from ttmem.readers.sources import locate
 
 Source = str | Path | Profile
 """A path, ``-`` for standard input, the name of a stored report, or a profile that was read before."""

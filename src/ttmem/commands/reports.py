@@ -28,8 +28,8 @@ def command(ctx: click.Context, as_json: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    from ttmem.reports.report_list import document, terminal
     from ttmem.profile import store
+    from ttmem.reports.report_list import document, terminal
 
     found = document.document(str(store.folder()), store.listing())
     if as_json:

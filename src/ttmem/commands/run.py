@@ -72,9 +72,9 @@ def command(
     from ttmem.analysis.failure import run_end
     from ttmem.commands import _profiles
     from ttmem.engines.workspace import cards
-    from ttmem.commands.sources import Located
-    from ttmem.reports.kit.units import counted
     from ttmem.profile import store
+    from ttmem.readers.sources import Located
+    from ttmem.reports.kit.units import counted
 
     form = options.one_of(json=as_json, llm=as_llm, csv=as_csv)
     if name is not None:

@@ -72,8 +72,8 @@ def command(
     """
     import ttmem
     from ttmem.commands.library.test import Suite
-    from ttmem.reports.test import terminal
     from ttmem.profile import store
+    from ttmem.reports.test import terminal
 
     if settings["max_growth"] is not None and settings["baseline"] is None:
         raise click.UsageError("--max-growth needs --baseline SOURCE")

@@ -196,7 +196,7 @@ def _new_log_folder(model: str) -> Path:
 
 def _read_and_keep(source: str, *, name: str | None, summary: bool, quiet: bool) -> tuple[Profile, StoredReport | None]:
     from ttmem.commands import _profiles
-    from ttmem.commands.sources import locate
+    from ttmem.readers.sources import locate
 
     located = locate(source)
     profile = _profiles.read(source, name=name, quiet=quiet)

@@ -77,9 +77,9 @@ def command(
     """
     import ttmem
     from ttmem.commands import _profiles
-    from ttmem.commands.sources import Located
-    from ttmem.reports.whatif import terminal
     from ttmem.profile import store
+    from ttmem.readers.sources import Located
+    from ttmem.reports.whatif import terminal
 
     edits = (*edits, *(edit for given in more.values() for edit in given))
     if not edits and board is None:

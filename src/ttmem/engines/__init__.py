@@ -4,7 +4,3 @@
 with open_engine("twin", EngineSettings(board="n150")) as engine:
     outcome = engine.ask([{"alloc": "a", "shape": [64, 64], "dtype": "bfloat16", "layout": "tile"}])
 """
-
-from ttmem.engines.engine import ENGINES, Engine, EngineSettings, Step, open_engine
-
-__all__ = ["ENGINES", "Engine", "EngineSettings", "Step", "open_engine"]

@@ -15,11 +15,11 @@ from typing import Any
 from ttmem.base.errors import BadInputError, TtmemError
 from ttmem.base.file_sandbox import refuse_outside
 from ttmem.base.text_files import check_is_no_device
-from ttmem.profile.builder import Capture
 from ttmem.engines.interpreters import Interpreter, find_interpreter
 from ttmem.engines.packages import missing_module, remedy
 from ttmem.engines.worker import protocol
 from ttmem.engines.workspace import Worker, Workspace, workspace
+from ttmem.profile.builder import Capture
 from ttmem.profile.model import Profile
 
 _GRACE_SECONDS = 2.0

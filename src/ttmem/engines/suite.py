@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ttmem.profile.builder import Capture
 from ttmem.engines.worker import protocol
+from ttmem.profile.builder import Capture
 from ttmem.profile.model import SUITE_KIND, Profile, Program, Source, Timeline
 from ttmem.profile.tables import ProfileTables
 

@@ -23,10 +23,9 @@ from ttmem.engines.interpreters import Interpreter, find_interpreter
 from ttmem.engines.run_script import end
 from ttmem.engines.worker import protocol
 from ttmem.engines.workspace import Worker, workspace
-from ttmem.profile.model import L1_PARTS
-from ttmem.failures.outcome import PASS, Outcome
 from ttmem.failures.classify import classify
-from ttmem.failures.outcome import CRASH, TIMEOUT
+from ttmem.failures.outcome import CRASH, PASS, TIMEOUT, Outcome
+from ttmem.profile.model import L1_PARTS
 
 _START_SECONDS = 120.0
 """The first import after an installation compiles thousands of files."""

@@ -17,20 +17,33 @@ from dataclasses import replace
 from typing import Any
 
 from ttmem.base.errors import BadInputError, TtmemError
-from ttmem.twin.device import Buffer, Checkpoint, Device, WatchedDevice
-from ttmem.twin.errors import BufferClashError, OutOfMemoryError, StaticBuffersError
-from ttmem.twin.programs import Program, StaticBuffer
-from ttmem.twin.operations import BOUNDED, EXACT, RECORDS, UNKNOWN, Plan, ProgramCache, WrittenCall, call_of, no_plan, planned, read_call, run_call
-from ttmem.twin.operations.elementwise import broadcast_shape
-from ttmem.twin.operations.run import RefusedError
-from ttmem.twin.replay import Placements, spec_from_step
 from ttmem.engines.engine import Case, Engine, EngineSettings, Entry, Message, Step
 from ttmem.engines.twin_tensors import NamedTensors
 from ttmem.failures import classify_oom
-from ttmem.hardware import DEFAULT_RELEASE, HOST, L1, MEMORIES, OpenSettings, open_board
-from ttmem.profile.model import L1_PARTS
 from ttmem.failures.classify import classify
 from ttmem.failures.outcome import CLASH, INVALID, NOT_JUDGED, OOM, OVERFLOW, PASS, UNSUPPORTED, Outcome
+from ttmem.hardware import DEFAULT_RELEASE, HOST, L1, MEMORIES, OpenSettings, open_board
+from ttmem.profile.model import L1_PARTS
+from ttmem.twin.device import Buffer, Checkpoint, Device, WatchedDevice
+from ttmem.twin.errors import BufferClashError, OutOfMemoryError, StaticBuffersError
+from ttmem.twin.operations import (
+    BOUNDED,
+    EXACT,
+    RECORDS,
+    UNKNOWN,
+    Plan,
+    ProgramCache,
+    WrittenCall,
+    call_of,
+    no_plan,
+    planned,
+    read_call,
+    run_call,
+)
+from ttmem.twin.operations.elementwise import broadcast_shape
+from ttmem.twin.operations.run import RefusedError
+from ttmem.twin.programs import Program, StaticBuffer
+from ttmem.twin.replay import Placements, spec_from_step
 from ttmem.twin.tensor_spec import CoreRange, InvalidSpecError, Shard, TensorSpec
 
 Answer = dict[str, Any]

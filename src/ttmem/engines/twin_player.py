@@ -8,19 +8,18 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ttmem.base.errors import TtmemError
-from ttmem.twin.device import Buffer, WatchedDevice
-from ttmem.twin.errors import OutOfMemoryError, StaticBuffersError
-from ttmem.twin.errors import DeviceFailureError
-from ttmem.twin.operations import BOUNDED, UNKNOWN
-from ttmem.twin.replay import spec_from_step
 from ttmem.engines.engine import EngineSettings, Entry, Message, Step
 from ttmem.engines.twin import NoRecordError, TwinEngine
+from ttmem.engines.worker.device_monitor import state_of
 from ttmem.engines.worker.ledger import GIVE, TAKE, Account, Effect, Move
 from ttmem.engines.worker.library import Pool, View
 from ttmem.engines.worker.player import UPLOAD, instead
 from ttmem.engines.worker.recorder import end_message, state_message
-from ttmem.engines.worker.device_monitor import state_of
+from ttmem.twin.device import Buffer, WatchedDevice
+from ttmem.twin.errors import DeviceFailureError, OutOfMemoryError, StaticBuffersError
+from ttmem.twin.operations import BOUNDED, UNKNOWN
 from ttmem.twin.placement import Placement
+from ttmem.twin.replay import spec_from_step
 from ttmem.twin.tensor_spec import TensorSpec
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ttmem.base.lazy import callable_room, lazy_names
+from ttmem.base.lazy import lazy_names
 from ttmem.failures.classes import classify_oom as classify_oom
 from ttmem.failures.failure import Failure as Failure
-from ttmem.failures.text.normalize import EXPECTED_BEGIN as EXPECTED_BEGIN
-from ttmem.failures.text.normalize import EXPECTED_END as EXPECTED_END
 from ttmem.failures.text.deduplicate import deduplicate as deduplicate
 from ttmem.failures.text.deduplicate import is_echo as is_echo
 from ttmem.failures.text.find import find_failures as find_failures
+from ttmem.failures.text.normalize import EXPECTED_BEGIN as EXPECTED_BEGIN
+from ttmem.failures.text.normalize import EXPECTED_END as EXPECTED_END
 from ttmem.failures.text.scan import MARKERS as MARKERS
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from ttmem.failures.diagnosis.diagnose import diagnose as diagnose
     from ttmem.failures.diagnosis.diagnose import diagnoses as diagnoses
     from ttmem.failures.diagnosis.diagnose import explain as explain
+    from ttmem.failures.diagnosis.failure_state import LiveTensor as LiveTensor
     from ttmem.failures.diagnosis.memory_diagram import Picture as Picture
     from ttmem.failures.diagnosis.memory_diagram import Stretch as Stretch
-    from ttmem.failures.diagnosis.failure_state import LiveTensor as LiveTensor
     from ttmem.failures.diagnosis.tensor_guess import TensorGuess as TensorGuess
     from ttmem.failures.text.context import Context as Context
     from ttmem.failures.text.context import KnownTensor as KnownTensor
@@ -39,13 +39,12 @@ if TYPE_CHECKING:
     from ttmem.failures.text.find_in_stream import find_in_text as find_in_text
 
 _HOMES = {
-    "diagnosis.builds": "BoardGuess",
+    "diagnosis.board_guess": "BoardGuess",
     "diagnosis.diagnose": "Diagnosis Figure Remedy diagnose diagnoses explain",
-    "diagnosis.picture": "Picture Stretch",
-    "diagnosis.situation": "LiveTensor",
+    "diagnosis.memory_diagram": "Picture Stretch",
+    "diagnosis.failure_state": "LiveTensor",
     "diagnosis.tensor_guess": "TensorGuess",
     "text.context": "Context KnownTensor read_context",
-    "text.sources": "Found find_in_chunks find_in_text",
+    "text.find_in_stream": "Found find_in_chunks find_in_text",
 }
 __getattr__ = lazy_names(__name__, {name: home for home, names in _HOMES.items() for name in names.split()})
-callable_room(__name__, "ttmem.commands.library.explain")

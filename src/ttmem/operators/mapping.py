@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from ttmem.operators.bound_case import CannotRunError
 from ttmem.operators.case import Case
-from ttmem.operators.catalogue_entries import DEVICE, FREE, NONE, Operator, catalogue
 from ttmem.operators.case_program import recipe_of
+from ttmem.operators.catalogue_entries import DEVICE, FREE, NONE, Operator, catalogue
 
 UNKNOWN = "unknown"
 """The support of an operator that the catalogue does not have."""

@@ -12,8 +12,8 @@ from typing import Any
 from ttmem._version import __version__
 from ttmem.operators.bound_case import CannotRunError
 from ttmem.operators.case import Case
-from ttmem.operators.python_source import Built, Raw, call_source, flat, from_wire, laid_out
 from ttmem.operators.case_program import DeviceTensor, Recipe, recipe_of
+from ttmem.operators.python_source import Built, Raw, call_source, flat, from_wire, laid_out
 
 MEMORIES = ("DRAM", "L1")
 STRICT = ("pass", "oom", "clash", "overflow", "invalid")

@@ -8,8 +8,8 @@ from math import isfinite
 from typing import Any
 
 from ttmem.base.errors import BadInputError
-from ttmem.operators.catalogue_entries import Operator
 from ttmem.operators.case_program import Recipe, parsed_call
+from ttmem.operators.catalogue_entries import Operator
 
 LINE_COLUMNS = 120
 _SURROUNDINGS = {"memory": "memory_config", "device": "device", "layout": "ttnn.TILE_LAYOUT"}

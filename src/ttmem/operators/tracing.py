@@ -19,8 +19,8 @@ from ttmem.base.child_process import foreign_environment, probe_command
 from ttmem.base.errors import BadInputError, MissingPartError
 from ttmem.base.extras import install_command
 from ttmem.base.file_sandbox import refuse_outside
-from ttmem.base.text_safety import whole_pairs
 from ttmem.base.home import home_folder
+from ttmem.base.text_safety import whole_pairs
 from ttmem.operators.case import Case, ModelUse, case_from_json
 from ttmem.operators.tracer.job import BAD_TARGET, MISSING_PACKAGE, REFUSED, TraceJob
 

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ttmem.base.errors import BadInputError
 from ttmem.analysis.failure import failure
-from ttmem.prediction.peak_demand import demands
-from ttmem.prediction.language.configuration import wants_recipe
-from ttmem.prediction.request import EAGER, FUSED, L1_SMALL_BYTES, LAST_USE, PREFILL, PYTHON, Prediction, Request
-from ttmem.prediction.largest import search
+from ttmem.base.errors import BadInputError
 from ttmem.hardware import BOARDS, DRAM, open_board
+from ttmem.prediction.language.configuration import wants_recipe
+from ttmem.prediction.largest import search
+from ttmem.prediction.peak_demand import demands
+from ttmem.prediction.request import EAGER, FUSED, L1_SMALL_BYTES, LAST_USE, PREFILL, PYTHON, Prediction, Request
 
 Predict = Callable[[Request], Prediction]
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from ttmem.prediction.request import Request
-from ttmem.prediction.stream import CONSTANT, INPUT, WEIGHT, ModelCall, Resident, Step
 from ttmem.operators.bound_case import CannotRunError, device_dtype
 from ttmem.operators.graphs import Graph, GraphCall
+from ttmem.prediction.request import Request
+from ttmem.prediction.stream import CONSTANT, INPUT, WEIGHT, ModelCall, Resident, Step
 
 _BLOCK_FLOATS = ("bfloat8_b", "bfloat4_b")
 _DRAM = {"memory": "DRAM"}

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from ttmem.base.errors import TtmemError
-from ttmem.twin.errors import DeviceFailureError
-from ttmem.twin.operations import UNKNOWN
-from ttmem.twin.error_messages import is_about_memory
 from ttmem.prediction.chunk_rules import Cut
 from ttmem.prediction.chunk_tensors import Pieces, Tensors, flat, limit_bytes
 from ttmem.prediction.live_twin import Imagined, LiveTwin
+from ttmem.twin.error_messages import is_about_memory
+from ttmem.twin.errors import DeviceFailureError
+from ttmem.twin.operations import UNKNOWN
 from ttmem.twin.tensor_spec import TensorSpec
 
 Move = Callable[[Any], Any]

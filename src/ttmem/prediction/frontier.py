@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import product
 
 from ttmem.base.errors import BadInputError
-from ttmem.prediction.request import Request
 from ttmem.prediction.largest import QUANTITIES
+from ttmem.prediction.request import Request
 
 _MOST_POINTS = 1000
 _HINT = "batch=1..64 (doubled each time), size=224|640; known: " + ", ".join(QUANTITIES)

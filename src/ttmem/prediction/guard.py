@@ -18,12 +18,11 @@ from types import TracebackType
 from typing import Any
 
 from ttmem.base.errors import BadInputError, TtmemError
-from ttmem.twin.errors import OutOfMemoryError
-from ttmem.twin.errors import DeviceFailureError
-from ttmem.twin.operations import EXACT, UNKNOWN
 from ttmem.engines.worker.library import Patches
 from ttmem.engines.worker.limits import allowed_bytes
 from ttmem.prediction.live_twin import LiveTwin
+from ttmem.twin.errors import DeviceFailureError, OutOfMemoryError
+from ttmem.twin.operations import EXACT, UNKNOWN
 from ttmem.twin.tensor_spec import InvalidSpecError
 
 WARN, RAISE = "warn", "raise"

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
+from ttmem.operators.bound_case import CannotRunError
+from ttmem.operators.case_program import DeviceTensor, Recipe
+from ttmem.operators.graphs import Graph, GraphCall
 from ttmem.prediction.call_writer import Held
 from ttmem.prediction.prepared_weights import weight_shape
 from ttmem.prediction.stream import WEIGHT, Step
-from ttmem.operators.bound_case import CannotRunError
-from ttmem.operators.graphs import Graph, GraphCall
-from ttmem.operators.case_program import DeviceTensor, Recipe
 
 if TYPE_CHECKING:
     from ttmem.prediction.lowering import Lowering

@@ -16,11 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ttmem.base.errors import BadInputError
 from ttmem.analysis.peaks import peaks
+from ttmem.base.errors import BadInputError
 from ttmem.engines.engine import MOCK, TWIN
-from ttmem.prediction.run_stream import engine_name
 from ttmem.prediction.request import Prediction, Request
+from ttmem.prediction.run_stream import engine_name
 
 ASSUMED = "memory grows with the value; the largest that fits and the next step were both checked"
 _MOST_RUNS = 64

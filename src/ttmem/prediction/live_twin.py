@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ttmem.base.errors import BadInputError
-from ttmem.twin.device import Buffer, WatchedDevice
-from ttmem.twin.free_list import FreeListState
-from ttmem.twin.operations import EXACT, RECORDS, UNKNOWN, ProgramCache, call_of, planned, read_call, run_call
 from ttmem.engines.worker.devices import device_facts
 from ttmem.engines.worker.library import Library
 from ttmem.hardware import (
@@ -28,6 +25,9 @@ from ttmem.hardware import (
     OpenSettings,
     Pool,
 )
+from ttmem.twin.device import Buffer, WatchedDevice
+from ttmem.twin.free_list import FreeListState
+from ttmem.twin.operations import EXACT, RECORDS, UNKNOWN, ProgramCache, call_of, planned, read_call, run_call
 from ttmem.twin.tensor_spec import LAYOUTS, CoreRange, Shard, TensorSpec
 
 _MOVES_TO_DEVICE = ("to_device",)

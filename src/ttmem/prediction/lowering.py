@@ -11,16 +11,16 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from ttmem.hardware import OpenSettings, open_board
+from ttmem.operators.bound_case import CannotRunError
+from ttmem.operators.case import CaseTensor
+from ttmem.operators.case_program import RESULT, Recipe, recipe_of
+from ttmem.operators.catalogue_entries import DEVICE, FREE, Operator, catalogue
+from ttmem.operators.graphs import Graph, GraphCall
 from ttmem.prediction import image_lowering, view_lowering
 from ttmem.prediction.call_writer import Held, Workbench
 from ttmem.prediction.request import EAGER, PYTHON, Request
 from ttmem.prediction.stream import CONSTANT, ModelCall, Step, Stream
-from ttmem.hardware import OpenSettings, open_board
-from ttmem.operators.bound_case import CannotRunError
-from ttmem.operators.case import CaseTensor
-from ttmem.operators.catalogue_entries import DEVICE, FREE, Operator, catalogue
-from ttmem.operators.graphs import Graph, GraphCall
-from ttmem.operators.case_program import RESULT, Recipe, recipe_of
 
 _NEVER = 1 << 60
 _ELEMENTWISE = ("unary", "binary")

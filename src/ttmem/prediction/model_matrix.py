@@ -22,21 +22,21 @@ from typing import IO, Any
 
 import msgspec
 
+from ttmem._version import __version__
+from ttmem.analysis.failure import failure
+from ttmem.analysis.peaks import Peak, peaks
 from ttmem.base.atomic_files import writing
 from ttmem.base.errors import BadInputError, TtmemError
 from ttmem.base.limits import DOCUMENT_BYTES
 from ttmem.base.text_files import read_bytes
-from ttmem._version import __version__
-from ttmem.analysis.failure import failure
-from ttmem.analysis.peaks import Peak, peaks
-from ttmem.prediction import run_stream, run_script
+from ttmem.operators.sweeps.distribute import Remark, as_finished, connected
+from ttmem.operators.sweeps.journal import locked_folder
+from ttmem.operators.tracing import kept_tracer
+from ttmem.prediction import run_script, run_stream
 from ttmem.prediction.peak_demand import Demand, demands
 from ttmem.prediction.request import Prediction, Request
 from ttmem.prediction.targets import is_script, stream_of
 from ttmem.prediction.warm import kept_warm, release, warm
-from ttmem.operators.tracing import kept_tracer
-from ttmem.operators.sweeps.distribute import Remark, as_finished, connected
-from ttmem.operators.sweeps.journal import locked_folder
 
 JOURNAL = "journal.jsonl"
 _MOST_IN_LOT = 4

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from ttmem.analysis.failure import RunFailure, failure
 from ttmem.analysis.peaks import peaks
-from ttmem.prediction.request import Prediction
 from ttmem.hardware import DRAM
+from ttmem.prediction.request import Prediction
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ from itertools import pairwise
 from typing import Any
 
 from ttmem.base.errors import TtmemError
+from ttmem.hardware import DATA_TYPES, DRAM, HOST, MemoryMap
 from ttmem.twin.operations import RECORDS, call_of, read_call
 from ttmem.twin.operations.plan import Allocate
 from ttmem.twin.operations.registry import plan_call
-from ttmem.hardware import DATA_TYPES, DRAM, HOST, MemoryMap
-from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
 from ttmem.twin.paging import paging_of
+from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
 
 _TILE = 32
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A ttnn script is not predicted: it runs on the mock, and the answer has the form of a prediction."""
 
-from ttmem.base.errors import BadInputError
 from ttmem.analysis.failure import failure, memory_failure
 from ttmem.analysis.peaks import peaks
+from ttmem.base.errors import BadInputError
 from ttmem.engines.engine import MOCK, TWIN
 from ttmem.engines.run_script import RunSettings, run_script
 from ttmem.prediction.request import OperationCounts, Prediction, Request

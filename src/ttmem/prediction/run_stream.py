@@ -8,21 +8,21 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from ttmem.base import toml
-from ttmem.base.errors import MissingPartError, TtmemError
-from ttmem.twin.replay import spec_from_step
-from ttmem.base.formatting import megabytes
 from ttmem.analysis.failure import failure
 from ttmem.analysis.peaks import Peak, peaks
-from ttmem.profile.builder import Capture
+from ttmem.base import toml
+from ttmem.base.errors import MissingPartError, TtmemError
+from ttmem.base.formatting import megabytes
 from ttmem.engines.engine import MOCK, TWIN, Engine, EngineSettings, Entry, open_engine
 from ttmem.engines.interpreters import find_interpreter
-from ttmem.profile.device_history import Resident as Loaded
+from ttmem.hardware import BOARDS, OpenSettings, open_board
 from ttmem.prediction.request import AUTO, OperationCounts, Prediction, Request
 from ttmem.prediction.stream import CACHE, CONSTANT, INPUT, RESERVE, WEIGHT, ModelCall, Resident, Stream
-from ttmem.hardware import BOARDS, OpenSettings, open_board
+from ttmem.profile.builder import Capture
+from ttmem.profile.device_history import Resident as Loaded
 from ttmem.profile.model import MEMORIES, Profile
 from ttmem.twin.placement import place
+from ttmem.twin.replay import spec_from_step
 
 KIND = "predicted"
 _STEP_SECONDS = 600.0

@@ -5,11 +5,11 @@ import threading
 from pathlib import Path
 
 from ttmem.base.errors import BadInputError
+from ttmem.operators.graphs import Graph, trace_graph
+from ttmem.operators.tracer.job import TraceJob
 from ttmem.prediction.lowering import Lowering
 from ttmem.prediction.request import EAGER, Request
 from ttmem.prediction.stream import Stream
-from ttmem.operators.graphs import Graph, trace_graph
-from ttmem.operators.tracer.job import TraceJob
 
 _SEQUENCE = 128
 

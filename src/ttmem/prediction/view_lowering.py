@@ -6,8 +6,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from ttmem.prediction.call_writer import Held
 from ttmem.operators.graphs import GraphCall
+from ttmem.prediction.call_writer import Held
 
 if TYPE_CHECKING:
     from ttmem.prediction.lowering import Lowering

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ttmem.engines.engine import Engine, EngineSettings, open_engine
+from ttmem.operators.tracing import Tracers, close_tracers
 from ttmem.prediction import run_stream
 from ttmem.prediction.request import Request
 from ttmem.prediction.torch_model import forget_graph
-from ttmem.operators.tracing import Tracers, close_tracers
 
 _MOST_ENGINES = 4
 """Boards that stay open: each is a process with the whole library."""

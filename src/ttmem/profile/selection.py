@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 
 from ttmem.base.errors import BadInputError
-from ttmem.profile.runs import Run, runs, runs_of
 from ttmem.profile.model import BufferTable, FailureText, Profile, Timeline
 from ttmem.profile.operation_forms import Int32
+from ttmem.profile.runs import Run, runs, runs_of
 
 
 def select(profile: Profile, *, run: int | str | None = None, rank: int | None = None) -> Profile:

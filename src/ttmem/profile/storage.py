@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from ttmem.base.atomic_files import write_bytes
 from ttmem.base.errors import BadInputError
-from ttmem.base.text_safety import whole_texts
 from ttmem.base.limits import PROFILE_BYTES, PROFILE_FREE_BYTES, PROFILE_RATIO
+from ttmem.base.text_safety import whole_texts
 from ttmem.profile.model import (
     CLOSING,
     GIVE,

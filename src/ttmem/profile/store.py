@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ttmem.base.errors import BadInputError
-from ttmem.base.text_safety import json_bytes, whole_text
-from ttmem.base.home import home_folder
 from ttmem.base.atomic_folders import remove_folder, remove_leftovers, write_folder
+from ttmem.base.errors import BadInputError
+from ttmem.base.home import home_folder
+from ttmem.base.text_safety import json_bytes, whole_text
 
 _FACTS = (
     "stored_at", "kind", "operations_executed", "peak_dram_bytes_per_bank", "peak_dram_percent",

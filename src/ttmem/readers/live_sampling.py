@@ -10,7 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ttmem.readers.live_counters import REGION_BYTES, Counters, DeviceCounters, UnknownLayoutError, UnreadableRegion, decode
+from ttmem.readers.live_counters import (
+    REGION_BYTES,
+    Counters,
+    DeviceCounters,
+    UnknownLayoutError,
+    UnreadableRegion,
+    decode,
+)
 
 FOLDER_VARIABLE = "TTMEM_SHM_DIR"
 _REGION_NAME = re.compile(r"tt_device_\d+_memory")

@@ -18,8 +18,6 @@ from ttmem.readers.byte_source import Head
 
 KIND = "log"
 TITLE = "log of a program"
-GIVES = "log facts"
-ORDER = 95  # any text may hold such lines
 
 MOST_FACTS_PER_KIND = 1000
 _MOST_LINE_CHARACTERS = 2000

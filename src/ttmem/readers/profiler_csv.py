@@ -12,7 +12,6 @@ from ttmem.readers.byte_source import Head
 
 KIND = "profiler-csv"
 TITLE = "device profiler's table of operations (CSV)"
-GIVES = "profiler facts"
 
 WAIT_FRONT = "DEVICE COMPUTE CB WAIT FRONT [ns]"
 RESERVE_BACK = "DEVICE COMPUTE CB RESERVE BACK [ns]"

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one list of readers, asked by every verb that takes a source: which kind a source is, is seen from its content.
 
-A reader is a module of this room with ``KIND``, ``TITLE``, ``GIVES``, ``sniff(head)`` and ``read``; it is found by its
-line ``GIVES = "..."``, so to add one is to write it. ``ORDER`` says when it is asked (50 where it says nothing). Such a
+A reader is a module of this room with ``KIND``, ``TITLE``, ``sniff(head)`` and ``read``, named in ``READERS``. Such a
 module imports nothing heavy, because those that give what is asked for are loaded one after the other until one knows
 the source; what does the work is imported by ``read``.
 """
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -16,14 +14,8 @@ from typing import Any
 
 from ttmem.readers.byte_source import Head, Progress
 
-_GIVES = re.compile(r'^GIVES = "([\w ]+)"', re.MULTILINE)
-_ORDER = re.compile(r"^ORDER = (\d+)", re.MULTILINE)
-_USUAL_ORDER = 50
-
 PROFILE = "profile"
 """``read(source, options)`` gives a memory history."""
-TEST_RESULTS = "test results"
-"""``read(text, source)`` gives a list of ``ttmem.results.Result``."""
 PROFILER_FACTS, WATCHER_FACTS, LOG_FACTS = "profiler facts", "watcher facts", "log facts"
 """``read(lines)`` gives what lines of text say about circular buffers."""
 
@@ -43,7 +35,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """One entry of the list: a module of this room, and what comes out of it."""
+    """One entry of the list: a module, and what comes out of it."""
 
     module: str
     gives: str
@@ -70,23 +62,22 @@ class Reader:
 
     @property
     def _loaded(self) -> Any:
-        return import_module(f"ttmem.readers.{self.module}")
+        return import_module(self.module)
 
 
-def _found() -> tuple[Reader, ...]:
-    """The readers in this folder, in the order in which they are asked; none is imported."""
-    folder, found = Path(__file__).parent, []
-    for path in sorted(folder.rglob("[!_]*.py")) + sorted(folder.glob("*/__init__.py")):
-        text = path.read_text(encoding="utf-8")
-        if gives := _GIVES.search(text):
-            module = path.relative_to(folder).with_suffix("").as_posix().removesuffix("/__init__").replace("/", ".")
-            order = _ORDER.search(text)
-            found.append((int(order[1]) if order else _USUAL_ORDER, Reader(module, gives[1])))
-    return tuple(reader for _, reader in sorted(found, key=lambda one: (one[0], one[1].module)))
-
-
-READERS = _found()
-"""In the order in which they are asked."""
+READERS = (
+    Reader("ttmem.readers.saved_profile", PROFILE),
+    Reader("ttmem.readers.visualizer", PROFILE),  # a report folder may hold captures too
+    Reader("ttmem.readers.capture", PROFILE),
+    Reader("ttmem.readers.ttrt", PROFILE),
+    Reader("ttmem.readers.memory_report", PROFILE),
+    Reader("ttmem.readers.mlir", PROFILE),
+    Reader("ttmem.readers.profiler_csv", PROFILER_FACTS),
+    Reader("ttmem.readers.watcher", WATCHER_FACTS),
+    Reader("ttmem.readers.log_facts", LOG_FACTS),  # any text may hold such lines
+    Reader("ttmem.readers.runtime_log", PROFILE),  # takes every file: its lines may stand anywhere in one
+)
+"""In the order in which they are asked. ``operators/sweeps/foreign`` has those of test results."""
 FALLBACK = READERS[-1]
 """Takes every file, because its lines may stand anywhere in one: what only it takes may be anything."""
 
@@ -96,10 +87,10 @@ def detect(source: str | Path | Head, *gives: str) -> Reader | None:
 
     What a text holds may depend on who asks: the same log has a memory history and facts about circular buffers.
     """
+    return first_that_knows(source, (reader for reader in READERS if not gives or reader.gives in gives))
+
+
+def first_that_knows(source: str | Path | Head, readers: Iterable[Reader]) -> Reader | None:
+    """The first of these readers whose kind the source is."""
     head = source if isinstance(source, Head) else Head.of(source)
-    return next((reader for reader in readers(*gives) if reader.sniff(head)), None)
-
-
-def readers(*gives: str) -> Iterator[Reader]:
-    """The readers that give something of this; all without a choice."""
-    return (reader for reader in READERS if not gives or reader.gives in gives)
+    return next((reader for reader in readers if reader.sniff(head)), None)

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 KIND = "saved-profile"
 TITLE = "saved profile of ttmem"
-GIVES = "profile"
-ORDER = 1
 
 
 def sniff(head: Head) -> bool:

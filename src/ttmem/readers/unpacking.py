@@ -7,7 +7,17 @@ import zlib
 from collections.abc import Callable
 from typing import Any, BinaryIO, Protocol
 
-from ttmem.base.limits import ENDLESS_STREAM_BYTES, REPEATED_BYTES, REPEATED_COST, STREAM_BYTES, UNPACKED_FREE_BYTES, UNPACKED_LINE_BYTES, UNPACKED_PIECE_BYTES, UNPACKED_RATIO, UNPACKED_WHOLE_BYTES
+from ttmem.base.limits import (
+    ENDLESS_STREAM_BYTES,
+    REPEATED_BYTES,
+    REPEATED_COST,
+    STREAM_BYTES,
+    UNPACKED_FREE_BYTES,
+    UNPACKED_LINE_BYTES,
+    UNPACKED_PIECE_BYTES,
+    UNPACKED_RATIO,
+    UNPACKED_WHOLE_BYTES,
+)
 from ttmem.readers.repetition import Repetition
 
 _PACKED_BYTES = 32 << 10

@@ -9,7 +9,6 @@ from ttmem.readers.byte_source import Head
 
 KIND = "watcher-log"
 TITLE = "log of the watcher (TT_METAL_WATCHER)"
-GIVES = "watcher facts"
 
 _CORE = re.compile(
     r"\bcore ?\(x=\s{0,9}(?P<x>\d{1,6}),\s{0,9}y=\s{0,9}(?P<y>\d{1,6})\)[^:]{0,200}:\s*(?P<rest>.*)", re.IGNORECASE

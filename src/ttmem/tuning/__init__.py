@@ -1,6 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
 """From what happened to what to change: edits of a captured or predicted run, replayed, searched, proven."""
-
-from ttmem.base.lazy import callable_room
-
-callable_room(__name__, "ttmem.commands.library.tune")

@@ -8,24 +8,24 @@ from dataclasses import replace
 from typing import Any
 
 from ttmem.base.errors import BadInputError
-from ttmem.twin.operations import RECORDS
-from ttmem.twin.replay import read_shard
 from ttmem.hardware import DATA_TYPES, MEMORIES
 from ttmem.profile.model import GIVEN
-from ttmem.profile.tensor_type import TensorType
 from ttmem.profile.model import MEMORIES as MEMORY_NAMES
-from ttmem.twin.tensor_spec import InvalidSpecError, TensorSpec
-from ttmem.twin.placement import Placement, place
+from ttmem.profile.tensor_type import TensorType
 from ttmem.tuning import edits
 from ttmem.tuning.applied_edit import BOUNDED, EXACT, UNKNOWN, Applied
+from ttmem.tuning.captured_run import History, Life
 from ttmem.tuning.chunking import Cut, cut_of, cut_pieces, temporaries_of
+from ttmem.tuning.device_edits import on_board, with_region
 from ttmem.tuning.edited_run import GONE, Draft, Piece
 from ttmem.tuning.edits import Edit
 from ttmem.tuning.free_points import free_point
 from ttmem.tuning.groups import Group, chosen
-from ttmem.tuning.captured_run import History, Life
-from ttmem.tuning.device_edits import on_board, with_region
 from ttmem.tuning.specs import spec_of
+from ttmem.twin.operations import RECORDS
+from ttmem.twin.placement import Placement, place
+from ttmem.twin.replay import read_shard
+from ttmem.twin.tensor_spec import InvalidSpecError, TensorSpec
 
 UNKNOWN_BECAUSE = "not bounded: "
 """How a doubt begins that leaves nothing to promise."""

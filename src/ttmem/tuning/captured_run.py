@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ttmem.base.errors import BadInputError
+from ttmem.analysis.failure import RunFailure, failure, failures, memory_failure
 from ttmem.analysis.free_calls import freeing_operations
 from ttmem.analysis.persistent_tensors import lasting_rows
-from ttmem.analysis.failure import RunFailure, failure, failures, memory_failure
+from ttmem.base.errors import BadInputError
 from ttmem.hardware import BOARDS, MemoryMap, OpenSettings, open_board
 from ttmem.profile.model import CLOSING, GIVE, LAUNCH, MEMORIES, START, TAKE, USE, EventTable, Profile, Timeline
 from ttmem.profile.tensor_type import TensorType

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from ttmem.twin.operations import RECORDS
 from ttmem.profile.tensor_type import TensorType
-from ttmem.twin.tensor_spec import InvalidSpecError
-from ttmem.twin.placement import place
-from ttmem.tuning.edited_run import Draft, Piece
 from ttmem.tuning.captured_run import History, Life
+from ttmem.tuning.edited_run import Draft, Piece
 from ttmem.tuning.specs import spec_of
+from ttmem.twin.operations import RECORDS
+from ttmem.twin.placement import place
+from ttmem.twin.tensor_spec import InvalidSpecError
 
 _ELEMENTWISE = ("unary", "binary", "comparison", "typecast", "clone", "where")
 _PRODUCTS = ("matmul", "linear")

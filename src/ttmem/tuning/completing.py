@@ -15,20 +15,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ttmem.twin.operations import Allocate, Launch, Plan
-from ttmem.twin.operations.plan import Free
 from ttmem.analysis.failure import RunFailure
 from ttmem.hardware import MemoryMap
 from ttmem.profile.model import GIVE, LAUNCH, MEMORIES, TAKE, USE, EventTable
 from ttmem.profile.tensor_type import TensorType
-from ttmem.twin.tensor_spec import TensorSpec
-from ttmem.twin.placement import place
+from ttmem.tuning.captured_run import History, Unfinished
 from ttmem.tuning.edited_run import L1_NUMBER, as_captured
 from ttmem.tuning.groups import targets_at
-from ttmem.tuning.captured_run import History, Unfinished
-from ttmem.tuning.replay import play
 from ttmem.tuning.programs import planned, possible_calls, static_bytes
+from ttmem.tuning.replay import play
 from ttmem.tuning.source import place_of, source_of
+from ttmem.twin.operations import Allocate, Launch, Plan
+from ttmem.twin.operations.plan import Free
+from ttmem.twin.placement import place
+from ttmem.twin.tensor_spec import TensorSpec
 
 
 class Move(NamedTuple):

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ttmem.tuning import names as known
+from ttmem.tuning.captured_run import History, Life
 from ttmem.tuning.dataflow import Flow, Objection
 from ttmem.tuning.groups import Group, depth_of, files_of, groups_of, is_as_captured, targets_at
-from ttmem.tuning.captured_run import History, Life
 from ttmem.tuning.returning import hands_on_its_own
 from ttmem.tuning.source import Place, Source, place_of, source_of
 from ttmem.tuning.syntax import targets_of

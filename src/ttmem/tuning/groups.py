@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ttmem.base.errors import BadInputError
 from ttmem.engines.worker.call_sites import HANDED_ON, given_to
-from ttmem.tuning.edits import CHUNK, Edit
 from ttmem.tuning.captured_run import History, Life
+from ttmem.tuning.edits import CHUNK, Edit
 from ttmem.tuning.source import Place, Source, place_of, source_of
 from ttmem.tuning.syntax import targets_of
 

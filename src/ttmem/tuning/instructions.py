@@ -5,17 +5,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ttmem.base.formatting import megabytes
 from ttmem.analysis.findings import LATE_FREE, LEAK, UNUSED_REGION, WIDE_DTYPE, Finding
+from ttmem.base.formatting import megabytes
 from ttmem.profile.device_history import shorten_path
 from ttmem.profile.model import MEMORIES
 from ttmem.tuning import edits
 from ttmem.tuning.applied_edit import Applied
 from ttmem.tuning.apply_edit import LAST, reusable_input
+from ttmem.tuning.captured_run import History
 from ttmem.tuning.edited_run import Draft
 from ttmem.tuning.free_points import free_point
 from ttmem.tuning.groups import Group
-from ttmem.tuning.captured_run import History
 from ttmem.tuning.patch import Hunk
 from ttmem.tuning.proposals import first_argument
 

@@ -19,13 +19,13 @@ from ttmem.profile.model import MEMORIES
 from ttmem.tuning import edits
 from ttmem.tuning.applied_edit import Applied
 from ttmem.tuning.apply_edit import LAST, shard_words
+from ttmem.tuning.captured_run import History, Operation
 from ttmem.tuning.diffing import hunks_of, unified
 from ttmem.tuning.free_points import FreePoint, free_point
 from ttmem.tuning.groups import Group, is_as_captured
-from ttmem.tuning.captured_run import History, Operation
-from ttmem.tuning.upload_order import moved
 from ttmem.tuning.proposals import call_site, overwritten
 from ttmem.tuning.source import Source, source_of
+from ttmem.tuning.upload_order import moved
 
 _RESULT = "_result"
 _OPENING = ("open_device", "open_mesh_device", "CreateDevice")

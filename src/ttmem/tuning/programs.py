@@ -14,21 +14,21 @@ from itertools import product
 from typing import Any
 
 from ttmem.base.errors import TtmemError
-from ttmem.twin.operations import EXACT, RECORDS, Allocate, Call, Launch, Plan, plan_call
-from ttmem.twin.operations.plan import Step
-from ttmem.twin.programs import end_of_stack
 from ttmem.hardware import L1 as L1_RECORD
 from ttmem.hardware import MEMORIES as MEMORY_RECORDS
 from ttmem.hardware import Memory, MemoryMap
 from ttmem.profile.model import GIVEN, MEMORIES
 from ttmem.profile.tensor_type import TensorType
-from ttmem.twin.tensor_spec import TensorSpec
-from ttmem.twin.placement import place
+from ttmem.tuning.captured_run import History
 from ttmem.tuning.chunking import temporaries_of
 from ttmem.tuning.edited_run import Change, Draft, Piece, as_captured, originals
-from ttmem.tuning.captured_run import History
 from ttmem.tuning.replay import L1AtLaunch, play
 from ttmem.tuning.specs import spec_of
+from ttmem.twin.operations import EXACT, RECORDS, Allocate, Call, Launch, Plan, plan_call
+from ttmem.twin.operations.plan import Step
+from ttmem.twin.placement import place
+from ttmem.twin.programs import end_of_stack
+from ttmem.twin.tensor_spec import TensorSpec
 
 _MAKERS = frozenset({"from_torch", "as_tensor", "to_device", "allocate_tensor_on_device", "deallocate", "to_torch"})
 _DATA_TYPES = ("bfloat16", "float32", "bfloat8_b")

@@ -17,11 +17,11 @@ from ttmem.profile.tensor_type import TensorType
 from ttmem.tuning import edits
 from ttmem.tuning.applied_edit import Applied
 from ttmem.tuning.apply_edit import LAST, TAKES_DTYPE, effect, reusable_input
+from ttmem.tuning.captured_run import History
 from ttmem.tuning.edited_run import Draft
 from ttmem.tuning.edits import Edit
 from ttmem.tuning.free_points import free_point, made_by, objection
 from ttmem.tuning.groups import Group, groups_of, written
-from ttmem.tuning.captured_run import History
 from ttmem.tuning.names import reaching
 from ttmem.tuning.source import Place, place_of, source_of
 from ttmem.tuning.syntax import targets_of

@@ -12,17 +12,17 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from ttmem.twin.free_list import FreeList
-from ttmem.twin import error_messages
-from ttmem.profile.builder import Capture
+from ttmem.engines.worker.device_monitor import state_of
 from ttmem.engines.worker.ledger import GIVE, LAUNCH, TAKE, Account, Buffer, Move
 from ttmem.engines.worker.library import Pool, View
 from ttmem.engines.worker.recorder import end_message, state_message
-from ttmem.engines.worker.device_monitor import state_of
 from ttmem.hardware import MEMORIES as MEMORY_RECORDS
+from ttmem.profile.builder import Capture
 from ttmem.profile.model import CLOSING, L1_PARTS, MEMORIES, Profile
-from ttmem.tuning.edited_run import L1_NUMBER, Draft, Piece
 from ttmem.tuning.captured_run import Operation
+from ttmem.tuning.edited_run import L1_NUMBER, Draft, Piece
+from ttmem.twin import error_messages
+from ttmem.twin.free_list import FreeList
 
 
 class L1AtLaunch(NamedTuple):

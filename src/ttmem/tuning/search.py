@@ -11,20 +11,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ttmem.base.errors import TtmemError
 from ttmem.analysis.findings import captures_traces, negligible
+from ttmem.base.errors import TtmemError
 from ttmem.profile.model import MEMORIES
 from ttmem.tuning import edits
 from ttmem.tuning.applied_edit import BOUNDED, EXACT, UNKNOWN, Applied
 from ttmem.tuning.apply_edit import apply, effect
+from ttmem.tuning.captured_run import History
 from ttmem.tuning.edited_run import L1_NUMBER, Draft, as_captured, launch_columns
 from ttmem.tuning.edits import Edit
 from ttmem.tuning.exhaustive import Exhaustive, TooFull
 from ttmem.tuning.figures import DRAM, L1, Figures, figures
-from ttmem.tuning.captured_run import History
-from ttmem.tuning.replay import play
 from ttmem.tuning.programs import with_programs
 from ttmem.tuning.proposals import Proposal, proposals, saved_at
+from ttmem.tuning.replay import play
 
 _TIERS = (
     (edits.FREE,),

@@ -7,9 +7,9 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ttmem.tuning.captured_run import History, Life
 from ttmem.tuning.free_points import flow_of
 from ttmem.tuning.groups import Group, depth_of, is_as_captured, targets_at
-from ttmem.tuning.captured_run import History, Life
 from ttmem.tuning.names import statements
 from ttmem.tuning.source import Place, Source, place_of, source_of
 from ttmem.tuning.syntax import targets_of

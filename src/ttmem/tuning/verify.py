@@ -9,24 +9,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ttmem.base.errors import BadInputError
 from ttmem.analysis.failure import RunEnd, run_end
 from ttmem.analysis.peaks import peaks
 from ttmem.analysis.programs_l1 import programs_peak
-from ttmem.profile.builder import KIND
+from ttmem.base.errors import BadInputError
 from ttmem.engines.run_script import RunSettings, run_script
 from ttmem.engines.worker.editing import NOT_MADE
+from ttmem.profile.builder import KIND
 from ttmem.profile.model import MEMORIES, Profile
 from ttmem.profile.tensor_type import TensorType
 from ttmem.tuning import edits
 from ttmem.tuning.applied_edit import BOUNDED, EXACT, UNKNOWN, Applied
 from ttmem.tuning.apply_edit import TAKES_DTYPE, written_shard
+from ttmem.tuning.captured_run import History, Life
 from ttmem.tuning.chunking import Cut
 from ttmem.tuning.edited_run import Draft, as_captured
 from ttmem.tuning.edits import Edit
 from ttmem.tuning.figures import DRAM, L1, Figures
 from ttmem.tuning.free_points import free_point
-from ttmem.tuning.captured_run import History, Life
 from ttmem.tuning.source import place_of, source_of
 
 _ONLY_CAPTURES = "only what 'ttmem run' captured can be run again, in the folder where it was called"

@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ttmem.hardware import L1, MEMORIES, Memory, MemoryMap
 from ttmem.twin.errors import OutOfMemoryError
 from ttmem.twin.free_list import FreeList, FreeListState
-from ttmem.twin.programs import Program, ProgramLayout, Region, check_regions, lay_out
-from ttmem.hardware import L1, MEMORIES, Memory, MemoryMap
 from ttmem.twin.placement import Placement, place
+from ttmem.twin.programs import Program, ProgramLayout, Region, check_regions, lay_out
 from ttmem.twin.tensor_spec import TensorSpec
 
 

@@ -4,8 +4,8 @@
 from dataclasses import dataclass
 
 from ttmem.base.errors import TtmemError
-from ttmem.twin import error_messages
 from ttmem.hardware import L1_SMALL, Memory
+from ttmem.twin import error_messages
 from ttmem.twin.tensor_spec import CoreRange
 
 _NO_SMALL_REGION = (

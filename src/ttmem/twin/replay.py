@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from ttmem.base.errors import BadInputError
+from ttmem.hardware import DATA_TYPES, MEMORIES, TILE_32X32, Tile
 from ttmem.twin.device import Buffer, Device
 from ttmem.twin.errors import OutOfMemoryError
-from ttmem.hardware import DATA_TYPES, MEMORIES, TILE_32X32, Tile
-from ttmem.twin.tensor_spec import LAYOUTS, CoreRange, InvalidSpecError, NdShard, Shard, TensorSpec, grid_of
 from ttmem.twin.placement import Placement
+from ttmem.twin.tensor_spec import LAYOUTS, CoreRange, InvalidSpecError, NdShard, Shard, TensorSpec, grid_of
 
 _ALLOC_KEYS = {"alloc", "shape", "dtype", "layout", "memory", "shard", "tile"}
 _LARGEST = 1 << 63

@@ -14,8 +14,8 @@ from fit.language.configurations import LLAMA_8B
 from support.command_line import call
 from ttmem.prediction.language.capacity import capacity_of
 from ttmem.prediction.language.stream import stream_of
-from ttmem.prediction.run_stream import play
 from ttmem.prediction.request import Request
+from ttmem.prediction.run_stream import play
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import pytest
 
 from fit.language.configurations import GEMMA_3_4B, LLAMA_8B
 from ttmem.base.errors import BadInputError, TtmemError
+from ttmem.operators.tracing import find_torch_python
 from ttmem.prediction.language.configuration import config_of, name_of, wants_recipe
 from ttmem.prediction.language.dimensions import dimensions_of
 from ttmem.prediction.request import Request
-from ttmem.operators.tracing import find_torch_python
 
 
 @pytest.fixture(scope="session")

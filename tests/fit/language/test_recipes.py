@@ -19,8 +19,8 @@ from ttmem.prediction.language.dimensions import dimensions_of
 from ttmem.prediction.language.layout import Layout
 from ttmem.prediction.language.recipe import load, open_recipe, recipe_names
 from ttmem.prediction.language.stream import language_stream
-from ttmem.prediction.run_stream import play
 from ttmem.prediction.request import Request
+from ttmem.prediction.run_stream import play
 from ttmem.prediction.stream import RESERVE
 from ttmem.prediction.targets import stream_of
 

@@ -22,8 +22,8 @@ from ttmem import Profile, TtmemError, read
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.failure import failure, failures
 from ttmem.analysis.lifetimes import lifetimes
-from ttmem.profile.model import MEMORIES, STATE_NAMES, VIEW_ALLOCATED
 from ttmem.profile import storage
+from ttmem.profile.model import MEMORIES, STATE_NAMES, VIEW_ALLOCATED
 from ttmem.readers.capture.graph import read as read_graph_capture
 from ttmem.readers.registry import ReadOptions
 from ttmem.reports.profile import html

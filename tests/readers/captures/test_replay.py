@@ -6,12 +6,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttmem.twin.free_list import FreeList
 from ttmem.hardware import WORMHOLE
 from ttmem.profile.model import BEFORE_OPERATION, MEMORIES, SNAPSHOT, WITHIN_OPERATION
 from ttmem.readers.capture._buffer_replay import BufferReplay, alive_at_start, before
 from ttmem.readers.capture._device import CapturedDevice, Span
 from ttmem.readers.capture._events import Allocated, CapturedBuffer, CapturedOperation, Event, Freed
+from ttmem.twin.free_list import FreeList
 
 TOTALS = {"DRAM": 10_000 * 32, "L1": 3_000 * 32}
 BASES = {"DRAM": 1024, "L1": 4096}

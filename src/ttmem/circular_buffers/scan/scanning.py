@@ -11,8 +11,8 @@ from ttmem.circular_buffers.scan.cpp.arithmetic import ENUMERATORS, Value, forma
 from ttmem.circular_buffers.scan.cpp.syntax import parser
 from ttmem.circular_buffers.scan.files import find_files, scan_files
 from ttmem.circular_buffers.scan.host.programs import ProgramTotals, programs_of
-from ttmem.circular_buffers.scan.link_host_and_kernels import join
 from ttmem.circular_buffers.scan.kernel.trace import expressions_in
+from ttmem.circular_buffers.scan.link_host_and_kernels import join
 from ttmem.circular_buffers.scan.model import (
     ERROR,
     NOTE,

@@ -11,10 +11,10 @@ import click
 
 from ttmem.base.errors import BadInputError
 from ttmem.commands._options import json_option, output_option, quiet_option, refuse_overwriting, writable_place
-from ttmem.commands.output import emit, json_text
 from ttmem.commands._progress import progress_bar
-from ttmem.commands.run_command import verb
 from ttmem.commands.cb._options import assumption_options, collect, predicted, workload_of
+from ttmem.commands.output import emit, json_text
+from ttmem.commands.run_command import verb
 
 if TYPE_CHECKING:
     from ttmem.circular_buffers.scan import Scan
@@ -58,7 +58,7 @@ def command(
     from ttmem.circular_buffers.analyze import Analysis
     from ttmem.circular_buffers.buffer_depths import throughput_over_depth
     from ttmem.circular_buffers.workload import multi as multi_workloads
-    from ttmem.commands import sources as _sources
+    from ttmem.readers import sources as _sources
     from ttmem.reports.cb_analyze import document as cb_analysis_document
     from ttmem.reports.cb_analyze import html as cb_html
     from ttmem.reports.cb_analyze import markdown as cb_markdown

@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 from ttmem.commands._options import json_option, output_option, quiet_option, refuse_overwriting, source_argument
+from ttmem.commands.cb._options import collect
 from ttmem.commands.output import color_wanted, columns, emit, json_text
 from ttmem.commands.run_command import verb
-from ttmem.commands.cb._options import collect
 
 _EXAMPLES = """
 ttmem cb profile debug.log
@@ -29,7 +29,7 @@ def command(source: str, as_json: bool, output: Path | None, quiet: bool) -> Non
     ttnn-visualizer report or a stored profile. The runtime itself logs no allocation, reserve, push or pop of a
     circular buffer; where a log has nothing, the answer names what to capture instead.
     """
-    from ttmem.commands import sources as _sources
+    from ttmem.readers import sources as _sources
     from ttmem.reports.cb_profile import document as cb_profile_document
     from ttmem.reports.cb_profile import terminal as cb_profile_terminal
 

@@ -15,8 +15,8 @@ from ttmem.commands._options import (
     refuse_overwriting,
     writable_place,
 )
-from ttmem.commands.output import color_wanted, columns, emit, json_text, note
 from ttmem.commands._progress import progress_bar
+from ttmem.commands.output import color_wanted, columns, emit, json_text, note
 from ttmem.commands.run_command import verb
 
 _EXAMPLES = """

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ttmem.base.errors import BadInputError, TtmemError
 from ttmem.base.limits import FAILURES_EXPLAINED, FAILURES_WITH_ALIVE, first_and_last
-from ttmem.commands import sources as _sources
-from ttmem.commands.sources import STDIN, Located
+from ttmem.readers import sources as _sources
+from ttmem.readers.sources import STDIN, Located
 
 if TYPE_CHECKING:
     from ttmem.failures import Diagnosis, Failure, Found

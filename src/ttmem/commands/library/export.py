@@ -3,8 +3,8 @@
 
 from pathlib import Path
 
-from ttmem.reports import exports
 from ttmem.commands.read import Progress, Source, read
+from ttmem.reports import exports
 
 
 def export(

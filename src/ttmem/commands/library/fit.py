@@ -8,16 +8,16 @@ from typing import Any
 
 from ttmem.base.errors import BadInputError
 from ttmem.engines.interpreters import chosen_python
-from ttmem.prediction import run_stream, run_script
+from ttmem.hardware import BOARDS, DATA_TYPES
+from ttmem.operators.tracing import kept_tracer
+from ttmem.prediction import run_script, run_stream
 from ttmem.prediction.advice import Proposal, advise
 from ttmem.prediction.frontier import parse, points
 from ttmem.prediction.language.capacity import capacity_of
 from ttmem.prediction.language.configuration import wants_recipe
-from ttmem.prediction.request import Capacity, Prediction, Request
 from ttmem.prediction.largest import Largest, search
+from ttmem.prediction.request import Capacity, Prediction, Request
 from ttmem.prediction.targets import is_script, stream_of
-from ttmem.hardware import BOARDS, DATA_TYPES
-from ttmem.operators.tracing import kept_tracer
 from ttmem.profile.model import Profile
 from ttmem.reports.fit import document as reports
 
@@ -75,8 +75,8 @@ def fit(
     """Predict whether a model fits a board, and how full it gets.
 
     ``target`` is ``"model.py::load_model"``, ``"hf:ViTConfig"``, or a ttnn script, which is run. ``weights`` is a data
-    type for all weights or a mapping of kinds to types; ``asked`` are the other fields of ``ttmem.prediction.request.Request``
-    (``batch``, ``size``, ``sequence``, ...). ``maximum`` (``"batch"``, ``"context"``, ...) searches the largest that
+    type for all weights or a mapping of kinds to types; ``asked`` are the other fields of
+    ``ttmem.prediction.request.Request`` (``batch``, ``size``, ``sequence``, ...). ``maximum`` (``"batch"``, ``"context"``, ...) searches the largest that
     fits; ``advice=False`` saves the time to fit the changes that would help. ``python`` is an interpreter that has
     ttnn, ``ttnn`` a release.
     """
@@ -139,7 +139,9 @@ def fitted(request: Request, maximum: str | None = None, *, advice: bool = True)
         ready()
 
         def predict(changed: Request) -> Prediction:
-            is_same = changed.engine == request.engine and run_stream.settings_of(changed) == run_stream.settings_of(request)
+            is_same = changed.engine == request.engine and run_stream.settings_of(changed) == run_stream.settings_of(
+                request
+            )
             return run_stream.play(stream_of(changed), changed, engine if is_same else None)
 
         if maximum is not None:

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ttmem.twin.device import Device
-from ttmem.twin.replay import ScriptRunner, read_steps
 from ttmem.commands.opening import opened_board, text_lines
 from ttmem.reports.boards.document import opening as opening_fields
 from ttmem.reports.replay.document import ReplayedScript, step
+from ttmem.twin.device import Device
+from ttmem.twin.replay import ScriptRunner, read_steps
 
 
 def replay(

@@ -9,14 +9,14 @@ from typing import Any
 from ttmem.engines.interpreters import chosen_python
 from ttmem.operators.case import Case
 from ttmem.operators.case_files import read_cases
-from ttmem.reports.sweep import document as reports
-from ttmem.operators.sweeps.result import Result
 from ttmem.operators.sweeps import expectations
 from ttmem.operators.sweeps.distribute import Remark
 from ttmem.operators.sweeps.expectations import Deviation
 from ttmem.operators.sweeps.journal import read_results
 from ttmem.operators.sweeps.plan import SWEPT_MEMORIES, Settings, make_plan
+from ttmem.operators.sweeps.result import Result
 from ttmem.operators.sweeps.run import Finished, Watch, run_sweep
+from ttmem.reports.sweep import document as reports
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 
 from pathlib import Path
 
-from ttmem.base.errors import BadInputError
 from ttmem.analysis.budget import PERCENT, Limit, parse_limit
-from ttmem.reports.sweep_diff.document import SweepDiff, document
+from ttmem.base.errors import BadInputError
 from ttmem.operators.sweeps.comparison import NEWLY_FAILS, Comparison, compare
 from ttmem.operators.sweeps.journal import is_results, read_results
+from ttmem.reports.sweep_diff.document import SweepDiff, document
 
 _FAIL_ON = "write new-failure, or growth:5% (also growth:64KiB per bank)"
 

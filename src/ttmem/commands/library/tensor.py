@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ttmem.base.errors import BadInputError
-from ttmem.hardware import BOARDS, DATA_TYPES, MEMORIES, MemoryMap
 from ttmem.commands.opening import opened_board
+from ttmem.hardware import BOARDS, DATA_TYPES, MEMORIES, MemoryMap
 from ttmem.reports.tensor.document import TensorCost, document
-from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
-from ttmem.twin.placement import Placement, place
 from ttmem.twin.padding import explain_padding
+from ttmem.twin.placement import Placement, place
+from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
 from ttmem.twin.tensor_text import parse_shape, parse_shard
 
 

@@ -10,17 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ttmem.base.errors import BadInputError
 from ttmem.analysis.budget import DEFAULT_GROWTH, PERCENT, Amount, Limit, parse_limit
 from ttmem.analysis.findings import findings_by_run, parse_kinds
 from ttmem.analysis.suite import memory_of_tests, suite_growth
+from ttmem.base.errors import BadInputError
+from ttmem.commands import keep_profile
+from ttmem.commands.read import Source, read
 from ttmem.engines.interpreters import chosen_python
 from ttmem.engines.run_script import RunSettings, Supervision, is_empty
-from ttmem.engines.suite import RecordedSuite
 from ttmem.engines.run_tests import run_tests
-from ttmem.commands import sources
-from ttmem.commands.read import Source, read
+from ttmem.engines.suite import RecordedSuite
 from ttmem.profile.model import SUITE_KIND, Profile
+from ttmem.profile.store import StoredReport
+from ttmem.readers import sources
 from ttmem.reports.kit.documents import UNSET
 from ttmem.reports.test.document import (
     SuiteRun,
@@ -31,7 +33,6 @@ from ttmem.reports.test.document import (
     findings_of,
     with_findings,
 )
-from ttmem.profile.store import StoredReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class Suite:
         if self.is_empty:
             return None
         origin = f"{os.path.realpath('.')} {' '.join(arguments)}"
-        return sources.keep(self.profile, origin=origin, name=name, tests=self.document)
+        return keep_profile.keep(self.profile, origin=origin, name=name, tests=self.document)
 
 
 def test(

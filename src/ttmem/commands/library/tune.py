@@ -9,24 +9,36 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ttmem.base.errors import BadInputError, TtmemError
 from ttmem.analysis.budget import PERCENT, Amount, parse_limit, refuse_more_than_a_bank
 from ttmem.analysis.failure import RunEnd, run_end
 from ttmem.analysis.findings import Finding, findings
-from ttmem.engines.interpreters import chosen_python
+from ttmem.base.errors import BadInputError, TtmemError
 from ttmem.commands.read import Source, read
-from ttmem.commands.sources import locate
+from ttmem.engines.interpreters import chosen_python
 from ttmem.profile.model import MEMORIES, Profile
+from ttmem.readers.sources import locate
 from ttmem.tuning.applied_edit import Applied
 from ttmem.tuning.apply_edit import apply
+from ttmem.tuning.captured_run import History, history
 from ttmem.tuning.edited_run import as_captured
 from ttmem.tuning.figures import DRAM, L1, Figures, figures
 from ttmem.tuning.groups import chosen
-from ttmem.tuning.captured_run import History, history
 from ttmem.tuning.patch import Patch, patch
 from ttmem.tuning.programs import with_programs
 from ttmem.tuning.search import Found, FrontierPoint, Goal, Step, is_reached, search
-from ttmem.tuning.verify import Dropped, Verified, another_end, blamed, certainty, command_of, compare, gets_further, never_ran, plan, run_again
+from ttmem.tuning.verify import (
+    Dropped,
+    Verified,
+    another_end,
+    blamed,
+    certainty,
+    command_of,
+    compare,
+    gets_further,
+    never_ran,
+    plan,
+    run_again,
+)
 
 if TYPE_CHECKING:
     from ttmem.reports.tune.document import TuneDocument

@@ -11,12 +11,12 @@ from ttmem.commands.read import Source, read
 from ttmem.profile.model import Profile
 from ttmem.tuning.applied_edit import Applied
 from ttmem.tuning.apply_edit import apply
+from ttmem.tuning.captured_run import history
 from ttmem.tuning.edited_run import Draft, as_captured
 from ttmem.tuning.edits import BOARD, CHUNK, Edit, parse_edit
 from ttmem.tuning.figures import Figures, figures
-from ttmem.tuning.captured_run import history
-from ttmem.tuning.replay import profile_of
 from ttmem.tuning.programs import with_programs
+from ttmem.tuning.replay import profile_of
 
 if TYPE_CHECKING:
     from ttmem.reports.whatif.document import WhatIfDocument

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import click
 
+from ttmem._version import __version__
 from ttmem.base.errors import MissingPartError
 from ttmem.base.extras import install_command
-from ttmem._version import __version__
 from ttmem.commands.mcp_server.bounds import DEFAULT_ROWS, MOST_ROWS, bounded, bounded_text
 from ttmem.commands.mcp_server.naming import with_known_names, without_links
 from ttmem.commands.mcp_server.policy import Policy, fence_for

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from ttmem.commands import _options as options
-from ttmem.commands.output import color_wanted, columns, emit, json_text, note
 from ttmem.commands._progress import progress_bar
+from ttmem.commands.output import color_wanted, columns, emit, json_text, note
 from ttmem.commands.run_command import verb
 
 

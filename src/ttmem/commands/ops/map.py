@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ttmem.commands._options import board_option, json_option, python_option, quiet_option
+from ttmem.commands.ops._common import folder_at, statuses_on_mock, write_files
 from ttmem.commands.output import color_wanted, columns, emit, json_text, note
 from ttmem.commands.run_command import verb
-from ttmem.commands.ops._common import folder_at, statuses_on_mock, write_files
 
 if TYPE_CHECKING:
     from ttmem.operators.case_program import Recipe
@@ -64,8 +64,8 @@ def command(cases: str | None, as_json: bool, output: str | None, engine: str | 
 
 def _tried(wanted: set[str] | None, **mock: Any) -> dict[str, Cells]:
     """Every example in every cell, on the real library."""
-    from ttmem.operators.catalogue_entries import DEVICE, catalogue
     from ttmem.operators.case_program import recipe_of
+    from ttmem.operators.catalogue_entries import DEVICE, catalogue
     from ttmem.operators.mapping import CELLS
 
     asked = [

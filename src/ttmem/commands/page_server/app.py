@@ -19,13 +19,12 @@ from starlette.routing import Route
 
 from ttmem.base.errors import TtmemError
 from ttmem.commands.library.diff import diff
-from ttmem.profile import storage
+from ttmem.commands.page_server.guard import Guard
+from ttmem.commands.page_server.watching import FollowedLog, live_sample
+from ttmem.profile import storage, store
 from ttmem.reports.live import html as live_html
 from ttmem.reports.profile import html
 from ttmem.reports.report_list import html as stored_html
-from ttmem.commands.page_server.guard import Guard
-from ttmem.commands.page_server.watching import FollowedLog, live_sample
-from ttmem.profile import store
 
 
 def application(token: str, *, log: Path | None = None) -> Starlette:

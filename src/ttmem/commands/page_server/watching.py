@@ -7,8 +7,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from ttmem.base.errors import TtmemError
 from ttmem.analysis.states import state_column
+from ttmem.base.errors import TtmemError
 from ttmem.commands.library.live import watch
 from ttmem.profile.model import MEMORIES, VIEW_ALLOCATED, VIEW_TOTAL, Profile
 from ttmem.readers.runtime_log.tail import follow

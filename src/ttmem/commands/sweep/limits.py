@@ -69,10 +69,10 @@ def command(
     do not.
     """
     from ttmem.hardware import BOARDS, MEMORIES
-    from ttmem.reports.sweep import limits as report
-    from ttmem.reports.sweep.document import limits_document
     from ttmem.operators.sweeps.limits import WIDTHS, find_limits
     from ttmem.operators.sweeps.plan import Settings
+    from ttmem.reports.sweep import limits as report
+    from ttmem.reports.sweep.document import limits_document
     from ttmem.twin.tensor_spec import LAYOUTS
 
     form = options.one_of(json=as_json, markdown=as_markdown)
@@ -110,8 +110,8 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _grown_cases(ops: tuple[str, ...], file: Path | None, shape: str | None) -> list[Case]:
-    from ttmem.operators.catalogue_entries import catalogue
     from ttmem.operators.case_files import read_cases
+    from ttmem.operators.catalogue_entries import catalogue
     from ttmem.operators.sweeps.limits import base_case
     from ttmem.operators.sweeps.plan import padded_tile_elements
     from ttmem.twin.tensor_text import parse_shape

@@ -56,8 +56,8 @@ def command(
     case runs alone on an empty device ("isolated": true on each result).
     """
     import ttmem
-    from ttmem.reports.sweep.terminal import render
     from ttmem.operators.sweeps import expectations
+    from ttmem.reports.sweep.terminal import render
 
     remarks: list[str] = []
     with live_table(quiet=quiet) as watch:

@@ -18,7 +18,7 @@ from typing import Any
 
 from .device_reads import DeviceReads
 from .library import Patches
-from .verdicts import is_own_assertion, is_users_file
+from .value_assertions import is_own_assertion, is_users_file
 
 _LIBRARIES = {
     "math": ("isclose",),

@@ -4,11 +4,11 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from .account import LAUNCH, Account, Buffer, Effect, Move
 from .captures import Captures
+from .event_dispatch import Listener, owner_of
 from .footprint import REFUSED, Call, Footprints, Measured, settle_refused
+from .ledger import LAUNCH, Account, Buffer, Effect, Move
 from .library import Library, View
-from .listening import Listener, owner_of
 from .nodes import Node, ProgramNeeds, moves_of
 from .protocol import MEMORIES
 

@@ -4,15 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from .account import GIVE, LAUNCH, TAKE, Move
-
-# ``start.py`` loads the room of capture nodes under a name of its own, where there is no ttmem.
-if TYPE_CHECKING or __name__.startswith("ttmem."):
-    from ttmem.engines.worker.graph_nodes import parameters, programs
-else:
-    from ttmem_capture_nodes import parameters, programs
+from .graph_nodes import parameters, programs
+from .ledger import GIVE, LAUNCH, TAKE, Move
 
 Node = programs.Node
 made_programs = programs.made_programs

@@ -8,10 +8,10 @@ chips and the same addresses as the mesh that it was cut from.
 from collections.abc import Iterator
 from typing import Any
 
-from .account import Buffer
+from .device_monitor import Watch
+from .event_dispatch import Listener
+from .ledger import Buffer
 from .library import Library, address_key
-from .listening import Listener
-from .watching import Watch
 
 OVERLAP_NOTE = (
     "a mesh and a submesh of it, or two submeshes, hold buffers at the same addresses of the same chips: each has an "

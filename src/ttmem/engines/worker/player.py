@@ -12,11 +12,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from .call_sites import Site
 from .devices import OpenOptions
 from .library import describe
 from .protocol import error_text
 from .recorder import Recorder, state_message
-from .sites import Site
 from .steps import Session
 
 Entry = dict[str, Any]

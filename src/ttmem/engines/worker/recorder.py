@@ -19,19 +19,19 @@ from threading import get_ident
 from types import TracebackType
 from typing import Any
 
-from .account import Buffer, Effect
+from .call_sites import Site, Sites
 from .captures import Captures
+from .device_monitor import Seen, State, Watch
 from .devices import OpenOptions, device_facts, watch_devices
 from .editing import Editing
-from .followed import OVERLAP_NOTE, Followed
+from .event_dispatch import Listener
+from .ledger import Buffer, Effect
 from .library import Library, Patches, describe, replace_everywhere
-from .listening import Listener
 from .mock_gaps import POINT_TO_POINT_NOTE, READ_AS_ZERO, TRACE_OVERLAP_NOTE, MockGaps
 from .names import tensors_by_path
-from .origins import Origins
+from .open_devices import OVERLAP_NOTE, Followed
 from .protocol import MEMORIES, error_message
-from .sites import Site, Sites
-from .watching import Seen, State, Watch
+from .upload_origins import Origins
 
 Send = Callable[[dict[str, Any]], None]
 

@@ -18,7 +18,7 @@ from typing import Any
 from . import protocol
 from .isolation import Fork, Send
 from .library import Library
-from .playing import play
+from .player import play
 from .protocol import error_text
 from .steps import Session
 

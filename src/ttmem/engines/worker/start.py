@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Started as a file by any interpreter: loads this folder as the package ``ttmem_worker`` and runs one of its jobs.
 
-It brings along the little of ttmem that it needs: the reading of capture nodes, free lists, sentences. No folder is put
-on ``sys.path``: a user's script may have modules of the same names.
+It brings along the little of ttmem that it needs: free lists and the library's error messages. No folder is put on
+``sys.path``: a user's script may have modules of the same names.
 """
 
 import builtins
@@ -34,9 +34,8 @@ def load() -> None:
     folder = Path(__file__).resolve().parent
     ours = (_Loader, importlib.machinery.SOURCE_SUFFIXES)
     sys.path_importer_cache[str(folder)] = importlib.machinery.FileFinder(str(folder), ours)
-    _load("ttmem_sentences", folder.parents[1] / "allocator" / "sentences.py")
-    _load("ttmem_free_list", folder.parents[1] / "allocator" / "free_list.py")
-    _load("ttmem_capture_nodes", folder.parents[1] / "capture_nodes" / "__init__.py")
+    _load("ttmem_error_messages", folder.parents[1] / "twin" / "error_messages.py")
+    _load("ttmem_free_list", folder.parents[1] / "twin" / "free_list.py")
     _load(NAME, folder / "__init__.py")
 
 

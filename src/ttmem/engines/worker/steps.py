@@ -11,17 +11,17 @@ from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from .device_monitor import Seen, Watch
 from .devices import OpenOptions, device_facts
 from .library import Library, describe
 from .protocol import MEMORIES, error_text
 from .values import Values
-from .watching import Seen, Watch
 
 # ``start.py`` loads the library's sentences under a name of their own, where there is no ttmem.
 if TYPE_CHECKING or __name__.startswith("ttmem."):
     from ttmem.twin import error_messages
 else:
-    import ttmem_sentences as sentences
+    import ttmem_error_messages as error_messages
 
 Step = dict[str, Any]
 Answer = dict[str, Any]

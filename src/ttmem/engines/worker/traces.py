@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from .account import Buffer
+from .ledger import Buffer
 
 
 class _Range(NamedTuple):

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from types import CodeType, TracebackType
 
-from .sites import is_installed
+from .call_sites import is_installed
 
 _OURS = os.path.realpath(Path(__file__).parent) + os.sep
 _ASSERTING = re.compile(r"[/\\](unittest|_?testing|_pytest)[/\\]|[/\\](contextlib|functools)\.py$")

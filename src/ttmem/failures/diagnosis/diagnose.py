@@ -7,17 +7,29 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ttmem.failures.diagnosis.board_guess import LIKELY, UNKNOWN, BoardGuess
+from ttmem.failures.diagnosis.failure_state import LiveTensor, Situation, situation_of
 from ttmem.failures.diagnosis.language import Names, evaluate, fill, holds
 from ttmem.failures.diagnosis.memory_diagram import Picture, picture_of
 from ttmem.failures.diagnosis.savings import Saving, compute, fits_free_block, region_solves, room_solves
-from ttmem.failures.diagnosis.failure_state import LiveTensor, Situation, situation_of
 from ttmem.failures.diagnosis.tensor_guess import CERTAIN, TensorGuess
 from ttmem.failures.failure import Failure
-from ttmem.failures.knowledge.tables import REGION, REQUEST, ArithmeticRow, FindingRule, Headline, Quantity, RemedyRule, Template, applying, entries, failure_class_named
-from ttmem.failures.text.template import Part, parse
+from ttmem.failures.knowledge.tables import (
+    REGION,
+    REQUEST,
+    ArithmeticRow,
+    FindingRule,
+    Headline,
+    Quantity,
+    RemedyRule,
+    Template,
+    applying,
+    entries,
+    failure_class_named,
+)
 from ttmem.failures.text.context import Context, KnownTensor
-from ttmem.failures.text.paraphrase import TEMPLATE as PARAPHRASED
 from ttmem.failures.text.find_in_stream import Found, find_in_text
+from ttmem.failures.text.paraphrase import TEMPLATE as PARAPHRASED
+from ttmem.failures.text.template import Part, parse
 
 _Sentence = TypeVar("_Sentence", bound=Headline)
 _RANKS = {True: 0, None: 1, False: 2}

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field, replace
 from ttmem.failures.diagnosis.failure_state import LiveTensor, Situation
 from ttmem.failures.diagnosis.tensor_guess import CERTAIN, TILED, is_even_split, shape_text
 from ttmem.hardware import DATA_TYPES, MEMORIES, DataType, open_board
-from ttmem.twin.tensor_spec import LAYOUTS, InvalidSpecError, TensorSpec
+from ttmem.twin.bank_sizes import interleaved_bytes_per_bank, round_up
 from ttmem.twin.padding import explain_padding
-from ttmem.twin.bank_sizes import interleaved_bytes_per_bank
 from ttmem.twin.paging import paging_of
-from ttmem.twin.bank_sizes import round_up
+from ttmem.twin.tensor_spec import LAYOUTS, InvalidSpecError, TensorSpec
 
 _CHIP_COUNTS = (2, 4, 8, 32)
 _FEWEST_PAGES_PER_BANK = 64

@@ -8,10 +8,17 @@ from ttmem.failures.classes import oom_class_of, statistics_note
 from ttmem.failures.facts import facts
 from ttmem.failures.failure import Failure
 from ttmem.failures.knowledge.tables import Template, entries, template_of
-from ttmem.failures.text.normalize import CleanText
-from ttmem.failures.text.exception_frames import Hit, envelopes, exception_sites, is_thrown, is_within_error, strip_source_suffix
-from ttmem.failures.text.template import Match, anchor_of, matches
 from ttmem.failures.text.deduplicate import deduplicate, rank_of
+from ttmem.failures.text.exception_frames import (
+    Hit,
+    envelopes,
+    exception_sites,
+    is_thrown,
+    is_within_error,
+    strip_source_suffix,
+)
+from ttmem.failures.text.normalize import CleanText
+from ttmem.failures.text.template import Match, anchor_of, matches
 
 _FREED_INPUT, _FREED_INPUT_WIDTH = "U9", 40_000
 """The template of our recorder's sentence, and how long the exception before it may be, backtrace and all."""

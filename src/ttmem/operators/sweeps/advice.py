@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ttmem.operators.case import Case
 from ttmem.failures.outcome import MEMORY_STATUSES
-from ttmem.operators.sweeps.result import Result
+from ttmem.operators.case import Case
 from ttmem.operators.sweeps.ask_engine import Asker
 from ttmem.operators.sweeps.plan import Point, Settings
 from ttmem.operators.sweeps.resize import main_shape, resizable, resized
+from ttmem.operators.sweeps.result import Result
 
 _SMALLER_TYPES = {"float32": ("bfloat16", "bfloat8_b"), "bfloat16": ("bfloat8_b", "bfloat4_b")}
 

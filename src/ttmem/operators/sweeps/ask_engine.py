@@ -4,15 +4,13 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
 
-from ttmem.engines import Engine, EngineSettings, open_engine
-from ttmem.engines.engine import CARD, TWIN
+from ttmem.engines.engine import CARD, TWIN, Engine, EngineSettings, open_engine
+from ttmem.failures.outcome import REAL, UNSUPPORTED, Outcome
 from ttmem.operators.bound_case import CannotRunError
 from ttmem.operators.case_program import Recipe, recipe_of
-from ttmem.twin.operations import EXACT
-from ttmem.failures.outcome import REAL, Outcome
-from ttmem.operators.sweeps.result import Result
-from ttmem.failures.outcome import UNSUPPORTED
 from ttmem.operators.sweeps.plan import Point, Settings
+from ttmem.operators.sweeps.result import Result
+from ttmem.twin.operations import EXACT
 
 _LOT = 64
 """Recipes that are held at once: a sweep has hundreds of thousands."""

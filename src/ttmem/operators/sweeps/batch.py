@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ttmem.twin.programs import end_of_stack
-from ttmem.twin import error_messages
-from ttmem.twin.operations import EXACT, RECORDS, Launch, call_of, plan_call, read_call
 from ttmem.engines.twin import TwinEngine
 from ttmem.failures import classify_oom
+from ttmem.failures.outcome import Outcome
 from ttmem.hardware import DATA_TYPES, L1, MEMORIES, TILE_32X32, DataType, Memory, MemoryMap
 from ttmem.operators.bound_case import CannotRunError
 from ttmem.operators.case import Case
 from ttmem.operators.case_program import recipe_of
-from ttmem.failures.outcome import Outcome
-from ttmem.operators.sweeps.result import Result
 from ttmem.operators.sweeps.ask_engine import Asker
 from ttmem.operators.sweeps.plan import Point, Settings
-from ttmem.twin.tensor_spec import LAYOUTS, Layout, TensorSpec
+from ttmem.operators.sweeps.result import Result
+from ttmem.twin import error_messages
 from ttmem.twin.batch import place_table, table_of
+from ttmem.twin.operations import EXACT, RECORDS, Launch, call_of, plan_call, read_call
+from ttmem.twin.programs import end_of_stack
+from ttmem.twin.tensor_spec import LAYOUTS, Layout, TensorSpec
 
 if TYPE_CHECKING:
     IntColumn = np.ndarray[tuple[int, ...], np.dtype[np.int64]]

@@ -9,11 +9,10 @@ from typing import Any
 
 from ttmem.base.errors import MissingPartError
 from ttmem.base.extras import install_command
-from ttmem.failures.outcome import Outcome
-from ttmem.operators.sweeps.result import Result
-from ttmem.failures.outcome import CRASH, ERROR
+from ttmem.failures.outcome import CRASH, ERROR, Outcome
 from ttmem.operators.sweeps.ask_engine import Asker
 from ttmem.operators.sweeps.plan import Point, Settings, in_chunks
+from ttmem.operators.sweeps.result import Result
 
 _LOT = 32
 _LOTS_IN_FLIGHT_PER_THREAD = 2

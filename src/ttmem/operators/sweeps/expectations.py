@@ -8,8 +8,7 @@ from pathlib import Path
 
 from ttmem.base.atomic_files import write_bytes
 from ttmem.base.errors import BadInputError
-from ttmem.operators.sweeps.result import Result
-from ttmem.operators.sweeps.result import check_status, json_lines
+from ttmem.operators.sweeps.result import Result, check_status, json_lines
 
 Key = tuple[str, str, str, str]
 _KEYS = ("id", "board", "memory", "layout")

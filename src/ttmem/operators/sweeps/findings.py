@@ -9,17 +9,16 @@ from typing import Any
 
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BOARDS, DATA_TYPES
-from ttmem.operators.catalogue_entries import DEVICE, catalogue
-from ttmem.operators.case import Case, CaseTensor
 from ttmem.operators.bound_case import device_dtype
-from ttmem.operators.sweeps.foreign.folder import read_place
-from ttmem.twin.operations import BOUNDED, UNKNOWN
-from ttmem.operators.sweeps.result import Result
-from ttmem.operators.sweeps.result import largest
+from ttmem.operators.case import Case, CaseTensor
+from ttmem.operators.catalogue_entries import DEVICE, catalogue
 from ttmem.operators.sweeps.advice import Adviser
+from ttmem.operators.sweeps.foreign.folder import read_place
 from ttmem.operators.sweeps.journal import is_results, read_results
 from ttmem.operators.sweeps.plan import Point, Settings
+from ttmem.operators.sweeps.result import Result, largest
 from ttmem.operators.sweeps.summary import Findings, Summary, summarise
+from ttmem.twin.operations import BOUNDED, UNKNOWN
 
 _CROSSED = re.compile(r"[0-9]{1,15}(?:x[0-9]{1,15})*")
 MOST_ADVISED = 400

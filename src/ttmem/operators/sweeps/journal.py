@@ -18,10 +18,9 @@ from typing import Any
 from ttmem.base.atomic_files import write_bytes
 from ttmem.base.errors import BadInputError
 from ttmem.operators.case import Case, case_from_json
-from ttmem.readers.sqlite_tables import opened_tables
-from ttmem.operators.sweeps.result import Result
-from ttmem.operators.sweeps.result import json_lines
 from ttmem.operators.sweeps.plan import Plan, Point, fingerprint
+from ttmem.operators.sweeps.result import Result, json_lines
+from ttmem.readers.sqlite_tables import opened_tables
 
 JOURNAL, RESULTS, _LOCK = "journal.sqlite", "results.jsonl", ".lock"
 _PLACE_PROBLEMS = ("disk is full", "disk I/O error", "readonly database", "unable to open")

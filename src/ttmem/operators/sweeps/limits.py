@@ -8,14 +8,14 @@ from itertools import product, starmap
 from math import prod
 
 from ttmem.base.errors import BadInputError
-from ttmem.operators.catalogue_entries import DEVICE, catalogue
-from ttmem.operators.case import Case, CaseTensor
 from ttmem.failures.outcome import MEMORY_STATUSES, PASS
-from ttmem.operators.sweeps.result import Result
+from ttmem.operators.case import Case, CaseTensor
+from ttmem.operators.catalogue_entries import DEVICE, catalogue
 from ttmem.operators.sweeps.ask_engine import Asker
 from ttmem.operators.sweeps.frontier import Frontier, Limit
 from ttmem.operators.sweeps.plan import Point, Settings
 from ttmem.operators.sweeps.resize import main_shape, resizable, resized
+from ttmem.operators.sweeps.result import Result
 
 MOST_ELEMENTS = 1 << 34
 """Four times what the largest board's DRAM holds in bfloat16: beyond, a dimension has no limit worth the name."""

@@ -10,14 +10,12 @@ from math import prod
 from typing import Any
 
 from ttmem.base.errors import BadInputError
-from ttmem.engines import ENGINES
-from ttmem.hardware import BOARDS, DATA_TYPES, MEMORIES, TILE_32X32
-from ttmem.operators.case import Case
-from ttmem.operators.case_program import Recipe
-from ttmem.operators.case import distinct_cases
+from ttmem.engines.engine import ENGINES
 from ttmem.failures.outcome import Outcome
-from ttmem.operators.sweeps.result import Result
-from ttmem.operators.sweeps.result import padded_size, tile_count
+from ttmem.hardware import BOARDS, DATA_TYPES, MEMORIES, TILE_32X32
+from ttmem.operators.case import Case, distinct_cases
+from ttmem.operators.case_program import Recipe
+from ttmem.operators.sweeps.result import Result, padded_size, tile_count
 from ttmem.twin.tensor_spec import LAYOUTS
 
 SWEPT_MEMORIES = ("DRAM", "L1")

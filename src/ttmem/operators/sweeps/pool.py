@@ -6,9 +6,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 
-from ttmem.operators.sweeps.result import Result
 from ttmem.operators.sweeps.ask_engine import Asker
 from ttmem.operators.sweeps.plan import Point, Settings, in_chunks
+from ttmem.operators.sweeps.result import Result
 
 _MOST_CASES_PER_LOT = 64
 _LOTS_PER_WORKER = 4

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from ttmem.base.errors import BadInputError
 from ttmem.base.limits import DOCUMENT_BYTES, LINE_BYTES
 from ttmem.base.text_files import read_text
-from ttmem.hardware import BFLOAT16, DATA_TYPES, DataType
 from ttmem.failures.outcome import REAL, STATUSES, Outcome
+from ttmem.hardware import BFLOAT16, DATA_TYPES, DataType
 
 _TEXTS = ("id", "op", "board", "engine", "memory", "layout", "status")
 _PEAK, _AT_MOST = "peak_bytes_per_bank", "peak_at_most_bytes_per_bank"

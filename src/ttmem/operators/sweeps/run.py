@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ttmem.base.errors import BadInputError
-from ttmem.operators.sweeps.result import Result
 from ttmem.operators.sweeps.distribute import Remark
 from ttmem.operators.sweeps.journal import Journal
 from ttmem.operators.sweeps.plan import Plan, Point, Settings
+from ttmem.operators.sweeps.result import Result
 
 _COMMIT_RESULTS = 4096
 """The twin's results come faster than commits: they are written in blocks of at most so many, or every half second."""

@@ -14,8 +14,8 @@ from typing import Any
 
 from ttmem.base.limits import BOARDS_TOLD_APART, NAMES_TOLD_APART
 from ttmem.failures.knowledge.tables import title_of
-from ttmem.hardware import MEMORIES
 from ttmem.failures.outcome import PASS, SKIPPED
+from ttmem.hardware import MEMORIES
 from ttmem.operators.sweeps.result import Result
 
 MIB = 1 << 20

@@ -14,8 +14,8 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from .graph import GraphRecorder
 from .job import TraceJob, TracerError
+from .pytrees import changed
 from .recording import Recorder
-from .structures import changed
 
 _CPU = torch.device("cpu")
 _DECLARATIONS = (

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from . import taking_apart
+from . import decompositions
 from .job import TraceJob
+from .pytrees import tensors_within
 from .recording import Entry, Recorder, given_arguments, tensors_in, type_name
-from .rewriting import rewritten
-from .structures import tensors_within
+from .rewrites import rewritten
 from .view_writes import storage_of, whole_with, written
 
 _EAGER_HEADS = "attention whose heads are no multiple of {} is eager: the fused one takes none"
@@ -73,18 +73,18 @@ class GraphRecorder(Recorder):
         if namespace in ("prim", "profiler"):
             return func(*args, **(kwargs or {}))
         if namespace == "aten" and self._known:
-            if taking_apart.is_attention_of_other_heads(name, args, self._heads_of):
+            if decompositions.is_attention_of_other_heads(name, args, self._heads_of):
                 self.stand_ins.told[_EAGER_HEADS.format(self._heads_of)] += 1
                 named = dict(given_arguments(func._schema, args, kwargs or {}))
                 with self:
-                    made = taking_apart.attention(named)
+                    made = decompositions.attention(named)
                 # The others are for the backward pass.
                 return made, *(made.new_empty(0) for _ in func._schema.returns[1:])
-            args, kwargs = taking_apart.with_rows_of_mask(self, func, name, args, kwargs or {})
+            args, kwargs = decompositions.with_rows_of_mask(self, func, name, args, kwargs or {})
             if (made := self._by_others(func, name, args, kwargs)) is not None:
                 return made
             if name not in self._known | self.no_work and name.removesuffix("_") not in self._known:
-                parts = taking_apart.decomposition(func)
+                parts = decompositions.decomposition(func)
                 if parts is not None and (made := self._in_parts(parts, args, kwargs or {})) is not None:
                     return made
         result = self.stand_ins.run(func, args, kwargs or {}, self.module)
@@ -146,7 +146,7 @@ class GraphRecorder(Recorder):
         except Exception:  # a decomposition may refuse for any reason; then the operator stays whole
             made = NotImplemented
         new = [step["op"] for step in self._steps[steps:]]
-        if made is not NotImplemented and len(new) <= taking_apart.MOST_CALLS and self._known.issuperset(new):
+        if made is not NotImplemented and len(new) <= decompositions.MOST_CALLS and self._known.issuperset(new):
             return made
         del self._steps[steps:]
         self.calls = calls

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .stand_ins import StandIns
+from .data_dependent import StandIns
 
 _NO_WORK = {"empty", "empty_strided", "sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "is_pinned"}
 """Scratch buffers and questions, not operators of the model."""

@@ -15,7 +15,7 @@ import torch
 
 from .hf_inputs import make_inputs, own_image_size, set_image_size
 from .job import MISSING_PACKAGE, TraceJob, TracerError, sentence
-from .structures import changed
+from .pytrees import changed
 
 DEFAULT_SIZE = (224, 224)
 _INPUT_NAMES = ("get_inputs", "load_inputs", "example_inputs")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .rewriting import replaced
+from .rewrites import replaced
 
 
 def storage_of(tensor: Any) -> int:

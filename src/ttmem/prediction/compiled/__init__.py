@@ -9,11 +9,11 @@ from typing import Any
 
 from ttmem.base.errors import BadInputError
 from ttmem.base.limits import DOCUMENT_BYTES
+from ttmem.hardware import BOARDS, open_board
 from ttmem.prediction.compiled.layouts import Layouts
 from ttmem.prediction.compiled.module_calls import Walk
 from ttmem.prediction.request import Request
 from ttmem.prediction.stream import Stream
-from ttmem.hardware import BOARDS, open_board
 from ttmem.readers.byte_source import OpenedSource, TruncatedSourceError
 from ttmem.readers.mlir.functions import ModuleFunction, ModuleText, read_modules
 

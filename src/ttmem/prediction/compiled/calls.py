@@ -7,8 +7,8 @@ from math import prod
 from typing import Any
 
 from ttmem.prediction.compiled.convolutions import convolution_options
-from ttmem.prediction.compiled.operations import CREATED, FORMS, PREPARED, UPLOADS, Form
 from ttmem.prediction.compiled.layouts import TensorForm, on_device
+from ttmem.prediction.compiled.operations import CREATED, FORMS, PREPARED, UPLOADS, Form
 from ttmem.readers.mlir.functions import ModuleOperation
 
 Step = dict[str, Any]

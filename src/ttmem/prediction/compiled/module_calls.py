@@ -5,10 +5,19 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ttmem.prediction.compiled.call_graph import CALL, LOAD_CACHED, TRACE, callee_of, check_calls, is_followed, most_operations, too_many
+from ttmem.prediction.compiled.call_graph import (
+    CALL,
+    LOAD_CACHED,
+    TRACE,
+    callee_of,
+    check_calls,
+    is_followed,
+    most_operations,
+    too_many,
+)
 from ttmem.prediction.compiled.calls import Held, Step, Written, written
-from ttmem.prediction.compiled.operations import SAME_TENSOR, SILENT
 from ttmem.prediction.compiled.layouts import Layouts, TensorForm, on_device
+from ttmem.prediction.compiled.operations import SAME_TENSOR, SILENT
 from ttmem.prediction.stream import CACHE, CONSTANT, INPUT, WEIGHT, Kept, ModelCall, Resident
 from ttmem.readers.mlir.functions import FunctionArgument, ModuleFunction, ModuleOperation, ModuleText
 

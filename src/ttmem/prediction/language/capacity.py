@@ -10,11 +10,11 @@ from typing import Any
 
 from ttmem.engines.engine import EngineSettings
 from ttmem.engines.twin import TwinEngine
+from ttmem.failures.outcome import PASS, UNSUPPORTED
 from ttmem.prediction.language.configuration import config_of
 from ttmem.prediction.language.stream import layout_of, pass_of
-from ttmem.prediction.request import Capacity, CapacityPoint, Request
 from ttmem.prediction.largest import QUANTITIES, Found, Tried, largest
-from ttmem.failures.outcome import PASS, UNSUPPORTED
+from ttmem.prediction.request import Capacity, CapacityPoint, Request
 
 _USERS = (1, 2, 4, 8, 16, 32)
 _LAYERS = 2

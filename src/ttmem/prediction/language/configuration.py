@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from ttmem.base.errors import BadInputError
-from ttmem.base.text_safety import whole_pairs
 from ttmem.base.text_files import read_bytes
+from ttmem.base.text_safety import whole_pairs
+from ttmem.operators.tracing import describe_config
 from ttmem.prediction.language.dimensions import is_language_config
 from ttmem.prediction.request import Request
-from ttmem.operators.tracing import describe_config
 
 PREFIX = "hf:"
 _MOST_FILE_BYTES = 4 << 20

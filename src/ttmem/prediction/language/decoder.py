@@ -8,11 +8,11 @@ tensor beside the partial one.
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
+from ttmem.hardware import open_board
 from ttmem.prediction.language.layout import Layout
 from ttmem.prediction.language.scope import Scope
 from ttmem.prediction.request import DECODE, EAGER, PREFILL
 from ttmem.prediction.stream import ModelCall, Step
-from ttmem.hardware import open_board
 
 _LAST_ROWS = 32
 """Of a prompt, whose logits are made: a row of tiles."""

@@ -8,12 +8,21 @@ from typing import Any
 
 from ttmem.base.errors import BadInputError
 from ttmem.base.limits import PIECES_OF_TENSOR
+from ttmem.hardware import BOARDS, DATA_TYPES, OpenSettings, open_board
 from ttmem.prediction.language.dimensions import PER_LAYER, Dimensions
-from ttmem.prediction.language.recipe import GROUPS, MATRICES, REQUESTED, Choice, HeldTensor, Recipe, StageRecord, TensorRecord
+from ttmem.prediction.language.recipe import (
+    GROUPS,
+    MATRICES,
+    REQUESTED,
+    Choice,
+    HeldTensor,
+    Recipe,
+    StageRecord,
+    TensorRecord,
+)
 from ttmem.prediction.language.scope import Scope, names_of
 from ttmem.prediction.request import DECODE, PREFILL, Request
 from ttmem.prediction.stream import RESERVE, WEIGHT, ModelCall, Resident, Step
-from ttmem.hardware import BOARDS, DATA_TYPES, OpenSettings, open_board
 from ttmem.twin.bank_sizes import round_up
 
 _TILE = 32

@@ -18,9 +18,9 @@ from ttmem.base.errors import BadInputError
 from ttmem.base.expression import ExpressionError, NoValueError, names_in
 from ttmem.base.limits import LIST_BYTES
 from ttmem.base.text_files import read_text
+from ttmem.hardware import DATA_TYPES
 from ttmem.prediction.language.dimensions import MOST_LAYERS
 from ttmem.prediction.language.scope import KNOWN_NAMES, LANGUAGE
-from ttmem.hardware import DATA_TYPES
 
 FOLDER = Path(__file__).parents[1] / "recipes"
 GENERIC, CALLS = "generic", "calls"

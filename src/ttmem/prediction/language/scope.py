@@ -7,8 +7,8 @@ from typing import Any
 
 from ttmem.base.errors import BadInputError
 from ttmem.base.expression import ExpressionError, Language
-from ttmem.prediction.language.dimensions import Dimensions
 from ttmem.hardware import DRAM, MemoryMap
+from ttmem.prediction.language.dimensions import Dimensions
 from ttmem.twin.bank_sizes import round_up
 
 _LEAST_PROMPT = 128

@@ -9,8 +9,6 @@ from ttmem.readers.byte_source import Head
 
 KIND = "ttnn-graph-capture"
 TITLE = "ttnn graph capture, or the report.json of one"
-GIVES = "profile"
-ORDER = 3
 _KEYS = (b'"graph"', b'"buffer_pages"', b'"cluster_descriptor"', b'"node_type"')
 _RANK_FILE = re.compile(r"graph_capture_(\d+)_of_\d+\.json")
 _SINGLE_FILES = ("graph_capture.json", "report.json")

@@ -12,8 +12,7 @@ from math import prod
 
 from ttmem.engines.worker.graph_nodes.parameters import memory_named
 from ttmem.hardware import DATA_TYPES, TILE_32X32, DataType
-from ttmem.profile.tensor_type import HOST, TensorType
-from ttmem.profile.tensor_type import pages_of
+from ttmem.profile.tensor_type import HOST, TensorType, pages_of
 from ttmem.twin.bank_sizes import round_up
 
 _DIMENSION = re.compile(r"(\d{1,15})(?:\[\d+\])?")

@@ -9,7 +9,6 @@ from ttmem.readers.byte_source import Head
 
 KIND = "tt-metal-memory-report"
 TITLE = "memory reports of tt-metal (CSV files)"
-GIVES = "profile"
 SUMMARY = "memory_usage_summary.csv"
 HEADER = re.compile(r"Total Allocatable Size \((K?)B\)")
 _PLACES = ("", "reports", "generated/reports")

@@ -6,7 +6,6 @@ from ttmem.readers.byte_source import Head
 
 KIND = "mlir-module"
 TITLE = "module dump (.mlir)"
-GIVES = "profile"
 _STARTS = (b"module @", b"module attributes", b"#loc", b"#dram", b"#ttnn")
 
 

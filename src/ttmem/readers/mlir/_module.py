@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from ttmem.base.errors import BadInputError
 from ttmem.base.limits import LAYOUT_BYTES
-from ttmem.profile.tensor_type import HOST, TensorType
 from ttmem.profile.model import Argument, Profile, Source
 from ttmem.profile.tables import ProfileTables
+from ttmem.profile.tensor_type import HOST, TensorType
 from ttmem.readers.byte_source import OpenedSource, TruncatedSourceError
 from ttmem.readers.mlir import KIND
 from ttmem.readers.mlir._operation import unescaped, without_escapes

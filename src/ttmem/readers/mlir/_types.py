@@ -12,8 +12,7 @@ from typing import Any
 
 from ttmem.engines.worker.graph_nodes.parameters import memory_named
 from ttmem.hardware import DATA_TYPES, DataType, Tile
-from ttmem.profile.tensor_type import TensorType
-from ttmem.profile.tensor_type import pages_of
+from ttmem.profile.tensor_type import TensorType, pages_of
 
 _STORED = rb"((?:\d{1,15}x){0,64})(?:!tt(?:core)?\.tile<([1-9]\d{0,3})x([1-9]\d{0,3}), ?(\w{1,32})>|([A-Za-z]\w{0,31}))"
 _ELEMENT = re.compile(rb"tensor<" + _STORED)

@@ -6,8 +6,6 @@ from ttmem.readers.byte_source import Head
 
 KIND = "tt-mlir-log"
 TITLE = "runtime log of tt-mlir or TT-XLA"
-GIVES = "profile"
-ORDER = 99  # takes every file: its lines may stand anywhere in one
 
 
 def sniff(head: Head) -> bool:

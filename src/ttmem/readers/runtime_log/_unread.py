@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ttmem.profile.model import MEMORIES, Timeline
-from ttmem.profile.model import VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE, VIEW_TOTAL
+from ttmem.profile.model import MEMORIES, VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE, VIEW_TOTAL, Timeline
 from ttmem.readers.runtime_log._tokens import Kind, LexedLog
 
 _LINES_NAMED = 3

@@ -16,11 +16,11 @@ from ttmem.readers.byte_source import OpenedSource, Progress, TruncatedSourceErr
 from ttmem.readers.mlir._module import read_module, registry
 from ttmem.readers.registry import ReadOptions
 from ttmem.readers.runtime_log import KIND
-from ttmem.readers.runtime_log.build_timelines import RANKS_LEFT_OUT, assemble
 from ttmem.readers.runtime_log._lexer import Lexer
 from ttmem.readers.runtime_log._parallel import lex_in_parallel, worth_splitting
 from ttmem.readers.runtime_log._tokens import Kind, LexedLog
 from ttmem.readers.runtime_log._unread import unread_figures, warnings_of
+from ttmem.readers.runtime_log.build_timelines import RANKS_LEFT_OUT, assemble
 
 PRINTED_ERROR_BYTES = 525
 """Views print MiB with three decimals: half of 0.001 MiB, rounded up."""

@@ -8,8 +8,6 @@ from ttmem.readers.byte_source import Head
 
 KIND = "ttrt-memory"
 TITLE = "memory results of ttrt (memory_results.json)"
-GIVES = "profile"
-ORDER = 4
 _MARK = re.compile(rb'"debug_str"\s*:')
 
 

@@ -6,8 +6,6 @@ from ttmem.readers.byte_source import Head
 
 KIND = "ttnn-visualizer"
 TITLE = "ttnn-visualizer report (folder or db.sqlite)"
-GIVES = "profile"
-ORDER = 2  # a report folder may hold captures too
 DATABASE_NAME = "db.sqlite"
 _MAGIC = b"SQLite format 3\x00"
 

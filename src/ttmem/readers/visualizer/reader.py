@@ -17,9 +17,9 @@ import msgspec
 from ttmem.base.errors import BadInputError
 from ttmem.base.text_files import read_bytes
 from ttmem.engines.worker.graph_nodes.parameters import memory_named, whole_number
-from ttmem.profile.tensor_type import HOST
 from ttmem.profile.model import Profile, Source, Timeline
 from ttmem.profile.tables import ProfileTables
+from ttmem.profile.tensor_type import HOST
 from ttmem.readers.capture._buffer_replay import BufferReplay
 from ttmem.readers.capture._device import CapturedDevice, InterleavedSample, device_described
 from ttmem.readers.capture._events import Allocated, CapturedBuffer, CapturedOperation, Event, Freed, Used

@@ -4,8 +4,8 @@
 from collections.abc import Iterator
 
 from ttmem.circular_buffers.analyze import Analysis
-from ttmem.circular_buffers.simulate import Simulation
 from ttmem.circular_buffers.busy_intervals import nominal_spans
+from ttmem.circular_buffers.simulate import Simulation
 from ttmem.circular_buffers.stall_time import DEADLOCK
 from ttmem.reports.cb_analyze.sections import sections
 from ttmem.reports.cb_simulate import tables as cb_tables

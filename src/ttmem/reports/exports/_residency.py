@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ttmem.twin.free_list import FreeList
 from ttmem.analysis.architecture import architecture_of
 from ttmem.analysis.lifetimes import TensorLife, all_lifetimes
 from ttmem.analysis.states import bank_size
 from ttmem.engines.worker.graph_nodes.parameters import BUFFER_TYPES
 from ttmem.hardware import MEMORIES as HARDWARE_MEMORIES
 from ttmem.profile.model import MEMORIES, SNAPSHOT, WITHIN_OPERATION, Profile, Timeline
+from ttmem.twin.free_list import FreeList
 
 _BUFFER_TYPES = {name: number for number, name in BUFFER_TYPES.items()}
 

@@ -8,9 +8,9 @@ graph holds the operation alone.
 from collections.abc import Iterator
 from typing import Any
 
-from ttmem.reports.exports._residency import Residency, Resident
 from ttmem.hardware import Grid
 from ttmem.profile.model import BEFORE_OPERATION, MEMORIES, VIEW_ALLOCATED, Profile, Timeline
+from ttmem.reports.exports._residency import Residency, Resident
 
 _MAKE, _FREE = "buffer_allocate", "buffer_deallocate"
 _PARTS = (

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ttmem.base.text_safety import visible
+from ttmem.profile.model import Profile
 from ttmem.reports.exports._place import new_folder
 from ttmem.reports.exports.tables import TRUTH, Column, tables
-from ttmem.profile.model import Profile
 
 
 def write(profile: Profile, out: Path, *, with_source: bool = False) -> Path:

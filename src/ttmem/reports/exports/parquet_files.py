@@ -10,9 +10,9 @@ from typing import Any
 
 from ttmem.base.errors import MissingPartError
 from ttmem.base.extras import install_command
+from ttmem.profile.model import Profile
 from ttmem.reports.exports._place import new_folder
 from ttmem.reports.exports.tables import INTEGER, TRUTH, Table, printable, tables
-from ttmem.profile.model import Profile
 
 
 def write(profile: Profile, out: Path, *, with_source: bool = False) -> Path:

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ttmem.base.atomic_files import new_file
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.failure import failures
 from ttmem.analysis.states import seen_memories, state_column
+from ttmem.base.atomic_files import new_file
 from ttmem.profile.model import SNAPSHOT, WITHIN_OPERATION, Profile, Timeline
 
 OPERATION_MICROSECONDS = 1000

@@ -15,7 +15,18 @@ import numpy as np
 from ttmem.analysis.failure import failures
 from ttmem.analysis.lifetimes import all_lifetimes
 from ttmem.analysis.weights import weights
-from ttmem.profile.model import L1_PARTS, MEMORIES, STATE_NAMES, VIEW_ALLOCATED, VIEW_BANKS, VIEW_FREE, VIEW_LARGEST_FREE, VIEW_TOTAL, Profile, Timeline
+from ttmem.profile.model import (
+    L1_PARTS,
+    MEMORIES,
+    STATE_NAMES,
+    VIEW_ALLOCATED,
+    VIEW_BANKS,
+    VIEW_FREE,
+    VIEW_LARGEST_FREE,
+    VIEW_TOTAL,
+    Profile,
+    Timeline,
+)
 
 Values = list[Any]
 _Item = TypeVar("_Item")

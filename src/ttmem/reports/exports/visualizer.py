@@ -14,18 +14,18 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ttmem.base.errors import BadInputError
 from ttmem._version import __version__
 from ttmem.analysis.architecture import architecture_of
 from ttmem.analysis.failure import failures
 from ttmem.analysis.states import bank_size
+from ttmem.base.errors import BadInputError
+from ttmem.hardware import BOARDS, Grid
+from ttmem.profile.model import Profile, Timeline
+from ttmem.profile.tensor_type import TensorType
 from ttmem.reports.exports._place import new_folder
 from ttmem.reports.exports._residency import Residency, Resident, residency
 from ttmem.reports.exports._visualizer_graph import captured_graph
 from ttmem.reports.exports.tables import printable
-from ttmem.hardware import BOARDS, Grid
-from ttmem.profile.model import Profile, Timeline
-from ttmem.profile.tensor_type import TensorType
 
 MOST_BUFFER_ROWS = 20_000_000
 """One row per buffer and operation that it survives: beyond this the visualizer itself cannot open the report."""

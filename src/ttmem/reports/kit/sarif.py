@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from ttmem.base.text_safety import json_bytes
 from ttmem._version import __version__
+from ttmem.base.text_safety import json_bytes
 from ttmem.reports.kit.units import one_line
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from ttmem.base.atomic_files import write_text
 from ttmem.prediction.model_matrix import AtlasRow
-from ttmem.reports.model_matrix.document import AtlasDocument
 from ttmem.reports.kit.documents import indented
 from ttmem.reports.kit.drawings import Matrix, Outcome
 from ttmem.reports.kit.pages import Card, Section, page
 from ttmem.reports.kit.tables import Table, csv, markdown, name_column, number_column, percent_column
 from ttmem.reports.kit.units import percent
+from ttmem.reports.model_matrix.document import AtlasDocument
 
 JSON, CSV, MARKDOWN, PAGE = "atlas.json", "atlas.csv", "atlas.md", "atlas.html"
 _WORDS = {True: "fits", False: "NO", None: "?"}

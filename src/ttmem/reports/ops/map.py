@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ttmem.twin.operations import confidence_in
 from ttmem.operators.catalogue_entries import DEVICE, FREE
 from ttmem.operators.mapping import CELLS, Mapped, MappedOperator, is_unsupported, support_words
 from ttmem.operators.twin_coverage import model_calls
@@ -13,6 +12,7 @@ from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.tables import Table, markdown, name_column, number_column, text_column
 from ttmem.reports.kit.units import share, thousands
 from ttmem.reports.ops.document import OpsMap
+from ttmem.twin.operations import confidence_in
 
 _TWIN_MEANS = (
     "whether the model of ttnn that runs without it knows what plain calls do to memory: exact, bounded (at least so "

@@ -14,10 +14,10 @@ from ttmem.analysis.load_phase import load_phase
 from ttmem.analysis.padding import padding_at_peak
 from ttmem.analysis.peaks import Peak, peaks
 from ttmem.analysis.programs_l1 import programs_peak
-from ttmem.profile.runs import counted_runs, runs
 from ttmem.analysis.weights import weights
 from ttmem.failures import Diagnosis
 from ttmem.profile.model import SUITE_KIND, Profile
+from ttmem.profile.runs import counted_runs, runs
 
 _MOST_REPLAYED = 100_000
 """Operations of a log's run that are replayed once more for a memory other than DRAM."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ttmem.base.errors import BadInputError
 from ttmem.analysis.peaks import Peak
 from ttmem.analysis.states import state_column
+from ttmem.base.errors import BadInputError
 from ttmem.profile.model import Profile
 from ttmem.profile.operation_forms import Int64
 from ttmem.reports.kit import charts

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ttmem.profile.runs import runs_of
 from ttmem.profile.model import MEMORIES, STATE_NAMES, VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE, Profile, Timeline
+from ttmem.profile.runs import runs_of
 from ttmem.reports.kit.tables import csv_line
 
 _FIGURES = (("allocated", VIEW_ALLOCATED), ("free", VIEW_FREE), ("largest_free", VIEW_LARGEST_FREE))

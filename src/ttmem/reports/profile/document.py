@@ -20,11 +20,11 @@ from ttmem.analysis.lifetimes import TensorLife
 from ttmem.analysis.load_phase import LoadPhase, const_eval_programs
 from ttmem.analysis.peaks import Peak, peaks_of
 from ttmem.analysis.programs_l1 import ProgramPeak
-from ttmem.profile.runs import Run
 from ttmem.analysis.states import OperationPlace, OperationRef, known, state_column
 from ttmem.analysis.weights import Weights
 from ttmem.failures import Diagnosis
 from ttmem.profile.model import Profile, Source
+from ttmem.profile.runs import Run
 from ttmem.reports.explain.document import RemedyEntry, live_entries
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType, rounded
 from ttmem.reports.profile import document_parts as parts

@@ -13,9 +13,9 @@ from ttmem.analysis.failure import RunFailure
 from ttmem.analysis.growth import LEAK
 from ttmem.analysis.peaks import Peak
 from ttmem.analysis.programs_l1 import ProgramPeak
-from ttmem.profile.runs import runs
 from ttmem.failures import Diagnosis, Stretch
 from ttmem.profile.model import Profile, Timeline
+from ttmem.profile.runs import runs
 from ttmem.reports.explain.sentences import saving_text
 from ttmem.reports.kit import page_bundle
 from ttmem.reports.kit.pages import LONGEST_NAME, Card
@@ -41,7 +41,9 @@ def render(profile: Profile, *, small: bool = False, tests: SuiteRun | None = No
         plain = "" if small else markdown.render(profile)
         if tests is not None:
             plain = f"{terminal.render(tests)}\n{plain}"
-        known.pages[key] = page_bundle.frame("profile", profile.name, blocks(profile, small=small, tests=tests), plain=plain)
+        known.pages[key] = page_bundle.frame(
+            "profile", profile.name, blocks(profile, small=small, tests=tests), plain=plain
+        )
     return known.pages[key]
 
 

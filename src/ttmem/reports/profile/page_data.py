@@ -12,15 +12,14 @@ import numpy as np
 
 from ttmem.analysis.architecture import architecture_of
 from ttmem.analysis.lifetimes import TensorLife, lifetimes
-from ttmem.profile.runs import Run
 from ttmem.analysis.states import bank_size
 from ttmem.hardware import Architecture
 from ttmem.profile.model import L1_PARTS, MEMORIES, Profile, Timeline
-from ttmem.profile.operation_forms import OperationForms
+from ttmem.profile.operation_forms import Int64, OperationForms
+from ttmem.profile.runs import Run
 from ttmem.profile.tensor_type import TensorType
-from ttmem.profile.operation_forms import Int64
-from ttmem.reports.kit.page_bundle import clean
 from ttmem.reports.kit.columns import Packed
+from ttmem.reports.kit.page_bundle import clean
 from ttmem.reports.profile.analyses import Analyses, analyses
 
 _MOST_FOLLOWED = 20_000

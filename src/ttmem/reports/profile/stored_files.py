@@ -12,10 +12,9 @@ from typing import Any
 import msgspec
 
 from ttmem.base.text_safety import json_bytes
-from ttmem.profile.model import MEMORIES, STATE_NAMES, Profile
-from ttmem.profile.operation_forms import OperationForms
 from ttmem.profile import storage
-from ttmem.profile.operation_forms import Int64
+from ttmem.profile.model import MEMORIES, STATE_NAMES, Profile
+from ttmem.profile.operation_forms import Int64, OperationForms
 from ttmem.reports.profile import html, sentences
 from ttmem.reports.profile.analyses import analyses
 from ttmem.reports.test.document import SuiteRun

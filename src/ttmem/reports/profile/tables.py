@@ -6,8 +6,8 @@ from operator import attrgetter
 from typing import Any
 
 from ttmem.analysis.consumers import LiveSet
-from ttmem.analysis.lifetimes import TensorLife
 from ttmem.analysis.largest_changes import movers
+from ttmem.analysis.lifetimes import TensorLife
 from ttmem.analysis.peaks import peaks_of
 from ttmem.profile.model import Profile
 from ttmem.reports.kit.tables import Column, Table, mib_column, name_column, number_column, percent_column, text_column

@@ -3,10 +3,10 @@
 
 import msgspec
 
-from ttmem.twin.errors import OutOfMemoryError
-from ttmem.twin.replay import StepResult
 from ttmem.reports.boards.document import OpenedBoard
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType
+from ttmem.twin.errors import OutOfMemoryError
+from ttmem.twin.replay import StepResult
 
 
 class Step(Document, frozen=True):

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from ttmem.reports.kit.documents import Document
-from ttmem.operators.sweeps.result import Result
 from ttmem.operators.sweeps.expectations import Deviation
 from ttmem.operators.sweeps.frontier import Frontier
+from ttmem.operators.sweeps.result import Result
 from ttmem.operators.sweeps.run import Finished
 from ttmem.operators.sweeps.summary import Findings
+from ttmem.reports.kit.documents import Document
 
 LIMITS_NOTE = (
     "Found by doubling one dimension until it fails and bisecting: the shape passes alone on an empty device, one more "

@@ -8,11 +8,11 @@ from typing import Any
 
 from ttmem.base.atomic_files import write_texts
 from ttmem.base.errors import BadInputError
+from ttmem.operators.sweeps.summary import Findings
 from ttmem.reports.kit.documents import indented_pieces
 from ttmem.reports.kit.tables import Table, csv
 from ttmem.reports.sweep import final_report, html, oom_analysis, operator_analysis
 from ttmem.reports.sweep.document import report_document
-from ttmem.operators.sweeps.summary import Findings
 
 PAGE = "sweep_report.html"
 ABOUT = {

@@ -5,13 +5,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ttmem.operators.sweeps.result import Result
+from ttmem.operators.sweeps.summary import Findings, severity_of, where
 from ttmem.reports.kit.tables import Table
 from ttmem.reports.kit.units import KIB, MIB, megabytes, shape_list, share
 from ttmem.reports.sweep import tables
 from ttmem.reports.sweep.sentences import NOTES, advice_note, advice_text, bullets, document, facts_lines, memories_text
 from ttmem.reports.sweep.tables import bold, section
-from ttmem.operators.sweeps.result import Result
-from ttmem.operators.sweeps.summary import Findings, severity_of, where
 
 _MOST_SHAPES = 10
 _COLUMNS = ("Operator", "Tests", "Passed", "Failed", "Skipped", "OOM", "OOM in", "Status")

@@ -3,14 +3,14 @@
 
 from math import prod
 
+from ttmem.failures.outcome import PASS, SKIPPED
+from ttmem.operators.sweeps.result import Result
+from ttmem.operators.sweeps.summary import Findings, Summary
 from ttmem.reports.kit.drawings import Matrix, Outcome
 from ttmem.reports.kit.pages import Card, Section, page
 from ttmem.reports.kit.units import compact_bytes, one_line, shape_list, share
 from ttmem.reports.sweep import tables
 from ttmem.reports.sweep.sentences import NOTES, advice_note
-from ttmem.failures.outcome import PASS, SKIPPED
-from ttmem.operators.sweeps.result import Result
-from ttmem.operators.sweeps.summary import Findings, Summary
 
 _MOST_ROWS = 3000
 """Rows of a table that a browser still sorts at once; the JSON files have all."""

@@ -4,12 +4,12 @@
 
 from typing import Any
 
+from ttmem.operators.sweeps.summary import Findings, severity_of, where
 from ttmem.reports.kit.tables import Table
 from ttmem.reports.kit.units import compact_bytes, one_line, shape_list, share
 from ttmem.reports.sweep import tables
 from ttmem.reports.sweep.sentences import NOTES, advice_note, bullets, document, facts_lines, memories_text
 from ttmem.reports.sweep.tables import as_text, section
-from ttmem.operators.sweeps.summary import Findings, severity_of, where
 
 _MOST_SHAPES, _MOST_SHAPES_OF_TEXT = 60, 30
 _COLUMNS = ("Operator", "OOM", "DRAM", "L1", "Worst shape", "Logical", "On device", "Severity")

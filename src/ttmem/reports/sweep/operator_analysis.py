@@ -6,11 +6,11 @@ from collections import Counter
 from typing import Any
 
 from ttmem.base.limits import ROWS_FOR_PEOPLE
+from ttmem.operators.sweeps.summary import Findings, OperatorSummary, where
 from ttmem.reports.kit.units import one_line, shape_list
 from ttmem.reports.sweep import tables
 from ttmem.reports.sweep.sentences import NOTES, advice_note, bullets, document, facts_lines
 from ttmem.reports.sweep.tables import as_markdown, as_text, bold, section
-from ttmem.operators.sweeps.summary import Findings, OperatorSummary, where
 
 _MOST_SHAPES = 12
 _MOST_OPERATORS = 500

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ttmem.base.limits import ROWS_FOR_PEOPLE
+from ttmem.operators.sweeps.result import Result
+from ttmem.operators.sweeps.summary import MEMORY, Findings, OperatorSummary, Summary, severity_of, where
 from ttmem.reports.kit.tables import Column, Table, markdown, name_column, number_column, plain, text_column
 from ttmem.reports.kit.units import compact_bytes, shape_list, share
 from ttmem.reports.sweep.sentences import advice_text, memories_text, severity_range
-from ttmem.operators.sweeps.result import Result
-from ttmem.operators.sweeps.summary import MEMORY, Findings, OperatorSummary, Summary, severity_of, where
 
 _NO_SHAPE = "(unknown shape)"
 

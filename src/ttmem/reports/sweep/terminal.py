@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ttmem.failures.outcome import STATUSES
+from ttmem.operators.sweeps.result import Result
 from ttmem.reports.kit.console import TextReport, rich_table
 from ttmem.reports.kit.tables import Table, number_column, text_column
 from ttmem.reports.kit.units import counted, mib, one_line, thousands
 from ttmem.twin.operations import BOUNDED, UNKNOWN
-from ttmem.failures.outcome import STATUSES
-from ttmem.operators.sweeps.result import Result
 
 if TYPE_CHECKING:
     from ttmem.operators.sweeps.expectations import Deviation

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ``ttmem sweep diff --json`` says."""
 
-from ttmem.reports.kit.documents import Document
-from ttmem.operators.sweeps.result import Result
 from ttmem.operators.sweeps.comparison import CHANGES, Change, Comparison
+from ttmem.operators.sweeps.result import Result
+from ttmem.reports.kit.documents import Document
 
 
 class Ending(Document, frozen=True):

@@ -3,11 +3,11 @@
 
 from collections import Counter
 
+from ttmem.operators.sweeps.comparison import CHANGES, NEWLY_FAILS, NEWLY_PASSES
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.tables import Table, name_column, number_column, percent_column, text_column
 from ttmem.reports.kit.units import counted, thousands
 from ttmem.reports.sweep_diff.document import SweepDiff
-from ttmem.operators.sweeps.comparison import CHANGES, NEWLY_FAILS, NEWLY_PASSES
 
 _MOST_ROWS = 20
 _STYLES = {NEWLY_FAILS: "bold red", NEWLY_PASSES: "green"}

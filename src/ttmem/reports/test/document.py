@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from ttmem.base.text_safety import whole_text
 from ttmem.analysis.findings import Finding
 from ttmem.analysis.lifetimes import TensorLife
 from ttmem.analysis.peaks import Peak
 from ttmem.analysis.programs_l1 import ProgramPeak
 from ttmem.analysis.states import OperationPlace
 from ttmem.analysis.suite import GrownTest, MemoryOfTest, SuiteGrowth
+from ttmem.base.text_safety import whole_text
 from ttmem.failures import find_failures
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType
 from ttmem.reports.profile.document_parts import FAILURE_FIGURES, FailureFacts

@@ -4,11 +4,11 @@
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.pool import draw_image, pool2d
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.twin.operations.sliding_window import pair
-from ttmem.twin.operations.call_syntax import record_of, write_call
 
 _CHOICES = ("applied_shard_scheme", "deallocate_input")
 _NOT_UNIFORM = "middle elements not uniform, "

@@ -4,16 +4,16 @@
 from dataclasses import replace
 
 from ttmem.base.errors import BadInputError
+from ttmem.hardware import DATA_TYPES
 from ttmem.twin.operations import draws
 from ttmem.twin.operations.binary_programs import BinaryKind, streams
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.elementwise import double_buffered_tiles, typecast
-from ttmem.twin.operations.matmul_draws import draw_addmm
 from ttmem.twin.operations.matmul import PRODUCT_ARGUMENTS, check_product, matmul, product, product_spec, sums_of
+from ttmem.twin.operations.matmul_draws import draw_addmm
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument
-from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.programs import CIRCULAR
-from ttmem.hardware import DATA_TYPES
 from ttmem.twin.tensor_spec import TILE
 
 

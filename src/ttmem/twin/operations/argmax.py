@@ -3,20 +3,20 @@
 
 from typing import Any
 
+from ttmem.hardware import BFLOAT16, FLOAT32, UINT32
+from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations import draws
-from ttmem.twin.operations.tensor_handle import Held, applied, replaced
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import spell_type
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.twin.operations.reshape import reshape
+from ttmem.twin.operations.tensor_handle import Held, applied, replaced
 from ttmem.twin.operations.to_layout import to_layout
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.programs import CIRCULAR
-from ttmem.hardware import BFLOAT16, FLOAT32, UINT32
-from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, TensorSpec
 from ttmem.twin.paging import paging_of
-from ttmem.twin.bank_sizes import round_up
+from ttmem.twin.programs import CIRCULAR
+from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, TensorSpec
 
 _ROW_ALIGNMENT = 32
 _SHORTEST_ROW_BYTES, _LONG_ROW_BYTES = 8, 1 << 17

@@ -6,20 +6,29 @@ from dataclasses import replace
 from typing import Any
 
 from ttmem.base.errors import BadInputError
+from ttmem.hardware import DRAM, UINT8
 from ttmem.twin.operations import draws
-from ttmem.twin.operations.tensor_handle import Held
-from ttmem.twin.operations.composite_collectives import gather_by_copies
-from ttmem.twin.operations.collective_programs import LINEAR, RING, Line, NotKnownError, lines_of, packets, semaphore, tiles_added_at_once
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.operations.collective_programs import (
+    LINEAR,
+    RING,
+    Line,
+    NotKnownError,
+    lines_of,
+    packets,
+    semaphore,
+    tiles_added_at_once,
+)
 from ttmem.twin.operations.collectives import chain, draw_options, resized, scattered
+from ttmem.twin.operations.composite_collectives import gather_by_copies
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import wanted_like
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.programs import CIRCULAR
-from ttmem.hardware import DRAM, UINT8
-from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, CoreRange, Shard, TensorSpec
+from ttmem.twin.operations.tensor_handle import Held
 from ttmem.twin.paging import paging_of
+from ttmem.twin.programs import CIRCULAR
+from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, CoreRange, Shard, TensorSpec
 
 _INPUT = -1
 _CREATE = "ttnn.create_global_semaphore"

@@ -6,19 +6,19 @@ from dataclasses import replace
 from math import inf, sqrt
 from typing import Any
 
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, BLACKHOLE, DATA_TYPES, DRAM
 from ttmem.twin.operations import draws
 from ttmem.twin.operations.binary import binary
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import result_like, spell_type
 from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, adds_in_float32, draw_kernel_config, type_between
 from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.twin.operations.refusals import allocated
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.programs import CIRCULAR, end_of_stack
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, BLACKHOLE, DATA_TYPES, DRAM
-from ttmem.twin.tensor_spec import TILE, TensorSpec
 from ttmem.twin.paging import paging_of
+from ttmem.twin.programs import CIRCULAR, end_of_stack
+from ttmem.twin.tensor_spec import TILE, TensorSpec
 
 _CHUNK = 32
 """Rows of queries and of keys that are worked on at a time, unless the caller says otherwise."""

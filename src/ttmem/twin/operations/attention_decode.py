@@ -6,8 +6,11 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from ttmem.hardware import BFLOAT16, DRAM, INT32, L1, UINT16
+from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations import draws
 from ttmem.twin.operations.attention import ATTENTION_ARGUMENTS, ATTENTION_TYPES, cores_of, draw_tensor
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import aligned_page, spell_type
 from ttmem.twin.operations.heads import padded_matrix
@@ -15,11 +18,8 @@ from ttmem.twin.operations.kernel_config import adds_in_float32, draw_kernel_con
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.twin.operations.refusals import allocated, spell_cut, spell_layout
-from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.programs import CIRCULAR
-from ttmem.hardware import BFLOAT16, DRAM, INT32, L1, UINT16
 from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, InvalidSpecError, Shard, TensorSpec
-from ttmem.twin.bank_sizes import round_up
 
 _PAGED_CONFIG = {"k_chunk_size": 32, "max_cores_per_head_batch": 1}
 """What the library assumes for paged caches."""

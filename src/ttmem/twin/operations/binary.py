@@ -5,17 +5,29 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, UINT8, UINT16, UINT32, DataType
 from ttmem.twin.operations import draws
 from ttmem.twin.operations.binary_programs import BinaryKind, check_types, on_shards, result_of, streams
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
-from ttmem.twin.operations.elementwise import borrows, broadcast_shape, cast, check_integers, check_target, double_buffered_tiles, one_to_one, padded_like, result_like, spell_type, wanted_like
+from ttmem.twin.operations.elementwise import (
+    borrows,
+    broadcast_shape,
+    cast,
+    check_integers,
+    check_target,
+    double_buffered_tiles,
+    one_to_one,
+    padded_like,
+    result_like,
+    spell_type,
+    wanted_like,
+)
 from ttmem.twin.operations.fill_and_copy import copy_between
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.twin.operations.to_layout import tilize, to_layout
-from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.programs import CIRCULAR
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, UINT8, UINT16, UINT32, DataType
 from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, InvalidSpecError, TensorSpec
 
 _NO_ROWS_IN_PLACE = "Optional output tensor with Row Major input is not supported right now for Elementwise operations"

@@ -5,12 +5,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from ttmem.twin.operations.elementwise import broadcast_shape, double_buffered_tiles, has_whole_shards, spell_type, wanted_like
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.programs import CIRCULAR
 from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, INT32, UINT16, UINT32, DataType
-from ttmem.twin.tensor_spec import CoreRange, InvalidSpecError, Shard, TensorSpec
+from ttmem.twin.operations.elementwise import (
+    broadcast_shape,
+    double_buffered_tiles,
+    has_whole_shards,
+    spell_type,
+    wanted_like,
+)
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.paging import paging_of
+from ttmem.twin.programs import CIRCULAR
+from ttmem.twin.tensor_spec import CoreRange, InvalidSpecError, Shard, TensorSpec
 
 _INTEGERS = 1 << 32
 """The library multiplies before it divides, and what does not fit is lost."""

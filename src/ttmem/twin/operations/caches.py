@@ -4,17 +4,17 @@
 from typing import Any
 
 from ttmem.base.errors import BadInputError
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, DRAM, FLOAT32, INT32, L1, UINT32, DataType
+from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations import draws
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.elementwise import aligned_page
 from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, draw_kernel_config, type_between
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.twin.operations.refusals import not_in_l1
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, DRAM, FLOAT32, INT32, L1, UINT32, DataType
-from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, Shard, TensorSpec
 from ttmem.twin.paging import paging_of
-from ttmem.twin.bank_sizes import round_up
+from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, Shard, TensorSpec
 
 _CACHED_TYPES = (FLOAT32, BFLOAT16, BFLOAT8_B)
 BFLOAT4_B = DATA_TYPES.find("bfloat4_b")

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ttmem.base.errors import BadInputError
+from ttmem.hardware import MEMORIES, Memory
 from ttmem.twin.operations.plan import SHARDED_RESULT, Call
 from ttmem.twin.operations.record import REQUIRED, Argument, Draw, OperationRecord, PlanFunction, Step
 from ttmem.twin.operations.signatures import QUEUE, Form, form_of, misfit
 from ttmem.twin.replay import read_shard
-from ttmem.hardware import MEMORIES, Memory
 from ttmem.twin.tensor_spec import TensorSpec
 
 _RESULT = ("memory_config", "output_tensor", "optional_output_tensor")

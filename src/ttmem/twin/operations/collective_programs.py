@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ttmem.base.errors import BadInputError
-from ttmem.twin.operations.tensor_handle import Held
+from ttmem.hardware import BFLOAT16, BLACKHOLE, BOARDS, DRAM, L1, L1_SMALL, UINT32, Memory
 from ttmem.twin.operations.elementwise import aligned_page
 from ttmem.twin.operations.plan import PlanWriter
-from ttmem.twin.programs import CIRCULAR
-from ttmem.hardware import BFLOAT16, BLACKHOLE, BOARDS, DRAM, L1, L1_SMALL, UINT32, Memory
-from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, CoreRange, InvalidSpecError, Shard, TensorSpec, grid_of
+from ttmem.twin.operations.tensor_handle import Held
 from ttmem.twin.paging import paging_of
+from ttmem.twin.programs import CIRCULAR
+from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, CoreRange, InvalidSpecError, Shard, TensorSpec, grid_of
 
 _PACKET_BYTES = 4352
 """The most that travels at once between two chips."""

@@ -6,20 +6,37 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any
 
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, MemoryMap
 from ttmem.twin.operations import draws
-from ttmem.twin.operations.tensor_handle import Held
-from ttmem.twin.operations.composite_collectives import check_place, copy_everywhere, gather_by_copies, scatter_in_parts, step, sum_of_copies
-from ttmem.twin.operations.collective_programs import LINEAR, PAIR, RING, Line, NotKnownError, gather, is_linear, lines_of, scatter
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.operations.collective_programs import (
+    LINEAR,
+    PAIR,
+    RING,
+    Line,
+    NotKnownError,
+    gather,
+    is_linear,
+    lines_of,
+    scatter,
+)
+from ttmem.twin.operations.composite_collectives import (
+    check_place,
+    copy_everywhere,
+    gather_by_copies,
+    scatter_in_parts,
+    step,
+    sum_of_copies,
+)
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import wanted_like
+from ttmem.twin.operations.memory_config import sharded_to_interleaved, to_memory_config
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.twin.operations.record import Argument, Choose, Draw, OperationRecord, PlanFunction, Step
-from ttmem.twin.operations.memory_config import sharded_to_interleaved, to_memory_config
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, MemoryMap
-from ttmem.twin.tensor_spec import TILE, InvalidSpecError, TensorSpec
+from ttmem.twin.operations.tensor_handle import Held
 from ttmem.twin.paging import paging_of
 from ttmem.twin.placement import place
+from ttmem.twin.tensor_spec import TILE, InvalidSpecError, TensorSpec
 
 _INPUT = -1
 _WRITES_OF_BYTES = 16

@@ -5,23 +5,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ttmem.twin.operations.tensor_handle import Held, replaced
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32
 from ttmem.twin.operations.collective_programs import Line, NotKnownError, broadcast, scatter
-from ttmem.twin.operations.elementwise import typecast
 from ttmem.twin.operations.concat import concat
+from ttmem.twin.operations.elementwise import typecast
+from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.pad import pad
 from ttmem.twin.operations.permute import transpose
 from ttmem.twin.operations.plan import Call, PlanWriter
 from ttmem.twin.operations.record import PlanFunction
 from ttmem.twin.operations.reductions import reduce
 from ttmem.twin.operations.reshape import reshape
-from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.slice_ import slice_
 from ttmem.twin.operations.split import split
+from ttmem.twin.operations.tensor_handle import Held, replaced
 from ttmem.twin.operations.to_layout import in_layout, tilize, to_layout, untilize_by_rows
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32
-from ttmem.twin.tensor_spec import TILE, InvalidSpecError, TensorSpec
 from ttmem.twin.paging import paging_of
+from ttmem.twin.tensor_spec import TILE, InvalidSpecError, TensorSpec
 
 _WHERE_TO = (
     "If input memory config is sharded, then output memory config must be provided. Defaulting the output memory "

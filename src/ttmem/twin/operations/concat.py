@@ -5,22 +5,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ttmem.base.errors import BadInputError
+from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, L1, UINT8
 from ttmem.twin.operations import draws
-from ttmem.twin.operations.tensor_handle import Held, applied
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import OWN_KERNELS, double_buffered_rows, double_buffered_tiles, result_like
+from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.permute import swap_last_two
 from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanWriter, dimension
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.twin.operations.reshape import reshaped, unsqueeze
-from ttmem.twin.operations.memory_config import to_memory_config
+from ttmem.twin.operations.tensor_handle import Held, applied
 from ttmem.twin.operations.to_layout import in_layout, tilize, untilize_by_rows
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.programs import CIRCULAR
-from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, L1, UINT8
-from ttmem.twin.tensor_spec import TILE, CoreRange, InvalidSpecError, Shard, TensorSpec
 from ttmem.twin.paging import paging_of
 from ttmem.twin.placement import place
+from ttmem.twin.programs import CIRCULAR
+from ttmem.twin.tensor_spec import TILE, CoreRange, InvalidSpecError, Shard, TensorSpec
 
 _UNSIGNED = 1 << 32
 _MOST_AT_ONCE = 47

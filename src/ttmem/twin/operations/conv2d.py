@@ -5,17 +5,17 @@ from dataclasses import replace
 from typing import Any
 
 from ttmem.base.errors import BadInputError
+from ttmem.hardware import DATA_TYPES, DRAM, HOST, L1
+from ttmem.twin.operations.call_syntax import record_of
+from ttmem.twin.operations.conv_1x1 import multiply
 from ttmem.twin.operations.conv_config import HEIGHT, WIDTH, Choices, UnknownChoiceError, choices_of
 from ttmem.twin.operations.conv_parallelization import Convolution
 from ttmem.twin.operations.conv_steps import Parameters, convolve, fold, folded, is_patchwise, through_l1
 from ttmem.twin.operations.image_slices import TOO_THIN, ThinSliceError
-from ttmem.twin.operations.conv_1x1 import multiply
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.twin.operations.reshape import is_view
 from ttmem.twin.operations.sliding_window import Window, four_sides, pair
-from ttmem.twin.operations.call_syntax import record_of
-from ttmem.hardware import DATA_TYPES, DRAM, HOST, L1
 from ttmem.twin.tensor_spec import TILE, Shard, TensorSpec
 
 

@@ -3,16 +3,16 @@
 
 from dataclasses import replace
 
-from ttmem.twin.operations.matmul_program_config import configured_product
+from ttmem.hardware import DRAM, L1, Memory
 from ttmem.twin.operations.conv_config import HEIGHT, UnknownChoiceError
 from ttmem.twin.operations.conv_parallelization import Convolution, Scheme
 from ttmem.twin.operations.conv_steps import Parameters, dealt_out, delivered, prepare, settled
+from ttmem.twin.operations.matmul import product, product_spec
 from ttmem.twin.operations.matmul_blocks import Sums
 from ttmem.twin.operations.matmul_configs import GRID, LINE, Config, Configured
-from ttmem.twin.operations.matmul import product, product_spec
+from ttmem.twin.operations.matmul_program_config import configured_product
 from ttmem.twin.operations.plan import PlanWriter
 from ttmem.twin.operations.to_layout import tilize
-from ttmem.hardware import DRAM, L1, Memory
 from ttmem.twin.tensor_spec import TILE, TensorSpec
 
 _TILE = 32

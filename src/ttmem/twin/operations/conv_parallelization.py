@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
 
+from ttmem.hardware import BLACKHOLE, FLOAT32, Architecture, DataType, MemoryMap
+from ttmem.hardware.boards import Grid
+from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.conv_config import BLOCK, HEIGHT, NO_CHOICES, WIDTH, Choices
 from ttmem.twin.operations.halo import Dealing, stick_dtype
 from ttmem.twin.operations.sliding_window import Window, halo_sticks
 from ttmem.twin.operations.window_readers import Gathering, halves_pay
-from ttmem.hardware import BLACKHOLE, FLOAT32, Architecture, DataType, MemoryMap
-from ttmem.hardware.boards import Grid
 from ttmem.twin.tensor_spec import ROW_MAJOR, CoreRange, InvalidSpecError, Layout, Shard, grid_of
-from ttmem.twin.bank_sizes import round_up
 
 _TILE = 32
 _STICK_UNIT = 8

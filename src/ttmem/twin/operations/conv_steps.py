@@ -4,20 +4,28 @@
 from dataclasses import dataclass, replace
 from math import prod
 
+from ttmem.hardware import DRAM, HOST, L1, Memory
+from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.conv_config import BLOCK, WIDTH, UnknownChoiceError
-from ttmem.twin.operations.conv_parallelization import Chip, Convolution, Scheme, preferred_kind, row_by_row, scheme_in, scheme_of
+from ttmem.twin.operations.conv_parallelization import (
+    Chip,
+    Convolution,
+    Scheme,
+    preferred_kind,
+    row_by_row,
+    scheme_in,
+    scheme_of,
+)
 from ttmem.twin.operations.elementwise import double_buffered_tiles
 from ttmem.twin.operations.halo import cut_out, deal, gather, keep_tables
 from ttmem.twin.operations.image_slices import Cut, cut_window, sliced
+from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.pad import pad
 from ttmem.twin.operations.plan import EXACT, Call, Plan, PlanWriter
 from ttmem.twin.operations.reshape import reshape
-from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.sliding_window import Window, reader_table_width
 from ttmem.twin.programs import CIRCULAR
-from ttmem.hardware import DRAM, HOST, L1, Memory
 from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, Shard, TensorSpec
-from ttmem.twin.bank_sizes import round_up
 
 _TABLE_TOO_WIDE = "Reader indices buffer page size {} exceeds worst-case CB size {} (config tensor layout changed?)"
 """What the library says of windows that break off more often than it expects."""

@@ -5,16 +5,16 @@ from dataclasses import replace
 from typing import Any
 
 from ttmem.base.errors import BadInputError
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, DRAM, FLOAT32
 from ttmem.twin.operations import draws
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import double_buffered_tiles, one_to_one, wanted_like
 from ttmem.twin.operations.fill_and_copy import launch_copy
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.twin.operations.to_layout import untilize
-from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.programs import CIRCULAR
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, DRAM, FLOAT32
 from ttmem.twin.tensor_spec import LAYOUTS, TILE, InvalidSpecError, TensorSpec
 
 _NO_DEVICE = "none"

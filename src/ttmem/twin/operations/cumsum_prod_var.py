@@ -5,18 +5,18 @@ from dataclasses import replace
 from math import prod as product_of
 from typing import Any
 
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, FLOAT32
 from ttmem.twin.operations import draws
-from ttmem.twin.operations.tensor_handle import Held, applied, axes_of, replaced
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import clone, spell_cut, spell_type, typecast
 from ttmem.twin.operations.permute import permute
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.twin.operations.reduced_shards import Place, check_cores, filled, in_shape, place_of
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, FLOAT32
-from ttmem.twin.tensor_spec import TILE, TensorSpec
+from ttmem.twin.operations.tensor_handle import Held, applied, axes_of, replaced
 from ttmem.twin.paging import paging_of
+from ttmem.twin.tensor_spec import TILE, TensorSpec
 
 _FLOATS = (BFLOAT16, FLOAT32, BFLOAT8_B)
 _NOT_COMPARED = ("bfloat4_b", "uint8")

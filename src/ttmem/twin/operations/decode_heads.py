@@ -4,18 +4,18 @@
 from collections.abc import Iterator
 
 from ttmem.base.errors import BadInputError
+from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, L1
+from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations import draws
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.conv_parallelization import row_by_row
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.heads import padded_matrix
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.twin.operations.refusals import allocated, spell_cut, spell_layout
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, L1
-from ttmem.twin.tensor_spec import TILE, CoreRange, Shard, TensorSpec
 from ttmem.twin.paging import paging_of
-from ttmem.twin.bank_sizes import round_up
+from ttmem.twin.tensor_spec import TILE, CoreRange, Shard, TensorSpec
 
 _MOST_USERS = 32
 _SHARDED_MOST = 64

@@ -5,20 +5,20 @@ from dataclasses import replace
 from typing import Any
 
 from ttmem.base.errors import BadInputError
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.hardware import (
     DATA_TYPES,
     L1,
     DataType,
     Memory,
 )
-from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
-from ttmem.twin.paging import paging_of
 from ttmem.twin.bank_sizes import round_up
+from ttmem.twin.operations import draws
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.paging import paging_of
+from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
 
 
 def result_like(spec: TensorSpec, memory: Memory | None = None, dtype: DataType | None = None) -> TensorSpec:

@@ -5,15 +5,15 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from ttmem.hardware import BFLOAT16, UINT32
+from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations import draws
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.twin.operations.to_layout import in_layout, tilize, untilize
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.hardware import BFLOAT16, UINT32
-from ttmem.twin.tensor_spec import LAYOUTS, ROW_MAJOR, TILE, InvalidSpecError, TensorSpec
 from ttmem.twin.paging import paging_of
-from ttmem.twin.bank_sizes import round_up
+from ttmem.twin.tensor_spec import LAYOUTS, ROW_MAJOR, TILE, InvalidSpecError, TensorSpec
 
 _NUMBERS_AT_ONCE = 8
 _WIDEST_KNOWN_TILES = 32

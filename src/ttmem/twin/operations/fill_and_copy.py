@@ -4,12 +4,12 @@
 from dataclasses import replace
 from math import gcd, prod
 
+from ttmem.hardware import BFLOAT16
 from ttmem.twin.operations.elementwise import cast, double_buffered_rows, double_buffered_tiles
 from ttmem.twin.operations.plan import PlanWriter
-from ttmem.twin.programs import CIRCULAR, DATAFLOW
-from ttmem.hardware import BFLOAT16
-from ttmem.twin.tensor_spec import TILE, TensorSpec
 from ttmem.twin.paging import paging_of
+from ttmem.twin.programs import CIRCULAR, DATAFLOW
+from ttmem.twin.tensor_spec import TILE, TensorSpec
 
 _LONGEST_ROW_BYTES = 1 << 18
 """Longer ones are copied to another place in parts of so many bytes."""

@@ -6,25 +6,25 @@ from dataclasses import replace
 from typing import Any
 
 from ttmem.base.errors import BadInputError
+from ttmem.hardware import BFLOAT16, DATA_TYPES, DRAM, FLOAT32, INT32, L1, UINT8, UINT32, Memory
+from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations import draws
-from ttmem.twin.operations.tensor_handle import Held, applied, replaced
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.operations.concat import concat
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import aligned_page, cast, l1_space_with_its_top, result_like, wanted_like
-from ttmem.twin.operations.concat import concat
+from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.permute import transpose
 from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanWriter, dimension
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.twin.operations.reduced_shards import filled
-from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.slice_ import cut, sliced
+from ttmem.twin.operations.tensor_handle import Held, applied, replaced
 from ttmem.twin.operations.to_layout import to_layout
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.programs import CIRCULAR
-from ttmem.hardware import BFLOAT16, DATA_TYPES, DRAM, FLOAT32, INT32, L1, UINT8, UINT32, Memory
-from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, Shard, TensorSpec
 from ttmem.twin.paging import paging_of
 from ttmem.twin.placement import place
-from ttmem.twin.bank_sizes import round_up
+from ttmem.twin.programs import CIRCULAR
+from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, Shard, TensorSpec
 
 _UINT16 = DATA_TYPES.find("uint16")
 _WIDEST_ROW_TILES = 60

@@ -4,20 +4,20 @@
 from dataclasses import replace
 from math import prod
 
-from ttmem.twin.operations.tensor_handle import Held, applied, replaced
+from ttmem.hardware import FLOAT32, L1, DataType, Memory
+from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.conv_parallelization import divided
 from ttmem.twin.operations.elementwise import has_longer_rows
+from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.pool_parallelization import Pooling
 from ttmem.twin.operations.reduced_shards import Place
 from ttmem.twin.operations.reductions import down
 from ttmem.twin.operations.reshape import reshape
-from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.sliding_window import Window
+from ttmem.twin.operations.tensor_handle import Held, applied, replaced
 from ttmem.twin.operations.to_layout import to_layout
-from ttmem.hardware import FLOAT32, L1, DataType, Memory
 from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, Layout, Shard, TensorSpec
-from ttmem.twin.bank_sizes import round_up
 
 _TILE = 32
 _TALL, _MOST_TILES = 16, 8

@@ -5,18 +5,18 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from ttmem.hardware import BFLOAT16, BLACKHOLE, DRAM, FLOAT32, L1
+from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations import draws
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.conv_parallelization import row_by_row
 from ttmem.twin.operations.elementwise import has_longer_rows
 from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, adds_in_float32, draw_kernel_config
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.programs import CIRCULAR
-from ttmem.hardware import BFLOAT16, BLACKHOLE, DRAM, FLOAT32, L1
-from ttmem.twin.tensor_spec import ROW_MAJOR, InvalidSpecError, NdShard, Shard, TensorSpec
 from ttmem.twin.paging import paging_of
-from ttmem.twin.bank_sizes import round_up
+from ttmem.twin.programs import CIRCULAR
+from ttmem.twin.tensor_spec import ROW_MAJOR, InvalidSpecError, NdShard, Shard, TensorSpec
 
 _TILE, _FACE = 32, 16
 _TILES_AT_ONCE = 8

@@ -4,12 +4,12 @@
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
+from ttmem.hardware import BFLOAT16, DATA_TYPES, DRAM, FLOAT32, L1, L1_SMALL, DataType
+from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.plan import PlanWriter
 from ttmem.twin.operations.sliding_window import Window, halo_sticks, halo_tables
 from ttmem.twin.programs import CIRCULAR
-from ttmem.hardware import BFLOAT16, DATA_TYPES, DRAM, FLOAT32, L1, L1_SMALL, DataType
 from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, CoreRange, Shard, TensorSpec
-from ttmem.twin.bank_sizes import round_up
 
 _TILE = 32
 _STICKS_AT_ONCE = 4

@@ -5,19 +5,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ttmem.base.errors import BadInputError
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32
+from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations import draws
-from ttmem.twin.operations.tensor_handle import Held, applied
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.conv_parallelization import row_by_row
 from ttmem.twin.operations.elementwise import wanted_like
+from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.twin.operations.refusals import allocated, not_in_l1, spell_cut, spell_layout
-from ttmem.twin.operations.memory_config import to_memory_config
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32
-from ttmem.twin.tensor_spec import TILE, Shard, TensorSpec
+from ttmem.twin.operations.tensor_handle import Held, applied
 from ttmem.twin.paging import paging_of
-from ttmem.twin.bank_sizes import round_up
+from ttmem.twin.tensor_spec import TILE, Shard, TensorSpec
 
 _TYPES = (FLOAT32, BFLOAT16, BFLOAT8_B)
 _TILES_AHEAD = 4

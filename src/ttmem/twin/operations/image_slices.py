@@ -4,8 +4,8 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from ttmem.twin.operations.sliding_window import Window
 from ttmem.twin.bank_sizes import round_up
+from ttmem.twin.operations.sliding_window import Window
 
 _TILE = 32
 _LAST_SLICES = 8

@@ -3,9 +3,9 @@
 
 from typing import Any
 
+from ttmem.hardware import BFLOAT16, FLOAT32, DataType
 from ttmem.twin.operations.plan import Call
 from ttmem.twin.operations.record import Argument, Choose, Step
-from ttmem.hardware import BFLOAT16, FLOAT32, DataType
 
 KERNEL_CONFIG = Argument("compute_kernel_config", default=None)
 

@@ -5,22 +5,37 @@ from dataclasses import replace
 from math import prod
 
 from ttmem.base.errors import BadInputError
+from ttmem.hardware import DATA_TYPES, DRAM, FLOAT32, DataType, Memory
+from ttmem.hardware.boards import Grid
 from ttmem.twin.operations import draws
-from ttmem.twin.operations.tensor_handle import Held, applied
-from ttmem.twin.operations.matmul_program_config import adds_bias_itself, configured_product, fuses_bias, is_one_number, unequal_widths
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.elementwise import broadcast_shape, double_buffered_tiles, result_like, spell_type
 from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, adds_in_float32
 from ttmem.twin.operations.matmul_blocks import COLUMN, SIMPLE, Sums, choose_blocks, product_of, static_buffers
-from ttmem.twin.operations.matmul_configs import Config, Configured, UnknownConfigError, config_of, grid_of_cores, register_tiles, unequal_batches, unequal_ranks
+from ttmem.twin.operations.matmul_configs import (
+    Config,
+    Configured,
+    UnknownConfigError,
+    config_of,
+    grid_of_cores,
+    register_tiles,
+    unequal_batches,
+    unequal_ranks,
+)
 from ttmem.twin.operations.matmul_draws import draw_matmul
 from ttmem.twin.operations.matmul_grids import config_for, config_of_shards
+from ttmem.twin.operations.matmul_program_config import (
+    adds_bias_itself,
+    configured_product,
+    fuses_bias,
+    is_one_number,
+    unequal_widths,
+)
 from ttmem.twin.operations.plan import BOUNDED, Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.reshape import is_view, reshape
-from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.operations.tensor_handle import Held, applied
 from ttmem.twin.programs import CIRCULAR
-from ttmem.hardware import DATA_TYPES, DRAM, FLOAT32, DataType, Memory
-from ttmem.hardware.boards import Grid
 from ttmem.twin.tensor_spec import TILE, NdShard, Shard, TensorSpec
 
 _PLAIN_ACTIVATIONS = ("relu", "gelu", "silu", "sigmoid", "tanh", "exp", "sqrt", "relu6", "mish", "hardswish")

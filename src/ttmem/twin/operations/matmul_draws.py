@@ -4,10 +4,10 @@
 from typing import Any
 
 from ttmem.twin.operations import draws
+from ttmem.twin.operations.call_syntax import write_call
 from ttmem.twin.operations.kernel_config import draw_kernel_config
 from ttmem.twin.operations.matmul_configs import DRAM_SHARDS, GRID, LINE, REUSE
 from ttmem.twin.operations.record import Choose, OperationRecord, Step
-from ttmem.twin.operations.call_syntax import write_call
 
 
 def draw_matmul(record: OperationRecord, choose: Choose) -> list[Step]:

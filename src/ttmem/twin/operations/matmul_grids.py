@@ -3,9 +3,9 @@
 
 from math import gcd
 
+from ttmem.hardware.boards import Grid
 from ttmem.twin.operations.matmul_blocks import Product, largest_fitting
 from ttmem.twin.operations.matmul_configs import GRID, LINE, REUSE, Config, UnknownConfigError
-from ttmem.hardware.boards import Grid
 from ttmem.twin.tensor_spec import Shard
 
 _NARROW = 8

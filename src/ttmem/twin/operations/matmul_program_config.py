@@ -4,12 +4,12 @@
 from dataclasses import replace
 from math import prod
 
+from ttmem.hardware import DRAM, L1, MemoryMap
+from ttmem.hardware.boards import Grid
 from ttmem.twin.operations.conv_parallelization import row_by_row
 from ttmem.twin.operations.matmul_blocks import Sums
 from ttmem.twin.operations.matmul_configs import DRAM_SHARDS, GRID, LINE, REUSE, Configured, UnknownConfigError, fault
 from ttmem.twin.operations.plan import BOUNDED, PlanWriter
-from ttmem.hardware import DRAM, L1, MemoryMap
-from ttmem.hardware.boards import Grid
 from ttmem.twin.tensor_spec import CoreRange, Shard, TensorSpec
 
 _TILE = 32

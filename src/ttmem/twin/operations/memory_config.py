@@ -6,18 +6,18 @@ from math import prod
 from typing import Any
 
 from ttmem.base.errors import BadInputError
+from ttmem.hardware import DATA_TYPES, DRAM, L1
+from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations import draws
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import aligned_page, has_longer_rows, wanted_like
 from ttmem.twin.operations.fill_and_copy import copy_between
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.hardware import DATA_TYPES, DRAM, L1
-from ttmem.twin.tensor_spec import TILE, InvalidSpecError, NdShard, Shard, TensorSpec
 from ttmem.twin.paging import paging_of
 from ttmem.twin.placement import place
-from ttmem.twin.bank_sizes import round_up
+from ttmem.twin.tensor_spec import TILE, InvalidSpecError, NdShard, Shard, TensorSpec
 
 _READS_AT_ONCE = 4
 """Rows that are on their way while shards are filled."""

@@ -6,20 +6,27 @@ from math import prod
 from typing import Any
 
 from ttmem.base.errors import BadInputError
+from ttmem.hardware import L1
+from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations import draws
-from ttmem.twin.operations.collective_programs import PAIR, NotKnownError, broadcast, keep_semaphores, largest_packet, lines_of
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.operations.collective_programs import (
+    PAIR,
+    NotKnownError,
+    broadcast,
+    keep_semaphores,
+    largest_packet,
+    lines_of,
+)
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import aligned_page, double_buffered_tiles, wanted_like
 from ttmem.twin.operations.plan import BOUNDED, Call, Plan, PlanWriter, dimension
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.twin.operations.slice_ import row_buffers
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.programs import CIRCULAR
-from ttmem.hardware import L1
-from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
 from ttmem.twin.paging import paging_of
 from ttmem.twin.placement import place
-from ttmem.twin.bank_sizes import round_up
+from ttmem.twin.programs import CIRCULAR
+from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
 
 _HEADER_BYTES = 192
 """What tells packets where to go."""

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import lcm, prod
 
-from ttmem.twin.operations.tensor_handle import Held
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, L1, UINT32
 from ttmem.twin.operations.elementwise import one_to_one, spell_type
 from ttmem.twin.operations.plan import PlanWriter
 from ttmem.twin.operations.reduced_shards import Place, is_reduced_in_place
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, L1, UINT32
+from ttmem.twin.operations.tensor_handle import Held
 from ttmem.twin.tensor_spec import Shard, TensorSpec
 
 _TILES_AT_ONCE = 4

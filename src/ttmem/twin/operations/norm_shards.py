@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ttmem.hardware import BFLOAT16, FLOAT32, L1
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.record import Choose, Step
-from ttmem.hardware import BFLOAT16, FLOAT32, L1
-from ttmem.twin.tensor_spec import CoreRange, Shard, TensorSpec
 from ttmem.twin.paging import paging_of
+from ttmem.twin.tensor_spec import CoreRange, Shard, TensorSpec
 
 CONFIG = "ttnn.LayerNormShardedMultiCoreProgramConfig"
 

@@ -5,19 +5,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32
+from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations import draws, norm_shards
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import has_longer_rows, result_like, spell_cut, spell_type, wanted_like
-from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, adds_in_float32, draw_kernel_config
 from ttmem.twin.operations.fill_and_copy import has_tile_padding
+from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, adds_in_float32, draw_kernel_config
 from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.programs import CIRCULAR
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32
-from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, InvalidSpecError, Shard, TensorSpec
 from ttmem.twin.paging import paging_of
-from ttmem.twin.bank_sizes import round_up
+from ttmem.twin.programs import CIRCULAR
+from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, InvalidSpecError, Shard, TensorSpec
 
 _USABLE = 0.95
 """The share of what is left of L1 that the library dares to plan with."""

@@ -5,20 +5,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
+from ttmem.hardware import BFLOAT16, DRAM, L1
+from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations import draws
-from ttmem.twin.operations.tensor_handle import Held, applied
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import aligned_page, cast, double_buffered_tiles, has_longer_rows, wanted_like
+from ttmem.twin.operations.memory_config import interleaved_to_sharded, to_memory_config
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.twin.operations.reduced_shards import filled
 from ttmem.twin.operations.refusals import not_in_l1
-from ttmem.twin.operations.memory_config import interleaved_to_sharded, to_memory_config
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.hardware import BFLOAT16, DRAM, L1
-from ttmem.twin.tensor_spec import TILE, InvalidSpecError, NdShard, Shard, TensorSpec
+from ttmem.twin.operations.tensor_handle import Held, applied
 from ttmem.twin.paging import paging_of
-from ttmem.twin.bank_sizes import round_up
+from ttmem.twin.tensor_spec import TILE, InvalidSpecError, NdShard, Shard, TensorSpec
 
 _ROWS_AHEAD, _READ_BYTES = 16, 2048
 

@@ -6,21 +6,39 @@ from dataclasses import replace
 from math import prod
 
 from ttmem.base.errors import BadInputError
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.tensor_handle import Held, applied
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
-from ttmem.twin.operations.elementwise import aligned_page, cast, clone, double_buffered_rows, double_buffered_tiles, l1_space_with_its_top, wanted_like
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.twin.operations.memory_config import to_memory_config
-from ttmem.twin.operations.transposed_shards import CHANNELS_AND_BATCH, HEIGHT_AND_CHANNELS, TRANSPOSES, WIDTH_AND_HEIGHT, Native, native_kernels, of_permute, of_transpose, padded_like
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.programs import CIRCULAR
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, L1, DataType
 from ttmem.hardware.data_types import FACE_WIDTH
-from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
-from ttmem.twin.paging import paging_of
 from ttmem.twin.bank_sizes import round_up
+from ttmem.twin.operations import draws
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.elementwise import (
+    aligned_page,
+    cast,
+    clone,
+    double_buffered_rows,
+    double_buffered_tiles,
+    l1_space_with_its_top,
+    wanted_like,
+)
+from ttmem.twin.operations.memory_config import to_memory_config
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
+from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.tensor_handle import Held, applied
+from ttmem.twin.operations.transposed_shards import (
+    CHANNELS_AND_BATCH,
+    HEIGHT_AND_CHANNELS,
+    TRANSPOSES,
+    WIDTH_AND_HEIGHT,
+    Native,
+    native_kernels,
+    of_permute,
+    of_transpose,
+    padded_like,
+)
+from ttmem.twin.paging import paging_of
+from ttmem.twin.programs import CIRCULAR
+from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
 
 Order = tuple[int, ...]
 _Turn = Callable[[PlanWriter, Held, Order, TensorSpec | None], Held]

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from ttmem.base.errors import BadInputError
+from ttmem.hardware import Memory, MemoryMap
 from ttmem.twin.errors import DeviceFailureError
 from ttmem.twin.programs import DATAFLOW
-from ttmem.hardware import Memory, MemoryMap
 from ttmem.twin.tensor_spec import InvalidSpecError, NdShard, Shard, TensorSpec
 
 EXACT = "exact"

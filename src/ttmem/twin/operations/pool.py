@@ -5,24 +5,32 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from ttmem.hardware import BFLOAT4_B, BFLOAT8_B, BFLOAT16, DATA_TYPES, DRAM, FLOAT32, L1
+from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations import draws
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.conv_config import HEIGHT, WIDTH, kind_of
 from ttmem.twin.operations.conv_parallelization import Chip, divided
 from ttmem.twin.operations.conv_steps import delivered
-from ttmem.twin.operations.halo import cut_out, deal, gather, keep_tables
 from ttmem.twin.operations.global_avg_pool import average, is_summed
+from ttmem.twin.operations.halo import cut_out, deal, gather, keep_tables
 from ttmem.twin.operations.image_slices import TOO_THIN, Cut, ThinSliceError, cut_window, sliced
+from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.pool_parallelization import Pooling, PoolingScheme, ceiling_of, most_divisors, pooling_scheme_in, pooling_scheme_of, preferred_pooling_kind
+from ttmem.twin.operations.pool_parallelization import (
+    Pooling,
+    PoolingScheme,
+    ceiling_of,
+    most_divisors,
+    pooling_scheme_in,
+    pooling_scheme_of,
+    preferred_pooling_kind,
+)
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.twin.operations.reshape import reshape
-from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.sliding_window import Window, four_sides, pair, reader_table_width
-from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.programs import CIRCULAR
-from ttmem.hardware import BFLOAT4_B, BFLOAT8_B, BFLOAT16, DATA_TYPES, DRAM, FLOAT32, L1
 from ttmem.twin.tensor_spec import LAYOUTS, ROW_MAJOR, TILE, Shard, TensorSpec
-from ttmem.twin.bank_sizes import round_up
 
 _TILE, _FACE = 32, 16
 _MOST_READ_BYTES = 4096

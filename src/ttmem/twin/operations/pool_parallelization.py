@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
+from ttmem.hardware import BFLOAT16, DataType
+from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.conv_config import BLOCK, HEIGHT, WIDTH
 from ttmem.twin.operations.conv_parallelization import Chip, common_divisor, cores_for, divided, row_by_row
 from ttmem.twin.operations.halo import Dealing, stick_dtype
 from ttmem.twin.operations.sliding_window import Window, halo_sticks
-from ttmem.hardware import BFLOAT16, DataType
 from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, CoreRange, Layout, Shard, grid_of
-from ttmem.twin.bank_sizes import round_up
 
 _TILE, _FACE = 32, 16
 STICK_UNIT = 8

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from ttmem.twin.operations.tensor_handle import Held, applied, replaced
+from ttmem.hardware import BFLOAT16, L1, Memory
+from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.elementwise import typecast
 from ttmem.twin.operations.fill_and_copy import fill_in_place, fill_padding, has_tile_padding
 from ttmem.twin.operations.plan import Call, PlanWriter
 from ttmem.twin.operations.reshape import reshape
-from ttmem.hardware import BFLOAT16, L1, Memory
-from ttmem.twin.tensor_spec import CoreRange, NdShard, Shard, TensorSpec
+from ttmem.twin.operations.tensor_handle import Held, applied, replaced
 from ttmem.twin.paging import paging_of
-from ttmem.twin.bank_sizes import round_up
+from ttmem.twin.tensor_spec import CoreRange, NdShard, Shard, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)

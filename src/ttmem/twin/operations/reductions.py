@@ -5,21 +5,21 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, UINT32, DataType
+from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations import draws
-from ttmem.twin.operations.tensor_handle import Held, applied, axes_of, replaced
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import clone, spell_type
-from ttmem.twin.operations.minimum import check_reduced_type, is_negated, least_of_columns
 from ttmem.twin.operations.fill_and_copy import fill_padding
+from ttmem.twin.operations.minimum import check_reduced_type, is_negated, least_of_columns
 from ttmem.twin.operations.permute import transpose
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.twin.operations.reduced_shards import Place, filled, in_shape, is_reduced_in_place, place_of
 from ttmem.twin.operations.slice_ import slice_
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, UINT32, DataType
+from ttmem.twin.operations.tensor_handle import Held, applied, axes_of, replaced
 from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, Layout, TensorSpec
-from ttmem.twin.bank_sizes import round_up
 
 _WORTH_BATCHING = 4
 """From so many tiles of work on, a reduction reads eight tiles ahead instead of two."""

@@ -4,8 +4,8 @@
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from ttmem.twin.operations.plan import BOUNDED, PlanWriter
 from ttmem.hardware import L1
+from ttmem.twin.operations.plan import BOUNDED, PlanWriter
 from ttmem.twin.tensor_spec import TILE, Shard, TensorSpec
 
 

@@ -12,10 +12,64 @@ from functools import cache
 
 from ttmem.base import toml
 from ttmem.base.errors import BadInputError
-from ttmem.twin.operations import cumsum_prod_var, adaptive_pool, addmm, async_collectives, attention, attention_decode, binary, caches, collectives, conv2d, creation, elementwise, gather_scatter, heads, embedding, concat, tilize_untilize, matmul, mesh_transfers, decode_heads, normalization, pad, permute, pool, reductions, repeat, reshape, roll, rotary, rotary_llama, grid_sample, where, argmax, memory_config, slice_, softmax, split, to_layout, topk, unary, upsample
-from ttmem.twin.operations.plan import BOUNDED, EXACT, SHARDED_RESULT, Allocate, Call, KeptSizes, Plan, PlanWriter, Refuse, Step, no_plan
-from ttmem.twin.operations.record import OperationRecord
 from ttmem.hardware import DEFAULT_RELEASE, DRAM, HOST, L1, TILE_32X32, MemoryMap, Registry, Release
+from ttmem.twin.operations import (
+    adaptive_pool,
+    addmm,
+    argmax,
+    async_collectives,
+    attention,
+    attention_decode,
+    binary,
+    caches,
+    collectives,
+    concat,
+    conv2d,
+    creation,
+    cumsum_prod_var,
+    decode_heads,
+    elementwise,
+    embedding,
+    gather_scatter,
+    grid_sample,
+    heads,
+    matmul,
+    memory_config,
+    mesh_transfers,
+    normalization,
+    pad,
+    permute,
+    pool,
+    reductions,
+    repeat,
+    reshape,
+    roll,
+    rotary,
+    rotary_llama,
+    slice_,
+    softmax,
+    split,
+    tilize_untilize,
+    to_layout,
+    topk,
+    unary,
+    upsample,
+    where,
+)
+from ttmem.twin.operations.plan import (
+    BOUNDED,
+    EXACT,
+    SHARDED_RESULT,
+    Allocate,
+    Call,
+    KeptSizes,
+    Plan,
+    PlanWriter,
+    Refuse,
+    Step,
+    no_plan,
+)
+from ttmem.twin.operations.record import OperationRecord
 from ttmem.twin.tensor_spec import ROW_MAJOR, InvalidSpecError, NdShard
 
 _FAMILIES = (

@@ -6,22 +6,28 @@ from dataclasses import replace
 from math import prod
 
 from ttmem.base.errors import BadInputError
+from ttmem.hardware import BFLOAT16, DRAM, L1, UINT8
+from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations import draws
-from ttmem.twin.operations.tensor_handle import Held, applied, replaced
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import LONGER_ROWS, aligned_page, has_longer_rows, result_like, wanted_like
+from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.twin.operations.repeated_shards import chosen, holds_pages, is_block_by_column, is_repeated_in_place, lies_across
-from ttmem.twin.operations.memory_config import to_memory_config
+from ttmem.twin.operations.repeated_shards import (
+    chosen,
+    holds_pages,
+    is_block_by_column,
+    is_repeated_in_place,
+    lies_across,
+)
+from ttmem.twin.operations.tensor_handle import Held, applied, replaced
 from ttmem.twin.operations.to_layout import in_layout, tilize, untilize, untilize_plainly
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.programs import CIRCULAR
-from ttmem.hardware import BFLOAT16, DRAM, L1, UINT8
-from ttmem.twin.tensor_spec import TILE, InvalidSpecError, NdShard, Shard, TensorSpec
 from ttmem.twin.paging import paging_of
 from ttmem.twin.placement import place
-from ttmem.twin.bank_sizes import round_up
+from ttmem.twin.programs import CIRCULAR
+from ttmem.twin.tensor_spec import TILE, InvalidSpecError, NdShard, Shard, TensorSpec
 
 _PAGES_AT_ONCE = 8
 _NO_BYTES = "Can only work with UINT16, BFLOAT16, UINT32, INT32, FLOAT32 data types"

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
+from ttmem.hardware import L1, Grid
 from ttmem.twin.operations import result_shards
 from ttmem.twin.operations.elementwise import has_longer_rows, has_whole_shards
-from ttmem.hardware import L1, Grid
-from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
 from ttmem.twin.paging import paging_of
+from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
 
 
 def holds_pages(spec: TensorSpec) -> bool:

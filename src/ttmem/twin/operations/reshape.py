@@ -5,16 +5,16 @@ from dataclasses import replace
 from math import prod
 
 from ttmem.base.errors import BadInputError
-from ttmem.twin.operations import result_shards, draws
+from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, INT32, UINT32, Memory
+from ttmem.twin.operations import draws, result_shards
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.elementwise import LONGER_ROWS, OWN_KERNELS, cast, has_longer_rows, result_like, wanted_like
 from ttmem.twin.operations.fill_and_copy import fill_in_place, has_tile_padding
+from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.twin.operations.memory_config import to_memory_config
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, INT32, UINT32, Memory
-from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, InvalidSpecError, NdShard, Shard, TensorSpec
 from ttmem.twin.paging import paging_of
+from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, InvalidSpecError, NdShard, Shard, TensorSpec
 
 _MOVABLE = (BFLOAT16, FLOAT32, INT32, UINT32)
 _BYTES_PER_SEGMENT = 16

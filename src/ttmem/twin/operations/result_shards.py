@@ -4,11 +4,11 @@
 from dataclasses import replace
 from math import prod
 
-from ttmem.twin.operations.conv_parallelization import row_by_row
 from ttmem.hardware import Grid
-from ttmem.twin.tensor_spec import TILE, CoreRange, Shard, TensorSpec
-from ttmem.twin.paging import paging_of
 from ttmem.twin.bank_sizes import round_up
+from ttmem.twin.operations.conv_parallelization import row_by_row
+from ttmem.twin.paging import paging_of
+from ttmem.twin.tensor_spec import TILE, CoreRange, Shard, TensorSpec
 
 _ROW_QUANTUM_BYTES = 16
 """What rows in shards of L1 are multiples of."""

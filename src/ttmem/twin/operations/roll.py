@@ -7,22 +7,22 @@ from math import prod
 from typing import Any
 
 from ttmem.base.errors import BadInputError
+from ttmem.hardware import DRAM
 from ttmem.twin.operations import draws
-from ttmem.twin.operations.tensor_handle import Held, applied, replaced
+from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.operations.concat import join
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import aligned_page, has_longer_rows, has_whole_shards, wanted_like
-from ttmem.twin.operations.concat import join
-from ttmem.twin.operations.tilize_untilize import tilize_by_name, untilize_by_name
+from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanWriter, dimension
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.twin.operations.reshape import reshaped
-from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.slice_ import cut
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.programs import CIRCULAR
-from ttmem.hardware import DRAM
-from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
+from ttmem.twin.operations.tensor_handle import Held, applied, replaced
+from ttmem.twin.operations.tilize_untilize import tilize_by_name, untilize_by_name
 from ttmem.twin.paging import paging_of
+from ttmem.twin.programs import CIRCULAR
+from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
 
 _MOST_ARGUMENTS = 256
 """Of a kernel, which is told every piece that it moves."""

@@ -5,20 +5,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ttmem.base.errors import BadInputError
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, L1
 from ttmem.twin.operations import draws
-from ttmem.twin.operations.tensor_handle import Held, applied
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.conv_parallelization import row_by_row
 from ttmem.twin.operations.elementwise import wanted_like
 from ttmem.twin.operations.heads import padded_matrix
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.twin.operations.refusals import allocated, spell_cut
+from ttmem.twin.operations.tensor_handle import Held, applied
 from ttmem.twin.operations.to_layout import to_layout
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.programs import CIRCULAR
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, L1
-from ttmem.twin.tensor_spec import TILE, Shard, TensorSpec
 from ttmem.twin.paging import paging_of
+from ttmem.twin.programs import CIRCULAR
+from ttmem.twin.tensor_spec import TILE, Shard, TensorSpec
 
 
 def rotary(call: Call, plan: PlanWriter) -> Plan:

@@ -4,7 +4,9 @@
 from collections.abc import Iterator
 from typing import Any
 
+from ttmem.hardware import BFLOAT16
 from ttmem.twin.operations import draws
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.elementwise import wanted_like
 from ttmem.twin.operations.heads import padded_matrix
 from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, adds_in_float32, draw_kernel_config
@@ -12,8 +14,6 @@ from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.twin.operations.refusals import allocated, not_in_l1, spell_cut
 from ttmem.twin.operations.rotary import EXAMPLE_TABLE, draw_tiles
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.hardware import BFLOAT16
 from ttmem.twin.tensor_spec import TILE, Shard, TensorSpec
 
 _ROWS_OF_TABLES_KEPT = 8

@@ -7,12 +7,24 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from ttmem.hardware import L1
 from ttmem.twin.device import Buffer, Device
 from ttmem.twin.errors import DeviceFailureError
-from ttmem.twin.operations.plan import EXACT, UNKNOWN, Allocate, Call, Free, KeptSizes, Launch, MayTake, Plan, Refuse, Step
+from ttmem.twin.operations.plan import (
+    EXACT,
+    UNKNOWN,
+    Allocate,
+    Call,
+    Free,
+    KeptSizes,
+    Launch,
+    MayTake,
+    Plan,
+    Refuse,
+    Step,
+)
 from ttmem.twin.operations.registry import plan_call
 from ttmem.twin.programs import CIRCULAR, end_of_stack
-from ttmem.hardware import L1
 from ttmem.twin.tensor_spec import InvalidSpecError, TensorSpec
 
 

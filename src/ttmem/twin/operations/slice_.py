@@ -7,20 +7,20 @@ from math import prod
 from typing import Any
 
 from ttmem.base.errors import BadInputError
-from ttmem.twin.operations import result_shards, draws
-from ttmem.twin.operations.tensor_handle import Held, applied
+from ttmem.hardware import BFLOAT8_B, L1
+from ttmem.twin.bank_sizes import round_up
+from ttmem.twin.operations import draws, result_shards
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import OWN_KERNELS, double_buffered_tiles, has_longer_rows, wanted_like
+from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.twin.operations.refusals import not_in_l1
-from ttmem.twin.operations.memory_config import to_memory_config
+from ttmem.twin.operations.tensor_handle import Held, applied
 from ttmem.twin.operations.to_layout import in_layout, tilize, to_layout, untilize
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.hardware import BFLOAT8_B, L1
-from ttmem.twin.tensor_spec import TILE, InvalidSpecError, NdShard, Shard, TensorSpec
 from ttmem.twin.paging import paging_of
-from ttmem.twin.bank_sizes import round_up
+from ttmem.twin.tensor_spec import TILE, InvalidSpecError, NdShard, Shard, TensorSpec
 
 _MOST_READ_BYTES = 4096
 """Short rows are read together up to so many bytes."""

@@ -4,16 +4,16 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, L1
 from ttmem.twin.operations import draws
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import draw_sharded, spell_type, wanted_like
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.twin.operations.reductions import accumulator
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, L1
-from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
 from ttmem.twin.paging import paging_of
+from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
 
 _STREAMED_TILES = 80
 """A softmax whose rows do not fit a core reads so many tiles at a time."""

@@ -6,19 +6,19 @@ from dataclasses import replace
 from math import prod
 
 from ttmem.base.errors import BadInputError
-from ttmem.twin.operations import result_shards, draws
-from ttmem.twin.operations.tensor_handle import Held, applied
+from ttmem.hardware import DRAM, L1
+from ttmem.twin.operations import draws, result_shards
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import OWN_KERNELS, double_buffered_tiles, result_like, wanted_like
 from ttmem.twin.operations.fill_and_copy import copy_between
+from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanWriter, dimension
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.slice_ import cut, cut_like, sliced
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.hardware import DRAM, L1
-from ttmem.twin.tensor_spec import TILE, TensorSpec
+from ttmem.twin.operations.tensor_handle import Held, applied
 from ttmem.twin.paging import paging_of
+from ttmem.twin.tensor_spec import TILE, TensorSpec
 
 _FEW_PARTS = 2
 _MOST_PARTS = 64

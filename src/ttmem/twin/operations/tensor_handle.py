@@ -4,9 +4,9 @@
 from dataclasses import dataclass
 from typing import Any
 
+from ttmem.hardware import Memory
 from ttmem.twin.operations.plan import Call, NoRuleError, PlanWriter, dimension
 from ttmem.twin.operations.record import PlanFunction
-from ttmem.hardware import Memory
 from ttmem.twin.tensor_spec import NdShard, Shard, TensorSpec
 
 

@@ -3,17 +3,17 @@
 
 from dataclasses import replace
 
+from ttmem.hardware import BFLOAT4_B, BFLOAT16, DATA_TYPES, L1, UINT8
 from ttmem.twin.operations import draws
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import LONGER_ROWS, aligned_page, has_longer_rows, has_whole_shards, wanted_like
 from ttmem.twin.operations.fill_and_copy import fill_padding, has_tile_padding
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.twin.operations.to_layout import fits_whole_rows, in_layout, tilize, untilize, untilize_plainly
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.hardware import BFLOAT4_B, BFLOAT16, DATA_TYPES, L1, UINT8
-from ttmem.twin.tensor_spec import TILE, NdShard, Shard, TensorSpec
 from ttmem.twin.paging import paging_of
+from ttmem.twin.tensor_spec import TILE, NdShard, Shard, TensorSpec
 
 _PADDED = "tilize_with_zero_padding"
 _ODD_SHARDS = "shards of many dimensions, of tensors of many, or of types that have no rows"

@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import isqrt, prod
 
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, L1, UINT8
+from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations import draws
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import LONGER_ROWS, has_longer_rows, has_whole_shards, result_like
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.programs import CIRCULAR
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, L1, UINT8
-from ttmem.twin.tensor_spec import LAYOUTS, ROW_MAJOR, TILE, InvalidSpecError, Shard, TensorSpec
 from ttmem.twin.paging import paging_of
 from ttmem.twin.placement import place
-from ttmem.twin.bank_sizes import round_up
+from ttmem.twin.programs import CIRCULAR
+from ttmem.twin.tensor_spec import LAYOUTS, ROW_MAJOR, TILE, InvalidSpecError, Shard, TensorSpec
 
 _WIDE_ROW_TILES = 32
 """Rows of more tiles than this are cut into blocks where that keeps more cores busy."""

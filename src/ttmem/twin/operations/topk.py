@@ -6,8 +6,11 @@ from functools import partial
 from math import prod
 
 from ttmem.base.errors import BadInputError
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, BLACKHOLE, DATA_TYPES, FLOAT32, UINT32, DataType, Memory
+from ttmem.hardware.boards import Grid
+from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations import draws
-from ttmem.twin.operations.tensor_handle import Held, applied, replaced
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import spell_type
 from ttmem.twin.operations.fill_and_copy import copy_between
@@ -17,12 +20,9 @@ from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.twin.operations.reduced_shards import Place, filled, place_of
 from ttmem.twin.operations.slice_ import slice_
-from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.operations.tensor_handle import Held, applied, replaced
 from ttmem.twin.programs import CIRCULAR
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, BLACKHOLE, DATA_TYPES, FLOAT32, UINT32, DataType, Memory
-from ttmem.hardware.boards import Grid
 from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, TensorSpec
-from ttmem.twin.bank_sizes import round_up
 
 _UINT16 = DATA_TYPES.find("uint16")
 _TILE = 32

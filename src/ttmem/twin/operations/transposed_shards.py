@@ -4,12 +4,12 @@
 from dataclasses import dataclass, replace
 from math import prod
 
+from ttmem.hardware import L1, Grid
+from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.conv_parallelization import row_by_row
 from ttmem.twin.operations.plan import NoRuleError
-from ttmem.hardware import L1, Grid
-from ttmem.twin.tensor_spec import TILE, CoreRange, Shard, TensorSpec, grid_of
 from ttmem.twin.paging import paging_of
-from ttmem.twin.bank_sizes import round_up
+from ttmem.twin.tensor_spec import TILE, CoreRange, Shard, TensorSpec, grid_of
 
 WIDTH_AND_HEIGHT, HEIGHT_AND_CHANNELS, CHANNELS_AND_BATCH = (0, 1, 3, 2), (0, 2, 1, 3), (1, 0, 2, 3)
 TRANSPOSES = (WIDTH_AND_HEIGHT, HEIGHT_AND_CHANNELS, CHANNELS_AND_BATCH)

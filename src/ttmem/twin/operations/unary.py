@@ -4,13 +4,24 @@
 from dataclasses import replace
 from typing import Any
 
+from ttmem.hardware import BFLOAT4_B, BFLOAT8_B, FLOAT32, INT32, UINT8, UINT16, UINT32, DataType
 from ttmem.twin.operations import draws
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
-from ttmem.twin.operations.elementwise import CORES, CORES_OF_SHARDS, cast, check_integers, draw_sharded, names_cores_of_shards, one_to_one, padded_like, spell_type, wanted_like
+from ttmem.twin.operations.elementwise import (
+    CORES,
+    CORES_OF_SHARDS,
+    cast,
+    check_integers,
+    draw_sharded,
+    names_cores_of_shards,
+    one_to_one,
+    padded_like,
+    spell_type,
+    wanted_like,
+)
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.hardware import BFLOAT4_B, BFLOAT8_B, FLOAT32, INT32, UINT8, UINT16, UINT32, DataType
 from ttmem.twin.tensor_spec import InvalidSpecError, TensorSpec
 
 

@@ -7,19 +7,19 @@ from math import floor, prod
 from typing import Any
 
 from ttmem.base.errors import BadInputError
+from ttmem.hardware import BFLOAT16, DATA_TYPES, L1, L1_SMALL
+from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations import draws
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.conv_parallelization import divided, row_by_row
 from ttmem.twin.operations.elementwise import result_like
 from ttmem.twin.operations.halo import Dealing, cores_in_order, deal, gather
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
 from ttmem.twin.operations.sliding_window import Window
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.programs import CIRCULAR
-from ttmem.hardware import BFLOAT16, DATA_TYPES, L1, L1_SMALL
-from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, CoreRange, InvalidSpecError, Shard, TensorSpec
 from ttmem.twin.paging import paging_of
-from ttmem.twin.bank_sizes import round_up
+from ttmem.twin.programs import CIRCULAR
+from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, CoreRange, InvalidSpecError, Shard, TensorSpec
 
 _NARROWEST = "input channels should be divisible by 32"
 _PADDED_TILES = "Tiled input must be tile-aligned (no padding difference)"

@@ -5,16 +5,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, L1, UINT32
 from ttmem.twin.operations import draws
 from ttmem.twin.operations.binary import binary, combined, draw_partner, in_type
 from ttmem.twin.operations.binary_programs import BinaryKind, grown, on_shards
+from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.draws import EXAMPLE_TENSOR
-from ttmem.twin.operations.elementwise import broadcast_shape, double_buffered_tiles, has_whole_shards, result_like, wanted_like
+from ttmem.twin.operations.elementwise import (
+    broadcast_shape,
+    double_buffered_tiles,
+    has_whole_shards,
+    result_like,
+    wanted_like,
+)
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
-from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.programs import CIRCULAR
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, L1, UINT32
 from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, InvalidSpecError, NdShard, Shard, TensorSpec
 
 _WHERE = BinaryKind("WHERE_TST", (INT32, UINT32), mixes_floats=False)

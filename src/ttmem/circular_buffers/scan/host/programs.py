@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ttmem.twin.programs import CIRCULAR, DATAFLOW, Program, ProgramLayout, StaticBuffer, lay_out
 from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.model import DATAFLOW_SPEC, Declaration
 from ttmem.hardware import MemoryMap
+from ttmem.twin.programs import CIRCULAR, DATAFLOW, Program, ProgramLayout, StaticBuffer, lay_out
 from ttmem.twin.tensor_spec import CoreRange, InvalidSpecError
 
 _MOST_TRIES = 4000

@@ -9,8 +9,8 @@ from ttmem.circular_buffers.scan.cpp.polynomials import (
     plus,
     uses_own_leaves,
 )
-from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedProgram
 from ttmem.circular_buffers.scan.kernel.trace import operations
+from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedProgram
 from ttmem.circular_buffers.scan.rules._rule import Breach, Breaches, Rule
 
 

@@ -2,8 +2,8 @@
 """R2: steps that do not add up to the capacity."""
 
 from ttmem.circular_buffers.scan.cpp.polynomials import as_constant
-from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedProgram
 from ttmem.circular_buffers.scan.kernel.trace import POP, PUSH
+from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedProgram
 from ttmem.circular_buffers.scan.rules._rule import Breach, Breaches, Rule
 
 

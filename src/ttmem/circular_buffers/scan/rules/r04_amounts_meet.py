@@ -11,8 +11,8 @@ from ttmem.circular_buffers.scan.cpp.polynomials import (
     plus,
     uses_own_leaves,
 )
-from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedBuffer, JoinedProgram
 from ttmem.circular_buffers.scan.kernel.trace import POP, PUSH, RESERVE, WAIT, buffer_name, first_lines, total_of
+from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedBuffer, JoinedProgram
 from ttmem.circular_buffers.scan.model import Kernel
 from ttmem.circular_buffers.scan.rules._rule import Breach, Breaches, Rule
 

@@ -2,8 +2,8 @@
 """R5: a kernel that waits for space which only itself could free."""
 
 from ttmem.circular_buffers.scan.cpp.polynomials import Amounts
-from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedProgram
 from ttmem.circular_buffers.scan.kernel.trace import POP, PUSH, RESERVE, Branch, Loop, Trace
+from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedProgram
 from ttmem.circular_buffers.scan.rules._rule import Breach, Breaches, Rule
 
 

@@ -4,8 +4,8 @@
 from pathlib import PurePath
 
 from ttmem.circular_buffers.scan.cpp.expressions import render
-from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedKernel, JoinedProgram
 from ttmem.circular_buffers.scan.kernel.trace import POP, PUSH
+from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedKernel, JoinedProgram
 from ttmem.circular_buffers.scan.model import WARNING
 from ttmem.circular_buffers.scan.rules._rule import Breach, Breaches, Rule
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """R8: a cycle among what must be pushed before what."""
 
-from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedKernel, JoinedProgram
 from ttmem.circular_buffers.scan.kernel.trace import PUSH, WAIT, Loop, Operation, Trace
+from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedKernel, JoinedProgram
 from ttmem.circular_buffers.scan.rules._rule import Breach, Breaches, Rule
 
 

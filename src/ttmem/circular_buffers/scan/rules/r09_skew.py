@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedKernel, JoinedProgram
 from ttmem.circular_buffers.scan.kernel.trace import OPERATIONS, POP, PUSH, RESERVE, WAIT, Loop, Operation, Trace
 from ttmem.circular_buffers.scan.kernel.trace import Step as Part
+from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedKernel, JoinedProgram
 from ttmem.circular_buffers.scan.rules._rule import Breach, Breaches, Rule
 
 MOST_STEPS = 200_000

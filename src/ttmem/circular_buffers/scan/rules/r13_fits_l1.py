@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """R13: buffers that end above the top of L1, or above the lowest tensor."""
 
-from ttmem.twin.programs import CIRCULAR, DATAFLOW, Region, check_regions
-from ttmem.twin.errors import BufferClashError, BufferOverflowError
 from ttmem.circular_buffers.scan.host.programs import ProgramTotals
 from ttmem.circular_buffers.scan.model import DATAFLOW_SPEC, ERROR, WARNING
 from ttmem.circular_buffers.scan.rules._rule import Breach, Breaches, L1Space, Rule
+from ttmem.twin.errors import BufferClashError, BufferOverflowError
+from ttmem.twin.programs import CIRCULAR, DATAFLOW, Region, check_regions
 
 
 def _fits(program: ProgramTotals, space: L1Space) -> Breaches:

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ttmem.base.errors import BadInputError, blaming
-from ttmem.readers.byte_source import OpenedSource
-from ttmem.readers.registry import TEST_RESULTS, detect, readers
-from ttmem.operators.sweeps.foreign import pytest_log
-from ttmem.operators.sweeps.foreign._names import NoResultsError, operator_of
-from ttmem.failures.outcome import PASS
-from ttmem.operators.sweeps.result import Result
 from ttmem.failures.classify import bounded
+from ttmem.failures.outcome import PASS
+from ttmem.operators.sweeps.foreign import READERS, pytest_log
+from ttmem.operators.sweeps.foreign._names import NoResultsError, operator_of
+from ttmem.operators.sweeps.result import Result
+from ttmem.readers.byte_source import OpenedSource
+from ttmem.readers.registry import first_that_knows
 
 _LOGS = ("*_results.txt", "*_results.log", "*.xml", "*.json", "*.csv")
 _OUR_OWN = frozenset(
@@ -69,7 +69,7 @@ def _read_place(place: Path) -> FolderResults:
         raise BadInputError(
             "no test results found",
             where=str(place),
-            hint=f"known: results of 'ttmem sweep run', {', '.join(one.title for one in readers(TEST_RESULTS))}",
+            hint=f"known: results of 'ttmem sweep run', {', '.join(one.title for one in READERS)}",
         )
     if doubled:
         notes.append(f"{doubled} tests are in more than one file and count once")
@@ -86,7 +86,7 @@ def _files(place: Path) -> list[Path]:
 def _read(file: Path, source: str) -> tuple[list[Result] | None, list[str], str]:
     """Results (None: not such a file), notes, and the operator that the file is named after."""
     with OpenedSource(file) as opened:
-        reader = detect(opened.head, TEST_RESULTS)
+        reader = first_that_knows(opened.head, READERS)
         if reader is None:
             return None, [], ""
         content = opened.json_content() if opened.head.is_json else opened.content()

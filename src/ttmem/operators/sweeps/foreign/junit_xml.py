@@ -6,15 +6,14 @@ from xml.etree import ElementTree
 
 from ttmem.base.errors import BadInputError
 from ttmem.base.limits import DOCUMENT_ELEMENTS
-from ttmem.readers.byte_source import Head
-from ttmem.operators.sweeps.foreign._names import operator_of, shapes_in
-from ttmem.failures.outcome import PASS, Outcome
-from ttmem.operators.sweeps.result import Result
 from ttmem.failures.classify import classify, classify_skip, tests_to_read
+from ttmem.failures.outcome import PASS, Outcome
+from ttmem.operators.sweeps.foreign._names import operator_of, shapes_in
+from ttmem.operators.sweeps.result import Result
+from ttmem.readers.byte_source import Head
 
 KIND = "junit-xml"
 TITLE = "JUnit XML of a test run"
-GIVES = "test results"
 _BEGINS = re.compile(rb"<test(?:suites?|case)\b")
 
 

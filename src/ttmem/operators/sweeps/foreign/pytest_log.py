@@ -8,16 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ttmem.base.limits import FOLDED_TESTS
-from ttmem.readers.byte_source import Head
-from ttmem.operators.sweeps.foreign._names import operator_of, shapes_in
-from ttmem.failures.outcome import PASS, Outcome
-from ttmem.operators.sweeps.result import Result
 from ttmem.failures.classify import classify, classify_skip, tests_to_read
+from ttmem.failures.outcome import PASS, Outcome
+from ttmem.operators.sweeps.foreign._names import operator_of, shapes_in
+from ttmem.operators.sweeps.result import Result
+from ttmem.readers.byte_source import Head
 
 KIND = "pytest-log"
 TITLE = "log of a pytest run"
-GIVES = "test results"
-ORDER = 90  # its lines may stand in the cells of the others
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _SECTION = re.compile(r"^=+ (.*?) =+\s*$")

@@ -6,14 +6,13 @@ import io
 
 from ttmem.base.errors import BadInputError
 from ttmem.base.limits import FACT_LINE_BYTES
-from ttmem.readers.byte_source import Head
 from ttmem.operators.sweeps.foreign._names import NoResultsError
 from ttmem.operators.sweeps.foreign.sweep_json import results_of
 from ttmem.operators.sweeps.result import Result
+from ttmem.readers.byte_source import Head
 
 KIND = "sweep-csv"
 TITLE = "table of tt-metal's sweep framework"
-GIVES = "test results"
 
 
 def sniff(head: Head) -> bool:

@@ -13,16 +13,15 @@ from typing import Any
 
 from ttmem.base.errors import BadInputError
 from ttmem.base.limits import literal
-from ttmem.hardware import BOARDS, DATA_TYPES
-from ttmem.readers.byte_source import Head
-from ttmem.operators.sweeps.foreign._names import NoResultsError, operator_of, shapes_in
-from ttmem.failures.outcome import PASS, SKIPPED, Outcome
-from ttmem.operators.sweeps.result import Result
 from ttmem.failures.classify import classify, tests_to_read
+from ttmem.failures.outcome import PASS, SKIPPED, Outcome
+from ttmem.hardware import BOARDS, DATA_TYPES
+from ttmem.operators.sweeps.foreign._names import NoResultsError, operator_of, shapes_in
+from ttmem.operators.sweeps.result import Result
+from ttmem.readers.byte_source import Head
 
 KIND = "sweep-json"
 TITLE = "JSON of tt-metal's sweep framework"
-GIVES = "test results"
 _NO_PARAMETERS = frozenset(
     ("inputs", "outputs", "op_params", "op_params_set", "config", "metrics", "message", "exception", "error_message")
 )

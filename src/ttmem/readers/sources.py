@@ -3,19 +3,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ttmem.base.errors import BadInputError
 from ttmem.profile import store
-
-if TYPE_CHECKING:
-    from ttmem.profile.model import Profile
-    from ttmem.reports.test.document import SuiteRun
 
 STDIN = "-"
 
@@ -53,29 +47,6 @@ def locate(source: str | Path) -> Located:
     if found:
         return Located(path, None)
     raise BadInputError(f"no such file or stored report '{source}'{_guess(str(source))}")
-
-
-def keep(
-    profile: Profile, *, origin: str, name: str | None = None, tests: SuiteRun | None = None
-) -> store.StoredReport:
-    """Store a profile with its reports. ``origin`` says what was read (a resolved path).
-
-    An empty origin, as of standard input, means that only equal content counts as the same source. ``tests`` is what
-    there is to say of the tests when the profile is that of a suite.
-    """
-    from ttmem.profile import storage
-    from ttmem.reports.profile import stored_files
-
-    if not origin:
-        content = storage.to_bytes(profile.renamed(""))
-        origin = f"content:{hashlib.blake2b(content, digest_size=16).hexdigest()}"
-    return store.keep(
-        lambda chosen: stored_files.files(profile.renamed(chosen), tests),
-        stored_files.facts(profile),
-        origin=origin,
-        suggested_name=profile.name,
-        name=name,
-    )
 
 
 def exists(path: Path) -> bool:
