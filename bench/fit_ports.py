@@ -56,7 +56,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true")
     asked = parser.parse_args()
     os.environ["PORTS_CHECKOUT"] = str(asked.checkout.resolve())
-    told = toml.packaged("ttmem.prediction", "measured.toml")
+    told = toml.load_packaged("ttmem.prediction", "measured.toml")
     captured = _captures(asked.captures) if asked.captures else {}
     rows = [_row(port, captured.get(port["capture"], port["captured_mb"]), asked.torch_python) for port in told["port"]]
     found = _facts(rows)

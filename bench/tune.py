@@ -13,7 +13,7 @@ from pathlib import Path
 
 from measure import Row, print_table
 from ttmem.engines.run_script import RunSettings, run_script
-from ttmem.profile import storage
+from ttmem.profile import profile_file
 from ttmem.profile.model import Profile
 from ttmem.tuning.captured_run import history
 from ttmem.tuning.edited_run import as_captured
@@ -56,13 +56,13 @@ def captured(folder: Path, operations: int) -> tuple[Profile, float]:
     """The capture, and how long the mock took for it (0 when it was there already)."""
     kept = folder / f"tune-{operations}.ttmem"
     if kept.exists():
-        return storage.load(kept), 0.0
+        return profile_file.load(kept), 0.0
     script = folder / f"tune-{operations}.py"
     script.write_text(_SCRIPT.format(turns=max(operations // (32 * 4 + 1), 1)))
     begun = time.perf_counter()
     profile = run_script(script, settings=RunSettings(measure_programs=False), output=2).profile
     seconds = time.perf_counter() - begun
-    storage.save(profile, kept)
+    profile_file.save(profile, kept)
     return profile, seconds
 
 

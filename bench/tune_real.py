@@ -24,7 +24,7 @@ from pathlib import Path
 import ttmem
 from ttmem.commands.library.tune import Tuned
 from ttmem.engines.run_script import CapturedRun
-from ttmem.tuning.applied_edit import UNKNOWN
+from ttmem.tuning.edited_run import UNKNOWN
 from ttmem.tuning.captured_run import history
 from ttmem.tuning.edited_run import as_captured
 from ttmem.tuning.figures import Figures, figures

@@ -33,7 +33,7 @@ from ttmem.commands.library.tune import Tuned  # noqa: E402
 from ttmem.commands.library.whatif import WhatIf  # noqa: E402
 from ttmem.engines.run_script import CapturedRun, RunSettings, run_script  # noqa: E402
 from ttmem.reports.tune.document import TunedEdit  # noqa: E402
-from ttmem.tuning.applied_edit import BOUNDED, UNKNOWN  # noqa: E402
+from ttmem.tuning.edited_run import BOUNDED, UNKNOWN  # noqa: E402
 from ttmem.tuning.captured_run import history  # noqa: E402
 from ttmem.tuning.edited_run import as_captured  # noqa: E402
 from ttmem.tuning.figures import Figures, figures  # noqa: E402

@@ -125,17 +125,17 @@ _ODD: tuple[Any, ...] = (
 
 def saved(chance: random.Random, content: bytes) -> bytes:
     """A saved profile whose digest is right and whose values are not; now and then only its bytes are changed."""
-    from ttmem.profile import storage
+    from ttmem.profile import profile_file
 
     if chance.random() < 0.1:
         return mutated(chance, content)
-    document = msgspec.msgpack.decode(storage._unseal(content, "")[1])
+    document = msgspec.msgpack.decode(profile_file._unseal(content, "")[1])
     for _ in range(chance.choice((1, 1, 2, 4))):
         _change(chance, document)
     packed = msgspec.msgpack.encode(document)
     payload = zstandard.ZstdCompressor(level=1).compress(packed)
-    head = storage._HEADER.pack(
-        storage._MAGIC, storage.SCHEMA_VERSION, len(payload), len(packed), storage._digest(payload)
+    head = profile_file._HEADER.pack(
+        profile_file._MAGIC, profile_file.SCHEMA_VERSION, len(payload), len(packed), profile_file._digest(payload)
     )
     return head + payload
 

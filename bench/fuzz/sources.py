@@ -48,9 +48,9 @@ def _database(script: bytes, folder: Path) -> bytes:
 
 def _saved(source: Path) -> bytes:
     import ttmem
-    from ttmem.profile import storage
+    from ttmem.profile import profile_file
 
-    return storage.to_bytes(ttmem.read(source))
+    return profile_file.to_bytes(ttmem.read(source))
 
 
 _STEPS = (

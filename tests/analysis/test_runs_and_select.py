@@ -10,8 +10,7 @@ from ttmem.analysis.distribution import distribution
 from ttmem.analysis.peaks import peaks
 from ttmem.base.errors import BadInputError
 from ttmem.profile.model import AFTER_SUBMIT, BEFORE_OPERATION, BEFORE_SUBMIT, Profile
-from ttmem.profile.runs import Run, counted_runs, runs
-from ttmem.profile.selection import select
+from ttmem.profile.runs import Run, counted_runs, runs, select
 
 T = tensor(32, 32)
 

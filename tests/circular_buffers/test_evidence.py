@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from support.command_line import ROOT
 from ttmem.engines.worker.graph_nodes.programs import nodes_of, programs_of
-from ttmem.profile import log_facts
-from ttmem.profile.watcher_facts import WAITS_FOR_DATA, WAITS_FOR_ROOM, HeldBuffer
+from ttmem.profile import source_facts
+from ttmem.profile.source_facts import WAITS_FOR_DATA, WAITS_FOR_ROOM, HeldBuffer
 from ttmem.readers.log_facts import read as read_lines
 from ttmem.readers.profiler_csv import read as read_profiler_csv
 from ttmem.readers.watcher import WatcherReader
@@ -23,48 +23,48 @@ CAPTURES = ROOT / "tests" / "data" / "captures"
 LINES = [
     (
         "DEBUG: Scalable CB allocation - CB0:4, CB1:4, CB2+CB16:4 tiles. Total:12 tiles (48KB/48KB)",
-        log_facts.PROGRAM_BUFFERS,
+        source_facts.PROGRAM_BUFFERS,
         {"cb0": 4, "cb1": 4, "cb2_and_cb16": 4, "tiles": 12, "kib": 48, "target_kib": 48},
     ),
     (
         "INFO: Large workload detected (17 A tiles, 34 B tiles) - using streaming mode",
-        log_facts.STREAMING,
+        source_facts.STREAMING,
         {"a_tiles": 17, "b_tiles": 34},
     ),
     (
         "DEBUG: num_tiles=16, mesh_devices=2, tiles_per_shard=8",
-        log_facts.WORKLOAD,
+        source_facts.WORKLOAD,
         {"num_tiles": 16, "mesh_devices": 2, "tiles_per_shard": 8},
     ),
     (
         "Distributed elementwise add verification: 16384 / 16384 passed",
-        log_facts.VERIFICATION,
+        source_facts.VERIFICATION,
         {"passed": 16384, "checked": 16384},
     ),
     (
         "2025-08-18 19:08:58.663 | debug    |              Op | CB 3 :: PS = 2048, NP = 16, TOTAL = 32768 (m.cpp:1)",
-        log_facts.BUFFER,
+        source_facts.BUFFER,
         {"index": 3, "page_bytes": 2048, "pages": 16, "bytes": 32768},
     ),
     (
         "                     Op | DEBUG    | CB 0 :: PS = 64, NP = 5",
-        log_facts.BUFFER,
+        source_facts.BUFFER,
         {"index": 0, "page_bytes": 64, "pages": 5, "bytes": 320},
     ),
-    ("in_cb :: PS = 128, NP = 4", log_facts.BUFFER, {"index": "in_cb", "page_bytes": 128, "pages": 4, "bytes": 512}),
+    ("in_cb :: PS = 128, NP = 4", source_facts.BUFFER, {"index": "in_cb", "page_bytes": 128, "pages": 4, "bytes": 512}),
     (
         "input_cb: 2, npages: 3, pagesize: 1088",
-        log_facts.BUFFER,
+        source_facts.BUFFER,
         {"index": 2, "pages": 3, "page_bytes": 1088, "bytes": 3264},
     ),
     (
         "  Core(1,2) CB[5]: addr=0x1a000 page_size=2048 num_pages=2 base=0x7f00",
-        log_facts.BUFFER,
+        source_facts.BUFFER,
         {"x": 1, "y": 2, "index": 5, "address": 0x1A000, "page_bytes": 2048, "pages": 2, "bytes": 4096},
     ),
     (
         "DFB 7 size override applied: entry_size=2048 num_entries=3",
-        log_facts.BUFFER,
+        source_facts.BUFFER,
         {"index": 7, "page_bytes": 2048, "pages": 3, "bytes": 6144},
     ),
     (
@@ -72,7 +72,7 @@ LINES = [
             "\x1b[33m... | warning  |  Op | CircularBuffer depth reduced due to L1 pressure (only 9216 B available), "
             "performance may regress.\x1b[0m"
         ),
-        log_facts.DEPTH_REDUCED,
+        source_facts.DEPTH_REDUCED,
         {"available_bytes": 9216},
     ),
     (
@@ -80,27 +80,27 @@ LINES = [
             "... | debug | Metal | Configured partition params: worker_l1_size:0x16DE60, l1_unreserved_base:0x19D60, "
             "l1_small_size:0x8000, disable_interleaved:false, l1_alignment:16, dram_alignment:32"
         ),
-        log_facts.L1_MAP,
+        source_facts.L1_MAP,
         {"worker_l1_bytes": 0x16DE60, "l1_base_address": 105824, "l1_small_bytes": 0x8000},
     ),
     (
         "... | debug | Loader | RISC=2, name=compute_add, size=5284 (bytes)",
-        log_facts.KERNEL,
+        source_facts.KERNEL,
         {"processor": "RISC=2", "name": "compute_add", "bytes": 5284},
     ),
     (
         "L1 Usage Breakdown: local_cb_size = 10, global_cb_size = 20, total = 30",
-        log_facts.L1_USAGE,
+        source_facts.L1_USAGE,
         {"local_bytes": 10, "global_bytes": 20, "bytes": 30},
     ),
     (
         "Trying num_slices=4: L1 usage=100, available=90",
-        log_facts.L1_USAGE,
+        source_facts.L1_USAGE,
         {"slices": 4, "bytes": 100, "available_bytes": 90},
     ),
     (
         "group_norm: the 12345 B of CBs do not fit in 999 B of L1",
-        log_facts.L1_USAGE,
+        source_facts.L1_USAGE,
         {"bytes": 12345, "available_bytes": 999},
     ),
     (
@@ -108,7 +108,7 @@ LINES = [
             "Circular buffer indices are not contiguous starting at 0. This will hurt dispatch performance. "
             "Non-contiguous indices: 16. First unused index: 3. Kernels: add"
         ),
-        log_facts.INDEX_GAP,
+        source_facts.INDEX_GAP,
         {"first_unused": 3},
     ),
     (
@@ -116,13 +116,13 @@ LINES = [
             "Circular Buffers (MCAST): logical_range=x, virtual_range=y, noc_xy=0x1, num_dests=4, L1_addr=0x100, "
             "config_size=272 bytes"
         ),
-        log_facts.CONFIG,
+        source_facts.CONFIG,
         {"config_bytes": 272},
     ),
-    ("Dirty CB Detected: Core (3, 4) CB 16 was not flushed!", log_facts.DIRTY, {"x": 3, "y": 4, "index": 16}),
+    ("Dirty CB Detected: Core (3, 4) CB 16 was not flushed!", source_facts.DIRTY, {"x": 3, "y": 4, "index": 16}),
     (
         "0:(x=1,y=2):BR: TTMEM cb=2 op=push n=4 t=123456",
-        log_facts.EVENT,
+        source_facts.EVENT,
         {"index": 2, "operation": "push", "pages": 4, "cycles": 123456},
     ),
 ]

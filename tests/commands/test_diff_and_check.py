@@ -12,7 +12,7 @@ import pytest
 
 from support.build_profile import MIB, ProfileBuilder, tensor
 from support.command_line import BLACKHOLE_OOM, FIVE_RUNS, Result
-from ttmem.profile import storage
+from ttmem.profile import profile_file
 
 Run = Callable[..., Result]
 
@@ -25,7 +25,7 @@ def saved(path: Path, batch: int) -> Path:
     with build.program("main"):
         build.operation("ttnn.matmul", results={"%1": tensors}, operands={"%0": tensors}, location="attn", dram=0, l1=0)
         build.operation("ttnn.deallocate", operands={"%1": tensors}, dram=per_bank, l1=MIB // 2)
-    storage.save(build.build(), path)
+    profile_file.save(build.build(), path)
     return path
 
 
@@ -157,8 +157,8 @@ def test_a_run_that_ended_for_another_reason_is_judged_by_its_memory(run: Run, b
 
     # GIVEN a run within its limits whose script failed an assertion
     ended = {"error": "AssertionError", "message": "PCC 0.2", "location": "model.py:286"}
-    profile = storage.load(before)
-    storage.save(replace(profile, facts={**profile.facts, "ended": ended}), before)
+    profile = profile_file.load(before)
+    profile_file.save(replace(profile, facts={**profile.facts, "ended": ended}), before)
     # THEN it fits as far as it ran
     shown = run("check", before, "--max-dram", "80%")
     assert shown.code == 0

@@ -111,12 +111,12 @@ def test_the_longest_names_work(tmp_path: Path, name: str) -> None:
 
 def test_places_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="is a folder"):
-        atomic_files.check_target(tmp_path)
+        atomic_files.require_writable(tmp_path)
     with pytest.raises(BadInputError, match="no such folder"):
-        atomic_files.check_target(tmp_path / "missing" / "x")
+        atomic_files.require_writable(tmp_path / "missing" / "x")
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere" / "x")
     with pytest.raises(BadInputError, match="no such folder"):
-        atomic_files.check_target(tmp_path / "dangling")
+        atomic_files.require_writable(tmp_path / "dangling")
 
 
 class _Trickle:
@@ -172,4 +172,4 @@ def test_a_text_is_the_same_in_pieces(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(atomic_files, "_PIECE", 3)
     for text in ("", "ab\r\ncd\r\n\r\r\nx\u202e\ud800\U0001f600\n", "\r\n" * 9, "a\r\n" * 9):
         atomic_files.write_text(tmp_path / "text", text)
-        assert (tmp_path / "text").read_bytes() == text_safety.visible(text).encode()
+        assert (tmp_path / "text").read_bytes() == text_safety.escape_control_characters(text).encode()

@@ -29,7 +29,7 @@ from support.command_line import (
     start,
 )
 from ttmem.commands import _progress
-from ttmem.profile import storage
+from ttmem.profile import profile_file
 
 Run = Callable[..., Result]
 
@@ -102,7 +102,7 @@ def test_an_unknown_source_is_guessed_at(run: Run, log: Path) -> None:
 @pytest.mark.parametrize("verb", ["profile", "check"])
 def test_every_verb_takes_every_kind_of_source(run: Run, log: Path, verb: str, tmp_path: Path) -> None:
     saved = tmp_path / "elsewhere.ttmem"
-    storage.save(ttmem.read(log), saved)
+    profile_file.save(ttmem.read(log), saved)
     run("profile", log)
     assert [run(verb, source).code for source in (log, FIVE_RUNS, saved, "gpt")] == [0] * 4
 

@@ -17,7 +17,7 @@ from ttmem.analysis.lifetimes import lifetimes
 from ttmem.analysis.peaks import peaks
 from ttmem.analysis.programs_l1 import programs_peak
 from ttmem.analysis.states import change_per_operation
-from ttmem.profile import storage
+from ttmem.profile import profile_file
 from ttmem.profile.model import (
     BEFORE_OPERATION,
     SNAPSHOT,
@@ -29,7 +29,7 @@ from ttmem.profile.model import (
     Timeline,
 )
 from ttmem.profile.operation_forms import OperationForms
-from ttmem.profile.selection import select
+from ttmem.profile.runs import select
 
 BANK = 100_000
 
@@ -174,9 +174,9 @@ def test_choosing_the_only_run_keeps_what_the_capture_knows() -> None:
 
 
 def test_saved_and_loaded_it_is_the_same() -> None:
-    again = storage.from_bytes(storage.to_bytes(captured()))
+    again = profile_file.from_bytes(profile_file.to_bytes(captured()))
     assert again.to_json() == captured().to_json()
-    assert storage.to_bytes(again) == storage.to_bytes(captured())
+    assert profile_file.to_bytes(again) == profile_file.to_bytes(captured())
 
 
 def _with_buffers(**changes: Any) -> Profile:
@@ -199,4 +199,4 @@ BROKEN: dict[str, Callable[[], Profile]] = {
 @pytest.mark.parametrize("damage", BROKEN)
 def test_what_points_nowhere_is_refused(damage: str) -> None:
     with pytest.raises(TtmemError, match="contradicts itself"):
-        storage.to_bytes(BROKEN[damage]())
+        profile_file.to_bytes(BROKEN[damage]())

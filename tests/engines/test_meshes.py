@@ -13,7 +13,7 @@ from ttmem.analysis.peaks import peaks
 from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.run_script import CapturedRun, RunSettings, run_script
 from ttmem.profile.model import Profile
-from ttmem.profile.selection import select
+from ttmem.profile.runs import select
 
 pytestmark = pytest.mark.oracle
 

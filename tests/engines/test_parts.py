@@ -14,9 +14,9 @@ from ttmem.engines.ttnn import outcome_of
 from ttmem.engines.worker.pytest_plugin import Peaks, allowed_bytes
 from ttmem.failures.outcome import STATUSES, Outcome
 from ttmem.profile.builder import Capture
-from ttmem.profile.captured_types import tensor_type_of
 from ttmem.profile.model import BEFORE_OPERATION, SNAPSHOT, WITHIN_OPERATION
 from ttmem.profile.tables import largest_free_block
+from ttmem.profile.tensor_type import tensor_type_of
 
 # --- outcomes -----------------------------------------------------------------------------------------------------
 

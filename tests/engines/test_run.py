@@ -23,7 +23,7 @@ from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.run_script import CapturedRun, RunSettings, run_script
 from ttmem.engines.ttnn import TtnnEngine
 from ttmem.hardware import DATA_TYPES, DRAM, L1, MEMORIES, OpenSettings, open_board
-from ttmem.profile import storage
+from ttmem.profile import profile_file
 from ttmem.profile.model import BEFORE_OPERATION, SNAPSHOT, WITHIN_OPERATION, Profile
 from ttmem.twin.device import Device
 from ttmem.twin.operations import EXACT, Call, ProgramCache, run_call
@@ -259,7 +259,7 @@ def test_the_transformer_block_of_the_examples(with_ttnn: Interpreter, monkeypat
     assert document["failure"] is None
     assert document["facts"]["board"] == "n150"
     # and it can be saved
-    assert storage.from_bytes(storage.to_bytes(profile)).to_json() == document
+    assert profile_file.from_bytes(profile_file.to_bytes(profile)).to_json() == document
 
 
 def test_a_real_out_of_memory_is_the_profiles_failure(with_ttnn: Interpreter, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ import ttmem
 from support.command_line import call, environment
 from ttmem.analysis.peaks import peaks
 from ttmem.engines.interpreters import Interpreter
-from ttmem.profile.selection import select
+from ttmem.profile.runs import select
 
 pytestmark = pytest.mark.oracle
 

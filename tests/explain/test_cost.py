@@ -76,7 +76,7 @@ def test_import_reads_no_file_and_compiles_no_expression() -> None:
     # GIVEN an interpreter in which what the standard library itself compiles is already there
     program = (
         "import re, sys, bisect, dataclasses, functools, itertools, importlib, typing, collections.abc\n"
-        "import ttmem, ttmem._limits, ttmem._toml\n"
+        "import ttmem, ttmem.base.limits, ttmem.base.toml\n"
         "for name in [name for name in sys.modules if name.startswith('ttmem.failures')]: del sys.modules[name]\n"
         "def refuse(*args, **kwargs): raise AssertionError('compiled at import')\n"
         "re.compile = refuse\n"

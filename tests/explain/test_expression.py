@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ttmem.base.expression import ExpressionError, names_in
+from ttmem.base.expression import ExpressionError, find_names
 from ttmem.failures.diagnosis.language import Value, evaluate, fill, holds
 
 NAMES: dict[str, Value] = {"need": 350, "free": 400, "largest": 300, "memory": "L1", "cores": 1}
@@ -68,7 +68,7 @@ def test_nothing_else_is_part_of_the_language(expression: str) -> None:
 
 
 def test_names_leave_out_functions() -> None:
-    assert names_in("max(a, round_up(b, 32)) + c") == {"a", "b", "c"}
+    assert find_names("max(a, round_up(b, 32)) + c") == {"a", "b", "c"}
 
 
 @pytest.mark.parametrize(

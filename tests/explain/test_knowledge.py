@@ -11,7 +11,7 @@ import pytest
 
 from explain.examples import EXAMPLES, Example
 from support.failure_classes import CLASSES
-from ttmem.base.expression import names_in
+from ttmem.base.expression import find_names
 from ttmem.failures import Diagnosis, LiveTensor, diagnose, find_failures, read_context
 from ttmem.failures.diagnosis.language import expressions_in
 from ttmem.failures.diagnosis.savings import COMPUTATIONS
@@ -119,20 +119,20 @@ def test_expressions_use_names_that_exist() -> None:
     known |= {quantity.name for quantity in entries(Quantity)}
     used: dict[str, str] = {}
     for quantity in entries(Quantity):
-        used |= dict.fromkeys(names_in(quantity.value), quantity.name)
+        used |= dict.fromkeys(find_names(quantity.value), quantity.name)
     for rule in (*entries(Headline), *entries(FindingRule), *entries(RemedyRule)):
         if rule.when:
-            used |= dict.fromkeys(names_in(rule.when), str(rule))
+            used |= dict.fromkeys(find_names(rule.when), str(rule))
     for row in entries(ArithmeticRow):
         for expression in (row.value, *(e for text in (row.label, *row.notes) for e in expressions_in(text))):
-            used |= dict.fromkeys(names_in(expression), row.label)
+            used |= dict.fromkeys(find_names(expression), row.label)
     sentences = [*(rule.say for rule in entries(Headline)), *(rule.say for rule in entries(FindingRule))]
     for text in sentences:
-        used |= {name: text for expression in expressions_in(text) for name in names_in(expression)}
+        used |= {name: text for expression in expressions_in(text) for name in find_names(expression)}
     assert {name: where for name, where in used.items() if name not in known} == {}
     for remedy in entries(RemedyRule):
         texts = (*remedy.do, *remedy.why, remedy.caution)
-        names = {name for text in texts for expression in expressions_in(text) for name in names_in(expression)}
+        names = {name for text in texts for expression in expressions_in(text) for name in find_names(expression)}
         allowed = known | (COMPUTED_NAMES if remedy.computes else set())
         assert names <= allowed, (remedy.id, names - allowed)
 

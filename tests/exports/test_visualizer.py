@@ -22,7 +22,7 @@ from support.command_line import EXAMPLES, ROOT
 from ttmem import Profile, TtmemError, read
 from ttmem.analysis.peaks import peaks
 from ttmem.profile.model import STATE_NAMES, VIEW_ALLOCATED
-from ttmem.profile.selection import select
+from ttmem.profile.runs import select
 from ttmem.reports import exports
 from ttmem.reports.exports import visualizer as target
 

@@ -115,7 +115,7 @@ def test_attention_of_odd_heads_is_eager_and_exact(torch_python: str) -> None:
 def test_an_interval_says_how_often_it_held(torch_python: str) -> None:
     prediction = _predicted("best", "signal")
     assert prediction.interval_bytes is not None
-    told = toml.packaged("ttmem.prediction", "measured.toml")
+    told = toml.load_packaged("ttmem.prediction", "measured.toml")
     assert told["interval"]["ports"] == len(told["port"])
     (said,) = [text for text in prediction.assumed if "tt-metal ports" in text]
     within = told["interval"]["within"]

@@ -15,7 +15,7 @@ import zstandard
 
 from fuzz.children import Child, Limits, Ran
 from fuzz.model_sources import model_kinds
-from ttmem.profile import storage
+from ttmem.profile import profile_file
 from ttmem.reports.kit.documents import indented
 
 _MEMORY = 500 << 20
@@ -290,8 +290,8 @@ def test_a_capture_of_millions_of_empty_nodes(child: Child, tmp_path: Path) -> N
 
 def _saved(document: bytes, *, says: int | None = None, version: int = 2) -> bytes:
     payload = zstandard.ZstdCompressor(level=1).compress(document)
-    digest = storage._digest(payload)
-    return storage._HEADER.pack(storage._MAGIC, version, len(payload), says or len(document), digest) + payload
+    digest = profile_file._digest(payload)
+    return profile_file._HEADER.pack(profile_file._MAGIC, version, len(payload), says or len(document), digest) + payload
 
 
 @pytest.mark.parametrize(

@@ -122,14 +122,14 @@ def test_an_empty_part_of_pythonpath_is_not_handed_on(trap: Path) -> None:
         import os
         os.chdir(sys.argv[1])
         os.environ["PYTHONPATH"] = ":" + os.environ["PYTHONPATH"] + ":."
-        from ttmem._children import own_command, probe_command, foreign_environment
+        from ttmem.base.child_process import ttmem_command, probe_command, foreign_environment
         from ttmem.operators.tracing import find_torch_python
         from ttmem.engines.interpreters import probe
         assert probe(sys.executable, "here").python_version
         try: find_torch_python()
         except Exception: pass
         sys.path.insert(0, sys.argv[1])
-        done = subprocess.run(own_command("ttmem.commands", "boards", "--json"), capture_output=True)
+        done = subprocess.run(ttmem_command("ttmem.commands", "boards", "--json"), capture_output=True)
         assert json.loads(done.stdout)["boards"], done.stderr
     """
     lines = "\n".join(line.strip() for line in code.splitlines())
@@ -207,8 +207,8 @@ def test_a_child_does_not_outlive_its_parent(tmp_path: Path) -> None:
     child = "ttmem.circular_buffers.scan._worker"  # waits for its input, which a third process keeps open
     code = f"""
         import os, subprocess, sys, time
-        from ttmem._children import own_command
-        child = subprocess.Popen(own_command({child!r}), stdin=0, stdout=2)
+        from ttmem.base.child_process import ttmem_command
+        child = subprocess.Popen(ttmem_command({child!r}), stdin=0, stdout=2)
         print(child.pid, flush=True)
         time.sleep(60)
     """

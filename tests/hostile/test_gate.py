@@ -27,7 +27,7 @@ from fuzz.kind import Kind as MadeKind
 from fuzz.model_sources import model_kinds
 from live.regions import region
 from support.command_line import ROOT, environment
-from ttmem.base.text_safety import Styled, visible, visible_json
+from ttmem.base.text_safety import Styled, escape_control_characters, escape_json
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.tables import Table
 
@@ -60,9 +60,9 @@ def bad_characters(text: str) -> set[str]:
 
 @given(st.text(st.characters()))
 def test_nothing_invisible_comes_through(text: str) -> None:
-    shown = visible(text)
+    shown = escape_control_characters(text)
     assert bad_characters(shown) == set()
-    assert visible(shown) == shown
+    assert escape_control_characters(shown) == shown
     if not any(is_invisible(char) or unicodedata.category(char) == "Cn" for char in text):
         assert shown == text
 
@@ -71,7 +71,7 @@ def test_exactly_what_is_invisible_is_escaped() -> None:
     """Every character of Unicode; one that this Python's Unicode does not know yet may be a mark of a later one."""
     for number in range(sys.maxunicode + 1):
         char = chr(number)
-        changed = visible(char) != char
+        changed = escape_control_characters(char) != char
         if is_invisible(char):
             assert changed, hex(number)
         elif unicodedata.category(char) != "Cn":
@@ -81,7 +81,7 @@ def test_exactly_what_is_invisible_is_escaped() -> None:
 @given(st.text(), st.sampled_from(["\x7f", "\x9b", "\u202e", "\u200b", "\U000e0041"]))
 def test_json_stays_the_same_document(text: str, hostile: str) -> None:
     document = {"name": text + hostile}
-    encoded = visible_json(msgspec.json.encode(document))
+    encoded = escape_json(msgspec.json.encode(document))
     assert json.loads(encoded) == document
     assert bad_characters(encoded.decode()) == set()
 
@@ -306,7 +306,7 @@ _WRITERS = {
     "operators/case_files.py": "JSON in ASCII",
     "operators/sweeps/expectations.py": "JSON in ASCII",
     "operators/sweeps/journal.py": "JSON in ASCII, and a database",
-    "profile/storage.py": "a saved profile",
+    "profile/profile_file.py": "a saved profile",
     "base/atomic_folders.py": "what the store was given: data, JSON through the gate, pages",
 }
 
@@ -338,7 +338,7 @@ def test_only_these_files_print_or_write() -> None:
 def test_pages_and_scripts_of_our_own_pass_unchanged() -> None:
     """Assets of pages hold nothing that the gate would change, or pages would break."""
     assets = [path.read_text("utf-8") for path in (SOURCE / "reports" / "templates").iterdir() if path.is_file()]
-    assert list(map(visible, assets)) == assets
+    assert list(map(escape_control_characters, assets)) == assets
 
 
 def test_every_promise_of_the_page_names_a_test_that_is_there() -> None:

@@ -249,7 +249,7 @@ def _lives(pid: int) -> bool:
         return False
 
 
-def test_the_fence_holds_for_every_way_to_open_a_file(tmp_path: Path) -> None:
+def test_the_sandbox_holds_for_every_way_to_open_a_file(tmp_path: Path) -> None:
     """In a process that cannot be trusted to ask: the interpreter itself reports what is opened."""
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     inside.mkdir()
@@ -259,9 +259,9 @@ def test_the_fence_holds_for_every_way_to_open_a_file(tmp_path: Path) -> None:
     code = """
 import json, os, pathlib, shutil, sqlite3, sys
 import numpy
-from ttmem._fence import Fence
+from ttmem.base.file_sandbox import FileSandbox
 inside, outside = map(pathlib.Path, sys.argv[1:])
-Fence.around([inside], [inside / "out.json"]).raise_it()
+FileSandbox.around_folders([inside], [inside / "out.json"]).activate()
 ways = {
     "open": lambda: open(outside / "secret"), "link": lambda: open(inside / "link"), "os": lambda: os.open(outside, 0),
     "dots": lambda: (inside / ".." / "outside" / "secret").read_bytes(), "list": lambda: os.listdir(outside),

@@ -161,13 +161,13 @@ def test_no_tool_takes_an_interpreter() -> None:
     assert not {name for name in named if "python" in name}
 
 
-def test_the_fence_holds_for_every_way_to_start_a_program(place: Path) -> None:
+def test_the_sandbox_holds_for_every_way_to_start_a_program(place: Path) -> None:
     code = """
 import asyncio, json, os, pty, subprocess, sys
-from ttmem._fence import Fence
+from ttmem.base.file_sandbox import FileSandbox
 inside, outside = sys.argv[1:]
 os.chdir(inside)
-Fence.around([inside]).raise_it()
+FileSandbox.around_folders([inside]).activate()
 def run(*words, **more):
     return lambda: subprocess.run(words, capture_output=True, check=True, **more)
 ways = {

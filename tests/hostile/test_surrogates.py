@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from support.command_line import call
-from ttmem.base.text_safety import json_bytes
+from ttmem.base.text_safety import encode_json
 from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.worker import protocol
 
@@ -99,4 +99,4 @@ def test_messages_of_a_worker() -> None:
 
 
 def test_json_of_any_text() -> None:
-    assert json.loads(json_bytes({"a\ud800": ("\udfff", "\u202e")})) == {"a\\ud800": ["\\udfff", "\u202e"]}
+    assert json.loads(encode_json({"a\ud800": ("\udfff", "\u202e")})) == {"a\\ud800": ["\\udfff", "\u202e"]}

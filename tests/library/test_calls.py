@@ -15,7 +15,7 @@ import pytest
 import ttmem
 from support.build_profile import MIB, ProfileBuilder, tensor
 from support.command_line import BLACKHOLE_OOM, FIVE_RUNS, REAL_OOM, call, environment
-from ttmem.profile import storage
+from ttmem.profile import profile_file
 
 
 def run_of(batch: int) -> ttmem.Profile:
@@ -45,7 +45,7 @@ def test_a_call_gives_the_document_that_its_verb_prints(verb: str, arguments: li
 
 def test_a_source_is_a_path_a_text_or_a_profile_that_was_read_before(tmp_path: Path) -> None:
     profile = run_of(600)
-    storage.save(profile, tmp_path / "saved.ttmem")
+    profile_file.save(profile, tmp_path / "saved.ttmem")
     saved = tmp_path / "saved.ttmem"
     by_path, by_text, again = ttmem.read(saved), ttmem.read(str(saved)), ttmem.read(profile)
     assert by_path.to_json() == by_text.to_json() == again.to_json()

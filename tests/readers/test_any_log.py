@@ -23,9 +23,8 @@ from ttmem.analysis.peaks import peaks
 from ttmem.analysis.weights import weights
 from ttmem.base.errors import TtmemError
 from ttmem.profile.model import MEMORIES, Profile
-from ttmem.profile.runs import counted_runs, runs
-from ttmem.profile.selection import select
-from ttmem.profile.storage import from_bytes, to_bytes
+from ttmem.profile.profile_file import from_bytes, to_bytes
+from ttmem.profile.runs import counted_runs, runs, select
 
 pytestmark = pytest.mark.slow
 

@@ -20,8 +20,7 @@ from ttmem.analysis.padding import padding_at_peak
 from ttmem.analysis.peaks import peaks_of
 from ttmem.analysis.weights import weights
 from ttmem.profile.model import MEMORIES, Profile, Timeline
-from ttmem.profile.runs import runs_of
-from ttmem.profile.selection import select
+from ttmem.profile.runs import runs_of, select
 
 SEEDS = (1, 2, 3)
 OPTION_SETS: dict[str, dict[str, Any]] = {

@@ -19,7 +19,7 @@ from readers.log_lines import profile_of_bytes
 from readers.same_profile import meaning, profile_in_chunks
 from readers.some_logs import some_logs
 from ttmem.profile.model import Profile
-from ttmem.profile.storage import from_bytes, to_bytes
+from ttmem.profile.profile_file import from_bytes, to_bytes
 from ttmem.readers import read
 from ttmem.readers.runtime_log import _lexer, _signatures
 from ttmem.readers.runtime_log._parallel import lex_part, worth_splitting

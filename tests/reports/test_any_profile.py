@@ -16,8 +16,7 @@ from ttmem.analysis.diff import diff
 from ttmem.analysis.peaks import peaks
 from ttmem.commands.library.check import BudgetCheck
 from ttmem.profile.model import Profile
-from ttmem.profile.runs import runs
-from ttmem.profile.selection import select
+from ttmem.profile.runs import runs, select
 from ttmem.reports.diff import document as diff_document
 from ttmem.reports.diff import terminal as diff_terminal
 from ttmem.reports.profile import csv as csv_table

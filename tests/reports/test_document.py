@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from support.build_profile import MIB, ProfileBuilder, tensor
-from ttmem.profile.selection import select
+from ttmem.profile.runs import select
 
 from .stories import ALL, OOM, two_layers, two_ranks
 

@@ -19,7 +19,7 @@ from support.build_profile import ProfileBuilder, tensor
 from support.command_line import environment
 from ttmem.base import atomic_folders
 from ttmem.base.errors import BadInputError
-from ttmem.profile import storage, store
+from ttmem.profile import profile_file, store
 from ttmem.profile.model import Profile
 from ttmem.readers.sources import keep
 
@@ -58,7 +58,7 @@ def test_a_report_holds_the_seeds_four_files_and_the_profile(home: Path) -> None
     report = keep(small(), origin="/logs/bert.log")
     assert report.folder == home / "reports" / "bert"
     assert files_of(report) == [f"bert_{suffix}" for suffix in FILES]
-    assert storage.load(report.profile_path).name == "bert"
+    assert profile_file.load(report.profile_path).name == "bert"
     for suffix in ("about", "inputs_registry", "memory", "operations"):
         json.loads((report.folder / f"bert_{suffix}.json").read_bytes())
     assert leftovers(home) == []
@@ -98,7 +98,7 @@ def test_another_source_of_the_same_name_gets_a_number() -> None:
     third = keep(small(dram=12288), origin="/wednesday/bert.log")
     assert [second.name, third.name] == ["bert-2", "bert-3"]
     assert files_of(second) == [f"bert-2_{suffix}" for suffix in FILES]
-    assert storage.load(second.profile_path).name == "bert-2"
+    assert profile_file.load(second.profile_path).name == "bert-2"
     assert [peak_of(name) for name in store.names()] == [4096, 8192, 12288]
     # Re-reading the second source finds its own report again.
     assert keep(small(dram=16384), origin="/tuesday/bert.log").name == "bert-2"
@@ -198,7 +198,7 @@ def test_a_hostile_name_of_a_source_is_made_safe(home: Path, name: str) -> None:
     assert report.folder.is_dir()
     assert not report.folder.is_symlink()
     assert store.names() == [report.name]
-    assert storage.load(report.profile_path).name == report.name
+    assert profile_file.load(report.profile_path).name == report.name
 
 
 @settings(max_examples=500, deadline=None)
@@ -288,7 +288,7 @@ def test_a_write_that_fails_leaves_the_old_report(home: Path, monkeypatch: pytes
     def fail(_: Profile) -> bytes:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(storage, "to_bytes", fail)
+    monkeypatch.setattr(profile_file, "to_bytes", fail)
     with pytest.raises(OSError, match="No space"):
         keep(small(dram=8192), origin="/a")
     monkeypatch.undo()
@@ -378,7 +378,7 @@ def test_writers_of_one_name_leave_one_whole_report_and_readers_always_find_one(
     while any(process.poll() is None for process in started):
         report = store.find("bert")
         assert report is not None
-        storage.load(report.profile_path)
+        profile_file.load(report.profile_path)
         looks += 1
     assert [process.returncode for process in started] == [0, 0]
     assert looks > 10

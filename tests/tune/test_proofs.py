@@ -13,7 +13,7 @@ import pytest
 import ttmem
 from support.command_line import call
 from ttmem.engines.run_script import RunSettings, run_script
-from ttmem.profile import storage
+from ttmem.profile import profile_file
 from tune.conftest import HEAD, Capture
 
 pytestmark = pytest.mark.oracle
@@ -80,7 +80,7 @@ def test_a_run_that_ends_otherwise_proves_nothing(capture: Capture, then: str, e
 def test_an_end_of_the_scripts_own_is_not_a_want_of_memory(capture: Capture) -> None:
     # GIVEN a script that checks values, which a mock does not have
     profile = capture(f"{_SMALL}assert False, 'PCC nan'\n")
-    storage.save(profile, Path("checked.ttmem"))
+    profile_file.save(profile, Path("checked.ttmem"))
     # WHEN its peaks are asked for, and a target that it reaches
     changed = json.loads(call("whatif", "checked.ttmem", "free:x", "--json").out)
     tuned = call(
@@ -148,7 +148,7 @@ def test_the_patch_has_figures_of_its_own(capture: Capture) -> None:
 
     main()
     """)
-    storage.save(profile, Path("names.ttmem"))
+    profile_file.save(profile, Path("names.ttmem"))
     answer = json.loads(call("tune", "names.ttmem", "--max-dram", "1KiB", "--patch", "smaller.diff", "--json").out)
     plain = json.loads(call("tune", "names.ttmem", "--max-dram", "1KiB", "--json").out)
     # THEN 'patched' is the run with the others, as the mock says, and null where no patch was asked for
@@ -163,7 +163,7 @@ def test_the_patch_has_figures_of_its_own(capture: Capture) -> None:
 
 
 def test_a_patch_without_edits_is_not_written(capture: Capture) -> None:
-    storage.save(capture(_SMALL), Path("small.ttmem"))
+    profile_file.save(capture(_SMALL), Path("small.ttmem"))
     done = call("tune", "small.ttmem", "--target", "fits", "--patch", "smaller.diff")
     assert done.code == 0
     assert not Path("smaller.diff").exists()
@@ -173,7 +173,7 @@ def test_a_patch_without_edits_is_not_written(capture: Capture) -> None:
 def test_a_saved_profile_does_not_choose_what_runs(capture: Capture) -> None:
     # GIVEN a file of unknown origin that names a script and arguments
     profile = capture("from pathlib import Path\nPath('it_ran').touch()\n" + _SMALL)
-    storage.save(profile, Path("foreign.ttmem"))
+    profile_file.save(profile, Path("foreign.ttmem"))
     Path("it_ran").unlink()
     # THEN nothing is run, whether it is read as a file or under the name that it was stored under
     call("profile", "foreign.ttmem", "--name", "copied")
@@ -202,7 +202,7 @@ def test_what_this_user_captured_is_run_and_named(tmp_path: Path, monkeypatch: p
 
 
 def test_a_loop_of_links_in_the_place_of_the_script(capture: Capture) -> None:
-    storage.save(capture(_LAST), Path("last.ttmem"))
+    profile_file.save(capture(_LAST), Path("last.ttmem"))
     Path("script.py").unlink()
     Path("other.py").symlink_to("script.py")
     Path("script.py").symlink_to("other.py")

@@ -10,7 +10,7 @@ import pytest
 
 from support.build_profile import ProfileBuilder
 from ttmem import TtmemError
-from ttmem.profile import storage
+from ttmem.profile import profile_file
 from ttmem.profile.model import Profile
 from ttmem.tuning.captured_run import history
 from ttmem.tuning.edited_run import as_captured
@@ -78,7 +78,7 @@ def assert_same(profile: Profile, again: Profile) -> None:
 def test_a_run_without_edits_is_the_captured_one_to_the_byte(capture: Capture, seed: int, board: str) -> None:
     # GIVEN a random program that ran on the mock, kept and read again
     captured = capture(random_script(seed), board=board)
-    profile = storage.from_bytes(storage.to_bytes(captured))
+    profile = profile_file.from_bytes(profile_file.to_bytes(captured))
     # WHEN its events are played on the twin's allocator
     run = history(profile)
     played = play(as_captured(run))

@@ -15,7 +15,7 @@ import ttmem
 from support.command_line import call
 from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.run_script import RunSettings, run_script
-from ttmem.profile import storage
+from ttmem.profile import profile_file
 from ttmem.profile.model import Profile
 from ttmem.tuning.captured_run import history
 from ttmem.tuning.edited_run import as_captured
@@ -60,7 +60,7 @@ def captured_model(
         patch.setenv("TTMEM_HOME", str(engines_home))
         patch.setenv("TTMEM_TTNN_PYTHON", ttnn_interpreter.path)
         profile = captured(MODEL)
-    storage.save(profile, folder / "model.ttmem")
+    profile_file.save(profile, folder / "model.ttmem")
     return folder, profile
 
 

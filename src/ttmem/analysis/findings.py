@@ -20,8 +20,7 @@ from ttmem.analysis.peaks import Peak, operation_place, peaks_of
 from ttmem.analysis.persistent_tensors import lasting_rows
 from ttmem.base.errors import BadInputError
 from ttmem.profile.model import MEMORIES, START, TAKE, USE, WITHIN_OPERATION, BufferTable, Profile, Timeline
-from ttmem.profile.runs import runs_of
-from ttmem.profile.selection import select
+from ttmem.profile.runs import runs_of, select
 
 LEAK, LATE_FREE, DOUBLE_UPLOAD, PADDING, UNUSED_REGION, WIDE_DTYPE, GROWTH = KINDS = (
     "leak",

@@ -12,8 +12,7 @@ from ttmem.analysis.peaks import operation_place
 from ttmem.analysis.states import known
 from ttmem.analysis.weights import WEIGHT_KINDS
 from ttmem.profile.model import MEMORIES, BufferTable, Profile, Timeline
-from ttmem.profile.runs import runs_of
-from ttmem.profile.selection import select
+from ttmem.profile.runs import runs_of, select
 from ttmem.profile.tensor_type import TensorType
 
 

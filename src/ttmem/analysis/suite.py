@@ -10,8 +10,7 @@ from ttmem.analysis.lifetimes import TensorLife
 from ttmem.analysis.peaks import Peak, peaks
 from ttmem.analysis.programs_l1 import ProgramPeak, programs_peak
 from ttmem.profile.model import Profile
-from ttmem.profile.runs import Run, runs
-from ttmem.profile.selection import of_runs
+from ttmem.profile.runs import Run, of_runs, runs
 
 WITH_PROGRAMS = "L1 with programs"
 _MOST_TENSORS = 5

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders that are there whole or not at all, without a lock: made under a hidden name, then renamed in one step."""
+"""Atomic folder writes without a lock: a folder is made under a hidden name, then renamed in one step."""
 
 import contextlib
 import ctypes
@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from ttmem.base.atomic_files import writing
+from ttmem.base.atomic_files import name_full_disk
 
 _UNFINISHED = ".unfinished-"
 _UNFINISHED_LIFE_SECONDS = 24 * 3600
@@ -19,14 +19,14 @@ _UNFINISHED_LIFE_SECONDS = 24 * 3600
 
 def write_folder(target: Path, files: Iterable[tuple[str, bytes]], *, replace: bool) -> None:
     """Make the folder with these files; ``FileExistsError`` when it is taken and may not be replaced."""
-    hidden = _hidden_beside(target)
+    hidden = _unfinished_sibling(target)
     hidden.mkdir()
-    mark = _marked(hidden)
+    mark = _lock(hidden)
     try:
         for name, content in files:
-            with writing(target / name):
+            with name_full_disk(target / name):
                 (hidden / name).write_bytes(content)
-        _place(hidden, target, replace=replace)
+        _move_into_place(hidden, target, replace=replace)
     finally:
         _discard(hidden)
         if mark is not None:
@@ -34,21 +34,21 @@ def write_folder(target: Path, files: Iterable[tuple[str, bytes]], *, replace: b
 
 
 def remove_folder(path: Path) -> None:
-    """First out of sight at once, then deleted at leisure."""
-    hidden = _hidden_beside(path)
+    """Hide the folder in one step, then delete it."""
+    hidden = _unfinished_sibling(path)
     path.rename(hidden)
     _discard(hidden)
 
 
 def remove_leftovers(root: Path) -> None:
-    """Remove what a killed writer left behind: nobody holds its mark, and its process is gone."""
+    """Remove the unfinished folders of killed writers: unlocked, and their process has ended."""
     for entry in root.glob(f"{_UNFINISHED}*"):
         with contextlib.suppress(OSError):
-            if _is_left(entry):
+            if _is_abandoned(entry):
                 _discard(entry)
 
 
-def _marked(folder: Path) -> int | None:
+def _lock(folder: Path) -> int | None:
     """A lock on the folder that ends with this process, however that ends; None where the file system has none."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -59,12 +59,12 @@ def _marked(folder: Path) -> int | None:
     return descriptor
 
 
-def _is_left(folder: Path) -> bool:
+def _is_abandoned(folder: Path) -> bool:
     """Other machines and containers may share the store: there the number of a process says nothing, the lock does.
 
     Where locks do not tell, a folder that is older than any write is left.
     """
-    mark = _marked(folder)
+    mark = _lock(folder)
     if mark is not None:
         os.close(mark)
         number = folder.name.removeprefix(_UNFINISHED).partition("-")[0]
@@ -73,7 +73,7 @@ def _is_left(folder: Path) -> bool:
     return time.time() - folder.stat().st_mtime > _UNFINISHED_LIFE_SECONDS
 
 
-def _hidden_beside(path: Path) -> Path:
+def _unfinished_sibling(path: Path) -> Path:
     return path.parent / f"{_UNFINISHED}{os.getpid()}-{os.urandom(6).hex()}"
 
 
@@ -85,8 +85,8 @@ def _discard(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _place(new: Path, target: Path, *, replace: bool) -> None:
-    """Give the finished folder its name. Afterwards ``new`` is gone or holds what was replaced.
+def _move_into_place(new: Path, target: Path, *, replace: bool) -> None:
+    """Give the finished folder its name. Afterwards ``new`` does not exist or holds what was replaced.
 
     The kernel refuses to rename a folder onto one that holds files, which is what makes the name a lock.
     """
@@ -102,7 +102,7 @@ def _place(new: Path, target: Path, *, replace: bool) -> None:
         if _exchange(new, target):
             return
         # Without an atomic exchange the name is missing for an instant; another writer may use it, so try again.
-        aside = _hidden_beside(target)
+        aside = _unfinished_sibling(target)
         with contextlib.suppress(FileNotFoundError):
             target.rename(aside)
         _discard(aside)

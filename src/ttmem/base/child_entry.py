@@ -21,18 +21,18 @@ _PR_SET_PDEATHSIG = 1
 def main() -> int:
     """``child_entry.py SETTINGS WORDS...``."""
     settings = json.loads(sys.argv[1])
-    end_with(settings["parent"])
+    end_with_parent(settings["parent"])
     sys.path[:] = settings["path"]
     _load_ttmem()
-    if settings["fence"] is not None:
+    if settings["sandbox"] is not None:
         from ttmem.base import file_sandbox
 
-        file_sandbox.Fence.from_json(settings["fence"]).raise_it()
+        file_sandbox.FileSandbox.decode(settings["sandbox"]).activate()
     status: int = importlib.import_module(settings["module"]).main(sys.argv[2:])
     return status
 
 
-def end_with(parent: int) -> None:
+def end_with_parent(parent: int) -> None:
     """End this process when the one that started it ends, however that ends: an orphan has no reader."""
     with contextlib.suppress(OSError, AttributeError):  # Linux has it
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)

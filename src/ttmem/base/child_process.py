@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How children are started, in one place: no code of the working folder ever runs in them, on any Python.
+"""Command lines for child processes that never run code of the working folder.
 
 ``python -m`` and ``python -c`` look for modules in the current folder first, and an empty or relative part of
-PYTHONPATH means that folder too. A ``numpy.py`` that lies beside a log must not be imported because the log is read.
+PYTHONPATH means that folder too. A ``numpy.py`` next to a log must not be imported because the log is read.
 
 - Children that run ttmem itself start isolated (``-I``) as the file ``child_entry.py`` and get this process's path.
 - Other interpreters (one that has ttnn or torch) keep PYTHONPATH, because builds from source are found by it, but none
@@ -26,28 +26,28 @@ sys.path[:] = [place for place in sys.path if place and re.findall({_VERSION!r},
 """
 
 
-def own_command(module: str, *words: str, fence: file_sandbox.Fence | None = None) -> list[str]:
-    """What starts ``main(words)`` of a module of ttmem; the child ends when this process does, however that ends.
+def ttmem_command(module: str, *words: str, sandbox: file_sandbox.FileSandbox | None = None) -> list[str]:
+    """Return the command for ``main(words)`` of a module of ttmem; the child ends when this process ends.
 
-    It has the fence of this process unless it gets one of its own.
+    It inherits the sandbox of this process unless it gets one of its own.
     """
-    fence = fence or file_sandbox.current()
+    sandbox = sandbox or file_sandbox.active_sandbox()
     settings = {
         "module": module,
         "path": _path_without_working_folder(),
         "parent": os.getpid(),
-        "fence": fence.to_json() if fence else None,
+        "sandbox": sandbox.to_json() if sandbox else None,
     }
     return [sys.executable, "-I", "-X", "utf8", str(_START), json.dumps(settings), *words]
 
 
 def probe_command(python: str | Path, code: str) -> list[str]:
-    """What asks another interpreter something in a few lines of Python."""
+    """Return the command that runs a few lines of Python in another interpreter."""
     return [str(python), "-c", _CLEAN + code]
 
 
 def foreign_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment for another interpreter that runs no code of the user's."""
+    """Return the environment for another interpreter that runs no code of the user."""
     environment = dict(os.environ if base is None else base)
     if "PYTHONPATH" in environment:
         places = environment["PYTHONPATH"].split(os.pathsep)
@@ -56,28 +56,30 @@ def foreign_environment(base: Mapping[str, str] | None = None) -> dict[str, str]
     return environment
 
 
-def without_other_versions(environment: Mapping[str, str], version: str) -> dict[str, str]:
-    """Without packages of other Pythons than ``version`` on the path: what is compiled there does not load, and what is
-    not takes the place of the interpreter's own."""
+def drop_other_versions(environment: Mapping[str, str], version: str) -> dict[str, str]:
+    """Return the environment without packages of other Python versions on the path.
+
+    Their compiled modules do not load, and the others would replace the interpreter's own.
+    """
     kept = dict(environment)
     numbers = ".".join(version.split(".")[:2])
     if "PYTHONPATH" in kept and numbers:
         places = kept["PYTHONPATH"].split(os.pathsep)
-        kept["PYTHONPATH"] = os.pathsep.join(place for place in places if version_of(place) in ("", numbers))
+        kept["PYTHONPATH"] = os.pathsep.join(place for place in places if python_version_of(place) in ("", numbers))
     home = kept.get("PYTHONHOME")
     if home and numbers and not Path(home, "lib", f"python{numbers}").is_dir():
         del kept["PYTHONHOME"]
     return kept
 
 
-def version_of(place: str) -> str:
-    """The version of Python that a folder of packages is for, empty when its name does not tell."""
+def python_version_of(place: str) -> str:
+    """Return the Python version in the name of a folder of packages, or an empty text."""
     found = re.findall(_VERSION, place)
     return found[-1] if found else ""
 
 
 def _path_without_working_folder() -> list[str]:
-    """This process's ``sys.path``; the working folder stays only where the environment names it in full."""
+    """Return ``sys.path``; the working folder stays only where PYTHONPATH names it as an absolute path."""
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     named = {os.path.normpath(place) for place in given if Path(place).is_absolute()}
     try:

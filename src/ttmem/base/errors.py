@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every failure that a user can cause or meet, with the exit code it ends in.
+"""The errors that a user can meet, each with its exit code.
 
 Only ``ttmem.commands.main`` prints these; everything else raises them.
 """
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 
 class TtmemError(Exception):
-    """What went wrong, where, and what to do next; the exit code travels with the error."""
+    """An error with its place, a hint for the next step, and an exit code."""
 
     exit_code = 2
 
@@ -20,7 +20,7 @@ class TtmemError(Exception):
         self.where = where
 
     def __str__(self) -> str:
-        """One line: where it is known, then what."""
+        """Return one line: the place, if it is known, then the message."""
         return f"{self.where}: {self.message}" if self.where else self.message
 
 
@@ -35,11 +35,11 @@ class MissingPartError(TtmemError):
 
 
 @contextmanager
-def blaming(where: str, what: str) -> Iterator[None]:
-    """Reading ``where``: whatever a reader stumbles over in there is a fault of the source, not of the program.
+def as_bad_input(where: str, what: str) -> Iterator[None]:
+    """Report an unexpected error of a reader as bad input in ``where``, not as an error of the program.
 
-    Readers say what they miss and where. This is for what nobody thought of: a number that is a list, a key of another
-    type, a depth that no parser stands.
+    Readers report what they miss and where. This covers the rest: a number that is a list, a key of another type, a
+    document that is nested too deeply.
     """
     try:
         yield

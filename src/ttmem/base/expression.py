@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic and conditions that people write into TOML files: a small language, never Python's own ``eval``.
+"""Arithmetic and conditions in TOML files: a small language, never Python's own ``eval``.
 
 Numbers, names, ``+ - * // %``, comparisons, ``and``, ``or``, ``not`` and a few functions; a ``Language`` adds what its
 files need beyond that. A file may come from anywhere, so the length of a text and the size of a number are bounded.
@@ -34,7 +34,7 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 
 class ExpressionError(ValueError):
-    """An expression that uses what its language does not have, or that has no value; ``hint`` says what there is."""
+    """An expression outside of its language, or without a value; ``hint`` lists what exists."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -46,12 +46,12 @@ class NoValueError(ExpressionError):
 
 
 class UnknownNameError(NoValueError):
-    """It depends on a name that is not known."""
+    """An expression with an unknown name."""
 
 
 @dataclass(frozen=True)
 class Language:
-    """What expressions of one kind of file may use."""
+    """The expressions that one kind of file may use."""
 
     constants: tuple[type, ...] = (int,)
     choices: bool = False
@@ -64,9 +64,9 @@ class Language:
     hint: str = ""
 
     def evaluate(self, text: str, names: Mapping[str, Any]) -> Any:
-        """The value of an expression under names; raises ExpressionError where there is none."""
+        """Return the value of an expression; raises ExpressionError where there is none."""
         try:
-            return self._value(parsed(text), names)
+            return self._value(parse_expression(text), names)
         except ZeroDivisionError:
             raise NoValueError(f"divides by zero: {text!r}") from None
         except RecursionError:
@@ -90,11 +90,11 @@ class Language:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return not self._value(node.operand, names)
         if isinstance(node, ast.BoolOp):
-            return self._either_or_both(node, names)
+            return self._evaluate_and_or(node, names)
         if isinstance(node, ast.Compare):
-            return self._compared(node, names)
+            return self._compare(node, names)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-            return self._called(node, node.func.id, names)
+            return self._call(node, node.func.id, names)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and self.choices:
             return -self._value(node.operand, names)
         if isinstance(node, ast.IfExp) and self.choices:
@@ -106,7 +106,7 @@ class Language:
     def _foreign(self, node: ast.expr) -> ExpressionError:
         return ExpressionError(f"not part of the language: {ast.unparse(node)!r}", self.hint)
 
-    def _either_or_both(self, node: ast.BoolOp, names: Mapping[str, Any]) -> bool:
+    def _evaluate_and_or(self, node: ast.BoolOp, names: Mapping[str, Any]) -> bool:
         decisive = isinstance(node.op, ast.Or)
         unknown: UnknownNameError | None = None
         for part in node.values:
@@ -121,7 +121,7 @@ class Language:
             raise unknown
         return not decisive
 
-    def _compared(self, node: ast.Compare, names: Mapping[str, Any]) -> bool:
+    def _compare(self, node: ast.Compare, names: Mapping[str, Any]) -> bool:
         left = self._value(node.left, names)
         for kind, right_node in zip(node.ops, node.comparators, strict=True):
             if type(kind) not in _COMPARISONS or (isinstance(kind, (ast.In, ast.NotIn)) and not self.groups):
@@ -132,7 +132,7 @@ class Language:
             left = right
         return True
 
-    def _called(self, node: ast.Call, name: str, names: Mapping[str, Any]) -> Any:
+    def _call(self, node: ast.Call, name: str, names: Mapping[str, Any]) -> Any:
         if name == "known" and self.partial:
             return all(isinstance(argument, ast.Name) and argument.id in names for argument in node.args)
         if name not in self.functions:
@@ -143,8 +143,8 @@ class Language:
 
 
 @lru_cache(maxsize=4096)
-def parsed(text: str) -> ast.expr:
-    """The expression in a text."""
+def parse_expression(text: str) -> ast.expr:
+    """Parse an expression."""
     if len(text) > _LONGEST_TEXT:
         raise ExpressionError(f"an expression of {len(text)} characters; {_LONGEST_TEXT} is the most")
     try:
@@ -153,8 +153,8 @@ def parsed(text: str) -> ast.expr:
         raise ExpressionError(f"cannot be read as an expression: {text!r} ({type(error).__name__})") from None
 
 
-def names_in(text: str) -> set[str]:
-    """The names that an expression looks at, its functions left out."""
-    tree = parsed(text)
+def find_names(text: str) -> set[str]:
+    """Return the names in an expression, without its functions."""
+    tree = parse_expression(text)
     called = {node.func for node in ast.walk(tree) if isinstance(node, ast.Call)}
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node not in called}

@@ -26,7 +26,7 @@ def install_command(extra: str, python: str | None = None) -> str:
 
 
 def _packages(extra: str) -> list[str]:
-    """What the extra consists of; empty where ttmem runs without being installed."""
+    """Return the packages of the extra; empty where ttmem runs without being installed."""
     try:
         needs = metadata.requires("ttmem") or []
     except metadata.PackageNotFoundError:

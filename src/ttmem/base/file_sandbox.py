@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which files a process may open and which programs it may start, for verbs that an agent asks through the MCP server.
+"""A limit on the files and programs of a process, for verbs that an agent calls through the MCP server.
 
-The interpreter reports every file that is about to be opened and every program that is about to be started (its audit
-events), and here it is refused. So a link inside a folder, a header that a file includes or a name inside a list leads
-nowhere either. What the user's interpreters are given to run (a script, a model to trace) no audit event reports:
-``refuse_outside`` checks it where such a program is started. The program itself is not fenced.
+The interpreter raises an audit event before it opens a file or starts a program; the sandbox refuses it there. So a
+link inside a folder, a header that a file includes or a name inside a list cannot lead outside either. No audit event
+covers what the user's interpreters are given to run (a script, a model to trace): ``refuse_outside`` checks that where
+such a program is started. The program itself runs without a sandbox.
 """
 
 import errno
@@ -40,36 +40,36 @@ _MODULES = (".py", ".pyc", ".so")
 _SYSTEM = re.compile(r"/dev/(null|u?random|shm(/.*)?|tenstorrent(/.*)?)|/proc(/(self|\d+)(/task(/.*)?|/(stat|fd)))?")
 _SOFTWARE = ("/usr", "/lib", "/lib64", "/opt", "/sys/devices/system/cpu")
 
-_raised: list["Fence"] = []
+_active: list["FileSandbox"] = []
 
 
 @dataclass(frozen=True, slots=True)
-class Fence:
-    """What may be read and written: all paths are resolved."""
+class FileSandbox:
+    """The folders that may be read and the outputs that may be written; all paths are resolved."""
 
     roots: tuple[str, ...]
     outputs: tuple[str, ...] = ()
-    """What the call itself says that it writes: files, or folders with what is in them."""
+    """Files and folders that the call names as its outputs."""
 
     @classmethod
-    def around(cls, roots: Iterable[str | Path], outputs: Iterable[str | Path] = ()) -> "Fence":
-        """Around these folders, wherever their links lead."""
+    def around_folders(cls, roots: Iterable[str | Path], outputs: Iterable[str | Path] = ()) -> "FileSandbox":
+        """Return a sandbox of these folders, with their links resolved."""
         return cls(tuple(map(os.path.realpath, roots)), tuple(map(os.path.realpath, outputs)))
 
     def to_json(self) -> dict[str, Any]:
         return {"roots": self.roots, "outputs": self.outputs}
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> "Fence":
-        """As ``to_json`` wrote it."""
+    def decode(cls, value: dict[str, Any]) -> "FileSandbox":
+        """Inverse of ``to_json``."""
         return cls(tuple(value["roots"]), tuple(value["outputs"]))
 
-    def holds(self, path: str | Path) -> bool:
-        """Whether a path, links and ``..`` resolved, lies below a root or in the store of reports."""
+    def allows_path(self, path: str | Path) -> bool:
+        """Return True if the resolved path is below a root or in the store of reports."""
         return _is_below(os.path.realpath(path), (*self.roots, os.path.realpath(home_folder() / "reports")))
 
-    def raise_it(self) -> None:
-        """From now on nothing else can be opened in this process; it cannot be lowered again."""
+    def activate(self) -> None:
+        """Refuse everything else in this process from now on; this cannot be undone."""
         home = os.path.realpath(home_folder())
         scratch = f"{os.path.realpath(tempfile.gettempdir())}/ttmem-"
         packages = [os.path.realpath(place) for place in (sys.prefix, sys.base_prefix, str(Path(__file__).parents[1]))]
@@ -79,7 +79,7 @@ class Fence:
         modules = tuple(map(os.path.realpath, sys.path))
         writable = (*self.outputs, home)
         beside = tuple(str(Path(place).with_name(".ttmem-")) for place in self.outputs)
-        programs = _users_programs()
+        programs = _allowed_programs()
 
         def allows(path: str, *, changes: bool) -> bool:
             if _is_below(path, writable) or path.startswith((*beside, scratch)) or path == os.devnull:
@@ -99,30 +99,32 @@ class Fence:
                 if not allows(resolved, changes=changes):
                     raise PermissionError(errno.EACCES, REFUSAL, os.fsdecode(path))
 
-        _raised.append(self)
+        _active.append(self)
         sys.addaudithook(check)
 
 
-def current() -> Fence | None:
-    """The fence of this process, if it has one."""
-    return _raised[-1] if _raised else None
+def active_sandbox() -> FileSandbox | None:
+    """Return the sandbox of this process, if it has one."""
+    return _active[-1] if _active else None
 
 
 def refuse_outside(path: str | Path) -> None:
-    """In a fenced process, refuse to run what is not below a root; elsewhere the user's word is enough."""
-    fence = current()
-    if fence is not None and not _is_below(os.path.realpath(path), fence.roots):
+    """In a sandbox, refuse to run a path that is not below a root."""
+    sandbox = active_sandbox()
+    if sandbox is not None and not _is_below(os.path.realpath(path), sandbox.roots):
         raise BadInputError(REFUSAL, where=str(path), hint=REMEDY)
 
 
-def _users_programs() -> set[str]:
-    """The interpreters that the user has named, and this one."""
+def _allowed_programs() -> set[str]:
+    """This interpreter and those that the user has named."""
     return {_place_of(name) for name in (sys.executable, *map(os.environ.get, _INTERPRETERS)) if name}
 
 
 def _may_start(program: Any, named: set[str]) -> bool:
-    """Whether a program is one that the user has named or installed. Its place counts and not what a link there leads
-    to: the interpreter of an environment is a link."""
+    """Return True for a program that the user has named or installed.
+
+    Its own path counts, not the target of a link: the interpreter of an environment is a link.
+    """
     path, home = _place_of(os.fsdecode(program)), os.path.normpath(home_folder())
     if path in named or (_is_below(path, [home]) and not _is_below(path, [f"{home}/reports"])):
         return True
@@ -139,7 +141,7 @@ def _is_below(path: str, places: Iterable[str]) -> bool:
 
 
 def _paths(event: str, arguments: Sequence[Any]) -> tuple[bool, list[str]]:
-    """Whether the event changes something, and the paths that it is about; descriptors were opened before."""
+    """Return whether the event changes files, and its paths. Descriptors were checked when they were opened."""
     found: Sequence[Any] = ()
     changes = False
     if event == "open":
@@ -155,7 +157,7 @@ def _paths(event: str, arguments: Sequence[Any]) -> tuple[bool, list[str]]:
 
 
 def _database(name: Any) -> Any:
-    """The file of a database that may be named as a URI."""
+    """Return the file of a database, whose name may be a URI."""
     text = os.fsdecode(name)
     if text == ":memory:":
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where ttmem keeps things of its own: ``$TTMEM_HOME``, else ``~/.ttmem``."""
+"""The folder for ttmem's own data: ``$TTMEM_HOME``, else ``~/.ttmem``."""
 
 import os
 from pathlib import Path
@@ -8,9 +8,11 @@ from ttmem.base.errors import BadInputError
 
 
 def home_folder() -> Path:
-    """The folder; it need not exist yet."""
+    """Return the folder; it need not exist yet."""
     named = os.environ.get("TTMEM_HOME")
     try:
         return Path(named).expanduser().absolute() if named else Path.home() / ".ttmem"
     except RuntimeError:
-        raise BadInputError("no home folder is known", hint="say where ttmem may write: TTMEM_HOME=FOLDER") from None
+        raise BadInputError(
+            "the home folder is unknown", hint="set the folder that ttmem may write to: TTMEM_HOME=FOLDER"
+        ) from None

@@ -15,7 +15,7 @@ from ttmem.base.limits import TEXT_BYTES
 def read_bytes(path: Path, *, most: int = TEXT_BYTES, what: str = "a file of this kind") -> bytes:
     """The content of a file or pipe; BadInputError when it cannot be read or is larger than ``what`` can be."""
     try:
-        check_is_no_device(path)
+        refuse_device(path)
         with path.open("rb") as stream:
             content = stream.read(most + 1)
     except (OSError, ValueError) as error:
@@ -35,7 +35,7 @@ def read_text(path: Path, *, most: int = TEXT_BYTES, what: str = "a file of this
         raise BadInputError("is not a text file in UTF-8", where=str(path)) from None
 
 
-def check_is_no_device(path: Path) -> None:
+def refuse_device(path: Path) -> None:
     """Refuse ``/dev/zero`` and the like, which have no end; a terminal has one."""
     try:
         kind = path.stat().st_mode

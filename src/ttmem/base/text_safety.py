@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one gate for text: what came out of a log must not move a cursor, set a title or turn a line around.
+"""The one gate for text: text from a log must not move the cursor, set a title or reverse a line.
 
-Names and messages are written by programs that we do not know. Every text that goes to a terminal or into a text file
-passes ``visible``; the functions that print and write call it, so that no verb has to remember it. What it takes out is
-shown as an escape (``\\x1b``, ``\\u202e``), which is also what JSON would say.
+Names and messages come from programs that we do not know. Every text for a terminal or a text file passes
+``escape_control_characters``; the functions that print and write call it, so no verb has to remember it. It replaces
+characters by escapes (``\\x1b``, ``\\u202e``), as JSON would.
 """
 
 import re
@@ -29,13 +29,13 @@ _HALF_PAIR = re.compile(rf"\\(?:{_HIGH}\\{_LOW}|({_HIGH}|{_LOW})|.)")
 
 
 class Styled(str):
-    """A text that passed the gate before our own colours were put into it."""
+    """A text that was escaped before our own colours were put into it."""
 
     __slots__ = ()
 
 
-def visible(text: str) -> str:
-    """The text with nothing in it that a terminal would obey or a reader could not see; lines and tabs stay."""
+def escape_control_characters(text: str) -> str:
+    """Escape all characters that control a terminal or are invisible; line breaks and tabs stay."""
     if isinstance(text, Styled):
         return text
     if text.isascii():
@@ -46,30 +46,32 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The same for what is said in one line: a name with a line break in it must not begin a line of its own.
+    """Escape line breaks too: a name with a line break in it must not begin a new line.
 
-    What runs ttmem may obey such a line: ``::error::`` in the log of a GitHub workflow is a command.
+    The caller of ttmem may obey such a line: ``::error::`` in the log of a GitHub workflow is a command.
     """
-    return visible(text).replace("\n", "\\n")
+    return escape_control_characters(text).replace("\n", "\\n")
 
 
-def whole_pairs(json_text: str) -> str:
-    """A JSON document in ASCII, with halves of surrogate pairs as the texts that ``visible`` shows: Python takes
-    any name for a module, files and paths do not."""
+def escape_half_pairs_in_json(json_text: str) -> str:
+    """Escape half surrogate pairs in a JSON document in ASCII as ``escape_control_characters`` does.
+
+    Python accepts any name for a module; files and paths do not.
+    """
     return _HALF_PAIR.sub(lambda escape: f"\\\\{escape[1]}" if escape[1] else escape[0], json_text)
 
 
-def visible_json(encoded: bytes) -> bytes:
-    """A JSON document with the same inside its strings, as JSON's own escapes: what is read from it does not change."""
+def escape_json(encoded: bytes) -> bytes:
+    """Escape the strings of a JSON document with JSON's own escapes: its content does not change."""
     if encoded.isascii() and b"\x7f" not in encoded:
         return encoded
     return _HOSTILE.sub(_escape, encoded.decode("utf-8", "replace")).encode()
 
 
-def whole_text(text: str) -> str:
-    """The text without half surrogate pairs, which JSON, msgpack and UTF-8 cannot hold.
+def replace_half_pairs(text: str) -> str:
+    """Return the text without half surrogate pairs, which JSON, msgpack and UTF-8 cannot hold.
 
-    Those that stand for the bytes of a file name become the usual sign for an unknown letter, others are escaped.
+    Those that encode bytes of a file name become the replacement character, others are escaped.
     """
     try:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -77,24 +79,24 @@ def whole_text(text: str) -> str:
         return text.encode("utf-8", "backslashreplace").decode()
 
 
-def whole_texts(value: Any) -> Any:
-    """The same for every text in plain dictionaries and lists."""
+def replace_half_pairs_in(value: Any) -> Any:
+    """Replace half surrogate pairs in every text of plain dictionaries and lists."""
     if isinstance(value, str):
-        return whole_text(value)
+        return replace_half_pairs(value)
     if isinstance(value, dict):
-        return {whole_texts(key): whole_texts(item) for key, item in value.items()}
-    return [whole_texts(item) for item in value] if isinstance(value, list | tuple) else value
+        return {replace_half_pairs_in(key): replace_half_pairs_in(item) for key, item in value.items()}
+    return [replace_half_pairs_in(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def json_bytes(value: Any) -> bytes:
-    """A value, or a document, as JSON that passed the gate, whatever texts are in it."""
+def encode_json(value: Any) -> bytes:
+    """Encode a value or a document as JSON with escaped texts."""
     import msgspec
 
     try:
         encoded = msgspec.json.encode(value)
     except UnicodeEncodeError:
-        encoded = msgspec.json.encode(whole_texts(msgspec.to_builtins(value)))
-    return visible_json(encoded)
+        encoded = msgspec.json.encode(replace_half_pairs_in(msgspec.to_builtins(value)))
+    return escape_json(encoded)
 
 
 def _escape(found: re.Match[str]) -> str:

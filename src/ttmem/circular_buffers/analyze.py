@@ -12,8 +12,8 @@ from ttmem.circular_buffers.measured_facts import Evidence
 from ttmem.circular_buffers.simulate import CRITICAL_LOSS_PERCENT, Simulation, critical_points
 from ttmem.circular_buffers.strategies import choose
 from ttmem.circular_buffers.workload import Workload
-from ttmem.profile import log_facts
-from ttmem.profile.log_facts import LogFacts
+from ttmem.profile import source_facts
+from ttmem.profile.source_facts import LogFacts
 
 if TYPE_CHECKING:
     from ttmem.circular_buffers.scan import Scan
@@ -61,9 +61,9 @@ def _measured_against_predicted(evidence: Evidence, simulations: Sequence[Simula
 
 def _tiles_against_strategies(log: LogFacts) -> list[str]:
     """Which rule explains the tiles that a program printed, for the workload that it printed."""
-    workloads = log.of(log_facts.WORKLOAD)
+    workloads = log.of(source_facts.WORKLOAD)
     lines = []
-    for fact in log.of(log_facts.PROGRAM_BUFFERS)[:1] if workloads else ():
+    for fact in log.of(source_facts.PROGRAM_BUFFERS)[:1] if workloads else ():
         tiles = {name: int(fact.values[name]) for name in ("cb0", "cb1")}
         shard = max(1, int(workloads[0].values["tiles_per_shard"]))
         every = max(1, int(workloads[0].values["num_tiles"]))
@@ -82,7 +82,7 @@ def _tiles_against_strategies(log: LogFacts) -> list[str]:
 
 def _base_against_map(log: LogFacts, simulations: Sequence[Simulation]) -> list[str]:
     lines = []
-    for fact in log.of(log_facts.L1_MAP)[:1] if simulations else ():
+    for fact in log.of(source_facts.L1_MAP)[:1] if simulations else ():
         printed, assumed = int(fact.values["l1_base_address"]), simulations[0].assumptions.memory_map
         relation = "as" if printed == assumed.l1_base_address else "not"
         lines.append(
@@ -100,7 +100,7 @@ def _wrong_results(log: LogFacts) -> list[str]:
     )
     return [
         f"line {fact.line}: {int(fact.values['checked']) - int(fact.values['passed']):,} wrong results. {advice}"
-        for fact in log.of(log_facts.VERIFICATION)
+        for fact in log.of(source_facts.VERIFICATION)
         if int(fact.values["passed"]) < int(fact.values["checked"])
     ]
 

@@ -16,7 +16,7 @@ from ttmem.circular_buffers.pipeline import DEFAULT_SYNC_CYCLES
 from ttmem.hardware import BOARDS, DATA_TYPES, Architecture, DataType, MemoryMap, open_board
 
 READ, WRITE = "read", "write"
-_TABLE = toml.packaged("ttmem.circular_buffers", "noc_latencies.toml")
+_TABLE = toml.load_packaged("ttmem.circular_buffers", "noc_latencies.toml")
 TRANSFER_BYTES: Sequence[int] = _TABLE["transfer_bytes"]
 TRANSFERS: Sequence[int] = _TABLE["transfers"]
 """The points at which latencies were measured."""

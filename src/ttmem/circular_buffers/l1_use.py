@@ -71,7 +71,7 @@ def l1_use(tiles: Mapping[str, int], tile_bytes: int, memory_map: MemoryMap, ker
         base_address=base,
         free_bytes_before=free,
         used_percent=100 * (layout.end_address - base) / free,
-        kernel_config_bytes=memory_map.release.reserved_on(memory_map.architecture).kernel_config_bytes,
+        kernel_config_bytes=memory_map.release.find_reserved(memory_map.architecture).kernel_config_bytes,
         buffer_config_bytes=(max(indices) + 1) * CONFIG_BYTES_PER_INDEX,
         kernel_bytes=kernel_bytes,
         gap_indices=tuple(sorted(set(range(max(indices))) - set(indices))),

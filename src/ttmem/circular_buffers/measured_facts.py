@@ -5,9 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ttmem.engines.worker.graph_nodes.programs import CapturedProgram
-from ttmem.profile.log_facts import EVENT, LogFacts
-from ttmem.profile.profiler_facts import ProfilerFacts
-from ttmem.profile.watcher_facts import WatcherFacts
+from ttmem.profile.source_facts import EVENT, LogFacts, ProfilerFacts, WatcherFacts
 
 LOG, WATCHER, PROFILER, CAPTURE, PROFILE = "log", "watcher-log", "profiler-csv", "graph-capture", "profile"
 

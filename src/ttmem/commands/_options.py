@@ -32,9 +32,9 @@ def writable_place(_: click.Context, __: click.Parameter, value: str | None) -> 
     """A callback for options that name a file to write: a place that cannot be is refused before the work is done."""
     if value is None or value == "-":
         return None
-    from ttmem.base.atomic_files import check_target
+    from ttmem.base.atomic_files import require_writable
 
-    check_target(Path(value))
+    require_writable(Path(value))
     return Path(value)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ttmem.base.text_safety import visible
+from ttmem.base.text_safety import escape_control_characters
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -32,7 +32,9 @@ def progress_bar(label: str, *, quiet: bool = False, of_bytes: bool = True) -> I
         if not shown and time.monotonic() - started >= PATIENCE_SECONDS:
             shown.append(_started(label, of_bytes=of_bytes))
         for bar in shown:
-            bar.update(bar.task_ids[0], completed=done, total=total or None, description=visible(name))
+            bar.update(
+                bar.task_ids[0], completed=done, total=total or None, description=escape_control_characters(name)
+            )
 
     try:
         yield update
@@ -54,5 +56,5 @@ def _started(label: str, *, of_bytes: bool) -> Progress:
     )
     bar = progress.Progress(*columns, console=Console(stderr=True), transient=True)
     bar.start()
-    bar.add_task(visible(label), total=None)
+    bar.add_task(escape_control_characters(label), total=None)
     return bar

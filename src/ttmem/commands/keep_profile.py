@@ -21,11 +21,11 @@ def keep(
     An empty origin, as of standard input, means that only equal content counts as the same source. ``tests`` is what
     there is to say of the tests when the profile is that of a suite.
     """
-    from ttmem.profile import storage
+    from ttmem.profile import profile_file
     from ttmem.reports.profile import stored_files
 
     if not origin:
-        content = storage.to_bytes(profile.renamed(""))
+        content = profile_file.to_bytes(profile.renamed(""))
         origin = f"content:{hashlib.blake2b(content, digest_size=16).hexdigest()}"
     return store.keep(
         lambda chosen: stored_files.files(profile.renamed(chosen), tests),

@@ -7,14 +7,14 @@ import sys
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-from ttmem.base.text_safety import one_line, visible
+from ttmem.base.text_safety import escape_control_characters, one_line
 
 NARROWEST_COLUMNS = 60
 
 
 def emit(answer: str, output: Path | None) -> None:
     """The answer, whole: into the file if one was named, else alone on stdout."""
-    text = visible(answer)
+    text = escape_control_characters(answer)
     text = text if not text or text.endswith("\n") else f"{text}\n"
     if output is None:
         sys.stdout.flush()
@@ -46,7 +46,7 @@ def warn(text: str) -> None:
 
 def say(text: str, *, end: str = "\n", before: str = "") -> None:
     """Everything that goes to stderr, through the gate; ``before`` is our own (it clears a line)."""
-    print(f"{before}{visible(text)}", end=end, file=sys.stderr, flush=True)
+    print(f"{before}{escape_control_characters(text)}", end=end, file=sys.stderr, flush=True)
 
 
 def stderr_descriptor() -> int:

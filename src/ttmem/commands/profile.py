@@ -52,7 +52,7 @@ def command(
     """
     from ttmem.commands import _profiles
     from ttmem.profile import store
-    from ttmem.profile.selection import select
+    from ttmem.profile.runs import select
     from ttmem.readers.sources import locate
 
     form = options.one_of(json=as_json, llm=as_llm, csv=as_csv)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ttmem.analysis.findings import parse_kinds
-from ttmem.base.atomic_files import check_target, write_text
+from ttmem.base.atomic_files import require_writable, write_text
 from ttmem.base.errors import TtmemError
 from ttmem.commands.library.test import Suite, answer, baseline_suite, limits_of, suite_name
 from ttmem.engines.run_tests import label_of
@@ -43,7 +43,7 @@ class ReportPlugin:
         self._name = option("--ttmem-name") and store.check_name(option("--ttmem-name"))
         for name in ("--ttmem-json", "--ttmem-html"):
             if option(name):
-                check_target(Path(option(name)))
+                require_writable(Path(option(name)))
         baseline = option("--ttmem-baseline")
         self._baseline = baseline_suite(baseline, option("--ttmem-max-growth")) if baseline else None
 

@@ -39,6 +39,6 @@ def read(
         profile = profile.renamed(name)
     if run is None and rank is None:
         return profile
-    from ttmem.profile.selection import select
+    from ttmem.profile.runs import select
 
     return select(profile, run=run, rank=rank)

@@ -14,7 +14,7 @@ from typing import Any
 
 from ttmem.base.errors import BadInputError, TtmemError
 from ttmem.base.file_sandbox import refuse_outside
-from ttmem.base.text_files import check_is_no_device
+from ttmem.base.text_files import refuse_device
 from ttmem.engines.interpreters import Interpreter, find_interpreter
 from ttmem.engines.packages import missing_module, remedy
 from ttmem.engines.worker import protocol
@@ -99,7 +99,7 @@ def run_script(
     if not Path(script).exists():
         raise BadInputError(f"no such script '{script}'")
     refuse_outside(script)
-    check_is_no_device(Path(script))
+    refuse_device(Path(script))
     interpreter = find_interpreter(settings.python)
     with workspace(interpreter, board=settings.board, card=settings.card, counters=True) as place:
         capture = Capture()

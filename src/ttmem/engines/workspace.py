@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ttmem.base.atomic_files import writing
-from ttmem.base.child_process import foreign_environment, without_other_versions
+from ttmem.base.atomic_files import name_full_disk
+from ttmem.base.child_process import drop_other_versions, foreign_environment
 from ttmem.base.errors import BadInputError, MissingPartError
 from ttmem.base.home import home_folder
 from ttmem.engines import stub_compiler
@@ -90,7 +90,7 @@ class Workspace:
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
         """The child's environment: the user's, with ours on top; a log level that the user chose stays, packages of
         other Pythons do not."""
-        base = without_other_versions(base, self.version)
+        base = drop_other_versions(base, self.version)
         kept = {name: base[name] for name in _QUIET if name in base}
         inherited = {name: value for name, value in base.items() if name not in self.unset}
         return {**inherited, **self.variables, **kept}
@@ -154,7 +154,7 @@ def cards() -> list[str]:
 
 def _mock_variables(interpreter: Interpreter, board: Board, folder: Path, number: int) -> dict[str, str]:
     described = folder / f"{board.name}.yaml"
-    with writing(described):
+    with name_full_disk(described):
         described.write_text(descriptor(board, number))
     cache = cache_folder(interpreter)
     root = runtime_root(interpreter, cache)
@@ -204,7 +204,7 @@ def _write_executable(path: Path, text: str) -> None:
     if path.is_file() and path.read_text() == text and os.access(path, os.X_OK):
         return
     fresh = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
-    with writing(path):
+    with name_full_disk(path):
         fresh.write_text(text)
     fresh.chmod(0o755)
     fresh.replace(path)

@@ -8,8 +8,8 @@ from typing import Generic, Protocol, TypeVar
 from ttmem.base.errors import BadInputError
 
 
-class Named(Protocol):
-    """What a value needs to live in a registry."""
+class Registered(Protocol):
+    """A value that a registry can hold."""
 
     @property
     def name(self) -> str: ...
@@ -19,7 +19,7 @@ class Named(Protocol):
 
 
 class ByName:
-    """A record that its name stands for, in print and in dictionaries (a dataclass would hash every field)."""
+    """A record that prints and hashes as its name (a dataclass would hash every field)."""
 
     __slots__ = ()
     name: str
@@ -31,7 +31,7 @@ class ByName:
         return self.name
 
 
-T = TypeVar("T", bound=Named)
+T = TypeVar("T", bound=Registered)
 
 
 def _fold(name: str) -> str:
@@ -65,7 +65,7 @@ class Registry(Generic[T]):
         self._by_name = {spelling: value for spelling, value in self._by_name.items() if value is not gone}
 
     def find(self, name: str) -> T:
-        """The value of that name, or a BadInputError that suggests the nearest one."""
+        """Return the value of that name, or raise a BadInputError that suggests the nearest one."""
         value = self.get(name)
         if value is not None:
             return value
@@ -75,7 +75,7 @@ class Registry(Generic[T]):
         raise BadInputError(f"unknown {self._kind} {name!r}{guess}", hint=f"known: {', '.join(known)}")
 
     def get(self, name: str) -> T | None:
-        """The value of that name, or None: for readers that must go on after an unknown word."""
+        """Return the value of that name, or None: for readers that must continue after an unknown word."""
         return self._by_name.get(self._fold(name))
 
     def names(self) -> tuple[str, ...]:

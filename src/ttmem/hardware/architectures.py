@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chip generations (``architectures.toml``): what every board of one generation shares, whatever the release."""
+"""Chip generations (``architectures.toml``): what all boards of one generation share in every release."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +30,7 @@ class Architecture(ByName):
 
     @property
     def quantum_bytes(self) -> int:
-        """Every allocation is rounded up to this, in all four memories (allocator rule, measured)."""
+        """Quantum of all allocations, in all four memories (measured)."""
         return self.dram_alignment_bytes
 
     def page_alignment_bytes(self, *, in_dram: bool) -> int:
@@ -42,6 +42,6 @@ def _architecture(aliases: list[str], dram_regions: list[list[Any]], **facts: An
     return Architecture(aliases=tuple(aliases), dram_regions=regions, **facts)
 
 
-_RECORDS = toml.packaged("ttmem.hardware", "architectures.toml")["architecture"]
+_RECORDS = toml.load_packaged("ttmem.hardware", "architectures.toml")["architecture"]
 ARCHITECTURES: Registry[Architecture] = Registry("architecture", (_architecture(**record) for record in _RECORDS))
 WORMHOLE, BLACKHOLE = ARCHITECTURES.find("wormhole"), ARCHITECTURES.find("blackhole")

@@ -36,7 +36,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """What is harvested on a chip; masks as the library's descriptors hold them."""
+    """Harvested cores of a chip; masks as in the library's descriptors."""
 
     tensix_mask: int
     more_masks: tuple[tuple[str, int], ...] = ()
@@ -44,7 +44,7 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class Mock:
-    """What a cluster descriptor says of a board that is not there, beyond its architecture and number of chips.
+    """Contents of a mock cluster descriptor, beyond the architecture and the number of chips.
 
     Harvesting decides the grid and so the number of L1 banks; a test holds every mock against its board's bank tables.
     """
@@ -53,14 +53,14 @@ class Mock:
     product_code: int
     chips: tuple[Chip, ...]
     cards: tuple[tuple[int, ...], ...] = ((0,),)
-    """Which chips sit on which card."""
+    """Chips of each card."""
     host_chips: tuple[int, ...] = (0,)
     """Chips with a PCIe link of their own."""
     links: tuple[Link, ...] = ()
     chip_coordinates: tuple[tuple[int, int], ...] = ()
-    """Where each chip lies in a Wormhole box; Blackhole descriptors leave it out."""
+    """Position of each chip in a Wormhole box; Blackhole descriptors omit it."""
     buses: tuple[int, ...] = ()
-    """PCIe bus of each chip, where the library reads a place from it."""
+    """PCIe bus of each chip, where the library derives a position from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Board(ByName):
     """False: the library can allocate on it, but every operation is refused (measured on the mock)."""
     aliases: tuple[str, ...] = ()
     mock: Mock | None = None
-    """How the library opens this board without a card; None: it cannot, or nobody has measured it."""
+    """Description for the mock; None: the library cannot open it without a card, or it was not measured."""
 
     @property
     def chips(self) -> int:
@@ -91,7 +91,7 @@ class Board(ByName):
         return self.grids[0][0]
 
     def grid(self, dispatch: str | None = None) -> Grid:
-        """The compute grid that is left when dispatch took its cores."""
+        """Return the compute grid without the cores that dispatch uses."""
         wanted = (dispatch or self.default_dispatch).lower()
         grids = dict(self.grids)
         if wanted in grids:
@@ -132,5 +132,5 @@ def _frozen(facts: dict[str, Any]) -> dict[str, Any]:
     return {name: tuples(value) for name, value in facts.items()}
 
 
-_RECORDS = toml.packaged("ttmem.hardware", "boards.toml")["board"]
+_RECORDS = toml.load_packaged("ttmem.hardware", "boards.toml")["board"]
 BOARDS: Registry[Board] = Registry("board", (_board(**record) for record in _RECORDS))

@@ -23,7 +23,7 @@ class Tile:
 
     @property
     def is_legal(self) -> bool:
-        """Whether the library accepts this tile shape."""
+        """True if the library accepts this tile shape."""
         return (self.height, self.width) in _LEGAL_SHAPES
 
     @property
@@ -77,7 +77,7 @@ class DataType(ByName):
         return tile.elements * self.mantissa_bits // 8 + (tile.exponent_bytes if self.is_block_float else 0)
 
     def logical_bytes(self, elements: int) -> int:
-        """Bytes of so many elements without any padding.
+        """Return the bytes of ``elements`` elements without any padding.
 
         A block float counts with its share of the exponents (1088/1024 and 576/1024 bytes per element), so that the
         ratio of padded to logical bytes shows padding of the shape alone. Fractions of a byte are dropped.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The four memories that the allocator keeps apart: where they begin on an opened device, how large their banks are."""
+"""The four memories of the allocator: their first addresses on an open device and the sizes of their banks."""
 
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ _TRACE_PAGE_BYTES = 8192
 
 @dataclass(frozen=True, slots=True)
 class Memory(ByName):
-    """One pool of the allocator, named as ttnn's BufferType and its messages name it."""
+    """A pool of the allocator, named as in ttnn's BufferType and messages."""
 
     __hash__ = ByName.__hash__
     name: str
@@ -59,7 +59,7 @@ class OpenSettings:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """One memory of one chip: `banks` banks of equal size that are handed out in lock step."""
+    """A memory of one chip: `banks` banks of equal size that are handed out in lock step."""
 
     memory: Memory
     banks: int
@@ -72,7 +72,7 @@ class Pool:
 
     @property
     def total_bytes(self) -> int:
-        """Of one chip, all banks."""
+        """Bytes of one chip, all banks."""
         return self.banks * self.bytes_per_bank
 
 
@@ -91,9 +91,9 @@ class MemoryMap:
     """First address of circular and dataflow buffers; the L1 pool starts here too."""
     settings: OpenSettings
     source: str
-    """Where the sizes come from: a release's table or the evidence they were learned from."""
+    """Origin of the sizes: a release's table or the evidence they were learned from."""
     release: Release
-    """Whose habits apply: the table's own release, or the nearest one when the sizes were learned."""
+    """Release whose conventions apply: the table's own, or the nearest one when the sizes were learned."""
     warnings: tuple[str, ...] = field(default=())
 
     @property
@@ -125,7 +125,7 @@ def open_board(
     if isinstance(release, str):
         release = RELEASES.find(release)
     architecture = board.architecture
-    reserved = release.reserved_on(architecture)
+    reserved = release.find_reserved(architecture)
     quantum = architecture.quantum_bytes
     l1_bytes = architecture.l1_bytes_per_core
     warnings: list[str] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each ttnn release keeps for itself, per architecture: the bank tables (``releases.toml``).
+"""Memory that each ttnn release reserves, per architecture: the bank tables (``releases.toml``).
 
 Measured with the published wheels on a mock cluster. The L1 base moves with almost every release, so a size is only
 right together with its release; a build of one's own (profiler, print region) differs again: learn it from evidence.
@@ -16,7 +16,7 @@ from ttmem.hardware.architectures import Architecture
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """What a release keeps of one chip: everything below the two bases."""
+    """Memory that a release reserves on one chip: everything below the two bases."""
 
     dram_base_address: int
     l1_base_address: int
@@ -27,7 +27,7 @@ class Reserved:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One ttnn release: bank tables and the habits that change its numbers and texts."""
+    """A ttnn release: bank tables and the conventions that change its numbers and texts."""
 
     name: str
     reserved: tuple[tuple[str, Reserved], ...]
@@ -35,11 +35,11 @@ class Release:
     trace_region_is_total: bool
     """True: `trace_region_size` is spread over the DRAM banks. False: every bank loses that much."""
     full_stop_after_oom: bool
-    """Whether the out-of-memory sentence ends in a full stop and, for L1_SMALL, is followed by advice."""
+    """True if the out-of-memory message ends in a full stop and, for L1_SMALL, is followed by advice."""
     aliases: tuple[str, ...] = ()
 
-    def reserved_on(self, architecture: Architecture) -> Reserved:
-        """The bank table of an architecture, refusing to guess where none was measured."""
+    def find_reserved(self, architecture: Architecture) -> Reserved:
+        """Return the bank table of an architecture; raises BadInputError where none was measured."""
         tables = dict(self.reserved)
         if architecture.name in tables:
             return tables[architecture.name]
@@ -65,7 +65,7 @@ def _release(reserved: dict[str, list[int]], **facts: Any) -> Release:
     return Release(reserved=tuple((name, Reserved(*figures)) for name, figures in reserved.items()), **facts)
 
 
-_RECORDS = toml.packaged("ttmem.hardware", "releases.toml")["release"]
+_RECORDS = toml.load_packaged("ttmem.hardware", "releases.toml")["release"]
 RELEASES: Registry[Release] = Registry("ttnn release", (_release(**record) for record in _RECORDS), fold=_fold)
 DEFAULT_RELEASE = next(iter(RELEASES))
 """The newest one: what ``ttmem device install`` installs, what options default to, what the tests compare with."""

@@ -155,7 +155,7 @@ def _functions(operators: Iterable[Operator]) -> dict[str, str]:
 
 
 def _data(name: str) -> dict[str, Any]:
-    return toml.packaged("ttmem.operators", f"catalogue_data/{name}.toml")
+    return toml.load_packaged("ttmem.operators", f"catalogue_data/{name}.toml")
 
 
 def _operator(aten: str, entry: Mapping[str, Any], names: Mapping[str, Any]) -> Operator:

@@ -20,7 +20,7 @@ from ttmem.base.errors import BadInputError, MissingPartError
 from ttmem.base.extras import install_command
 from ttmem.base.file_sandbox import refuse_outside
 from ttmem.base.home import home_folder
-from ttmem.base.text_safety import whole_pairs
+from ttmem.base.text_safety import escape_half_pairs_in_json
 from ttmem.operators.case import Case, ModelUse, case_from_json
 from ttmem.operators.tracer.job import BAD_TARGET, MISSING_PACKAGE, REFUSED, TraceJob
 
@@ -207,7 +207,7 @@ class _Tracer:
             line = child.stdout.readline()
         if not line:
             return {"problem": _death(child.wait()), "kind": REFUSED, "seconds": 0.0}
-        answer: dict[str, Any] = json.loads(whole_pairs(line))
+        answer: dict[str, Any] = json.loads(escape_half_pairs_in_json(line))
         return answer
 
     def close(self) -> None:

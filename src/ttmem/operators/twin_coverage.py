@@ -62,7 +62,7 @@ class ModelCalls:
 @cache
 def model_calls() -> ModelCalls:
     """As ``bench/twin_coverage.py`` last measured them."""
-    told = toml.packaged("ttmem.operators", "catalogue_data/model_calls.toml")
+    told = toml.load_packaged("ttmem.operators", "catalogue_data/model_calls.toml")
 
     def table(name: str) -> dict[str, KnownCalls]:
         found: Mapping[str, Sequence[int]] = told[name]

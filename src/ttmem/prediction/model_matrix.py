@@ -25,7 +25,7 @@ import msgspec
 from ttmem._version import __version__
 from ttmem.analysis.failure import failure
 from ttmem.analysis.peaks import Peak, peaks
-from ttmem.base.atomic_files import writing
+from ttmem.base.atomic_files import name_full_disk
 from ttmem.base.errors import BadInputError, TtmemError
 from ttmem.base.limits import DOCUMENT_BYTES
 from ttmem.base.text_files import read_bytes
@@ -251,6 +251,6 @@ def _journal(folder: Path) -> Iterator[tuple[dict[str, AtlasRow], IO[str]]]:
         except (ValueError, KeyError, TypeError):
             where = f"{path}:{number}"
             raise BadInputError("is no journal of an atlas", where=where, hint="name a new folder") from None
-    with writing(path), path.open("a", encoding="utf-8") as file:
+    with name_full_disk(path), path.open("a", encoding="utf-8") as file:
         file.truncate(len(whole))
         yield known, file

@@ -270,7 +270,7 @@ def _of_ports(stream: Stream) -> str:
 
 
 def _measured() -> dict[str, Any]:
-    found: dict[str, Any] = toml.packaged("ttmem.prediction", "measured.toml")["interval"]
+    found: dict[str, Any] = toml.load_packaged("ttmem.prediction", "measured.toml")["interval"]
     return found
 
 

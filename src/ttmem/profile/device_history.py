@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ttmem.hardware import DATA_TYPES
-from ttmem.profile.captured_types import tensor_type_of
 from ttmem.profile.event_log import EventLog
 from ttmem.profile.model import BEFORE_OPERATION, MEMORIES, SNAPSHOT, WITHIN_OPERATION, Argument, FailureText, Timeline
 from ttmem.profile.tables import (
@@ -28,7 +27,7 @@ from ttmem.profile.tables import (
     captured_timeline,
     programs_l1,
 )
-from ttmem.profile.tensor_type import TensorType
+from ttmem.profile.tensor_type import TensorType, tensor_type_of
 
 _UPLOADS = re.compile(r"\.(from_torch|as_tensor|to_device|load_tensor|to|from_buffer|allocate_tensor_on_device)$")
 _PREPARES = re.compile(

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which runs a source holds: a run is one top-level execution, nested programs belong to it."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import pairwise
 
 import numpy as np
 
-from ttmem.profile.model import BEFORE_SUBMIT, SUITE_KIND, Profile, Program, Timeline
+from ttmem.base.errors import BadInputError
+from ttmem.profile.model import BEFORE_SUBMIT, SUITE_KIND, BufferTable, FailureText, Profile, Program, Timeline
+from ttmem.profile.operation_forms import Int32
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +86,109 @@ def counted_runs(profile: Profile) -> int:
         return len({run.number for run in runs(profile)})
     by_process = [[run.finished for run in runs_of(timeline)] for timeline in profile.timelines]
     return max((len(ended) - (len(ended) > 1 and not ended[-1]) for ended in by_process), default=0)
+
+
+def select(profile: Profile, *, run: int | str | None = None, rank: int | None = None) -> Profile:
+    """``run`` is a number from 0, ``last`` or ``all``; ``rank`` is an MPI rank; None leaves things as they are."""
+    if rank is not None:
+        profile = _of_rank(profile, rank)
+    if run is None or run == "all":
+        return profile
+    numbers = sorted({found.number for found in runs(profile)})
+    wanted = int(run) if isinstance(run, str) and run.strip().isdecimal() else run
+    if wanted in numbers or (wanted == "last" and numbers):
+        return _of_run(profile, wanted)
+    valid = f"runs in this source: {_listed(numbers)}; or 'last', 'all'" if numbers else "this source holds no run"
+    message = f"no run {wanted!r}" if wanted != "last" else "no run at all"
+    raise BadInputError(message, hint=valid, where=profile.source.name)
+
+
+def _of_rank(profile: Profile, rank: int) -> Profile:
+    chosen = tuple(timeline for timeline in profile.timelines if timeline.rank == rank and rank >= 0)
+    if chosen:
+        return replace(profile, timelines=chosen)
+    named = sorted({timeline.rank for timeline in profile.timelines if timeline.rank >= 0})
+    hint = f"ranks in this source: {_listed(named)}" if named else "this source names no ranks; leave --rank out"
+    raise BadInputError(f"no rank {rank}", hint=hint, where=profile.source.name)
+
+
+def _of_run(profile: Profile, wanted: int | str) -> Profile:
+    timelines = []
+    for timeline in profile.timelines:
+        found = runs_of(timeline)
+        found = found[-1:] if wanted == "last" else [run for run in found if run.number == wanted]
+        timelines += [_narrowed(timeline, run) for run in found]
+    return replace(profile, timelines=tuple(timelines))
+
+
+def of_runs(profile: Profile, chosen: Sequence[Run]) -> Profile:
+    """Some runs, each a timeline; whoever looks at all of them has them in hand."""
+    return replace(profile, timelines=tuple(_narrowed(profile.timelines[run.timeline], run) for run in chosen))
+
+
+def _narrowed(timeline: Timeline, run: Run) -> Timeline:
+    operations = slice(run.first_index - timeline.first_index, run.end_index - timeline.first_index)
+    states = slice(run.first_state, run.end_state)
+    kept = [index for index, program in enumerate(timeline.programs) if program.run == run.number]
+    renumbered = np.full(len(timeline.programs) + 1, -1, dtype=np.int32)  # the last entry maps "no program" to itself
+    renumbered[kept] = np.arange(len(kept), dtype=np.int32)
+    return replace(
+        timeline,
+        first_index=run.first_index,
+        form=timeline.form[operations],
+        line=timeline.line[operations],
+        program=renumbered[timeline.program[operations]],
+        state_kind=timeline.state_kind[states],
+        state_operation=_own(timeline.state_operation[states], run),
+        state_cause=_own(timeline.state_cause[states], run),
+        state_view=timeline.state_view[states],
+        state_line=timeline.state_line[states],
+        programs=tuple(
+            replace(
+                program,
+                parent=int(renumbered[program.parent]),
+                first_state=program.first_state - run.first_state,
+                end_state=program.end_state - run.first_state,
+            )
+            for program in (timeline.programs[index] for index in kept)
+        ),
+        lookups=tuple(item for item in timeline.lookups if run.first_index <= item.operation < run.end_index),
+        retained=frozenset(item for item in timeline.retained if run.first_index <= item < run.end_index),
+        failures=tuple(item for item in timeline.failures if _belongs(item, run)),
+        programs_l1=timeline.programs_l1 and timeline.programs_l1.rows(operations),
+        buffers=timeline.buffers and _buffers_of(timeline.buffers, run),
+        events=None,  # a part of what happened cannot be replayed from an empty memory
+    )
+
+
+def _own(operation: Int32, run: Run) -> Int32:
+    """Operations of other runs are not here any more: a run's first state has no cause, an older buffer no producer."""
+    inside = (operation >= run.first_index) & (operation < run.end_index)
+    return np.where(inside, operation, np.int32(-1))
+
+
+def _buffers_of(buffers: BufferTable, run: Run) -> BufferTable:
+    """The buffers that show in the run's states, with the part of their life that does."""
+    kept = buffers.rows(np.flatnonzero((buffers.last_state >= run.first_state) & (buffers.first_state < run.end_state)))
+    return replace(
+        kept,
+        first_state=np.maximum(kept.first_state - np.int32(run.first_state), np.int32(0)),
+        last_state=np.minimum(kept.last_state, np.int32(run.end_state - 1)) - np.int32(run.first_state),
+        producer=_own(kept.producer, run),
+        last_use=_own(kept.last_use, run),
+    )
+
+
+def _belongs(failure: FailureText, run: Run) -> bool:
+    """A failure outside any program belongs to the run before it; before all runs, to the first one."""
+    if failure.operation >= 0:
+        return run.first_index <= failure.operation < run.end_index
+    started = max(failure.next_operation, 1)
+    return run.first_index < started <= run.end_index
+
+
+def _listed(numbers: list[int]) -> str:
+    """``0-4`` or ``0, 2, 5``: what may be asked for."""
+    if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
+        return f"{numbers[0]}-{numbers[-1]}"
+    return ", ".join(map(str, numbers))

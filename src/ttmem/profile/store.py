@@ -18,7 +18,7 @@ from pathlib import Path
 from ttmem.base.atomic_folders import remove_folder, remove_leftovers, write_folder
 from ttmem.base.errors import BadInputError
 from ttmem.base.home import home_folder
-from ttmem.base.text_safety import json_bytes, whole_text
+from ttmem.base.text_safety import encode_json, replace_half_pairs
 
 _FACTS = (
     "stored_at", "kind", "operations_executed", "peak_dram_bytes_per_bank", "peak_dram_percent",
@@ -145,11 +145,11 @@ def _named_files(
     known = {
         "schema": "ttmem.stored-report/1",
         "name": name,
-        "origin": whole_text(origin),
+        "origin": replace_half_pairs(origin),
         "stored_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         **facts,
     }
-    yield f"{name}_about.json", msgspec.json.format(json_bytes(known), indent=2) + b"\n"
+    yield f"{name}_about.json", msgspec.json.format(encode_json(known), indent=2) + b"\n"
 
 
 def _facts(report: StoredReport) -> dict[str, object]:

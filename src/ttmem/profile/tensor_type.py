@@ -3,7 +3,9 @@
 
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
+from ttmem.hardware import DATA_TYPES
 from ttmem.twin.bank_sizes import interleaved_bytes_per_bank, sharded_bytes_per_bank
 
 HOST = "HOST"
@@ -74,3 +76,27 @@ class TensorType:
     def describe(self) -> str:
         """``1x32x4x64 bfloat16``, as tables and messages show a tensor."""
         return f"{'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype}"
+
+
+def tensor_type_of(described: dict[str, Any]) -> TensorType:
+    """``described`` as ``worker.tensors.describe`` gives it: shapes, pages and shards are the library's own figures."""
+    elements = prod(described["shape"])
+    padded = described["pages"] * described["page_bytes"]
+    known = DATA_TYPES.get(described["dtype"])
+    if known is not None:
+        logical = known.logical_bytes(elements)
+    else:  # a format newer than our table: its own pages tell what an element takes
+        logical = padded * elements // max(prod(described["padded"]), 1)
+    cores = described.get("shard_cores", 0)
+    return TensorType(
+        shape=tuple(described["shape"]),
+        dtype=described["dtype"],
+        layout=described["layout"],
+        memory=described["memory"],
+        placement=described["placement"],
+        logical_bytes=logical,
+        padded_bytes=padded,
+        page_bytes=described["page_bytes"],
+        shard_bytes=-(-padded // cores) if cores else 0,
+        distribution=described.get("distribution", ""),
+    )

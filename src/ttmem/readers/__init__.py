@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ttmem.base.errors import BadInputError, blaming
+from ttmem.base.errors import BadInputError, as_bad_input
 from ttmem.base.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def read(
     reader = detect(head, PROFILE)
     if reader is None:
         raise _unknown(head, str(source))
-    with blaming(str(source), reader.title):
+    with as_bad_input(str(source), reader.title):
         profile: Profile = reader.read(source, ReadOptions(name or default_name(source), jobs, progress, mlir))
     return profile
 

@@ -13,7 +13,7 @@ from functools import cache
 from types import MappingProxyType
 
 from ttmem.base import toml
-from ttmem.profile.log_facts import BUFFER, EVENT, EventCounts, Fact, LogFacts
+from ttmem.profile.source_facts import BUFFER, EVENT, EventCounts, Fact, LogFacts
 from ttmem.readers.byte_source import Head
 
 KIND = "log"
@@ -40,7 +40,7 @@ _ANCHOR = re.compile(
 @cache
 def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
     """(kind of fact, line that says it), in the order in which they are tried."""
-    lines = toml.packaged("ttmem.readers", "log_facts.toml")
+    lines = toml.load_packaged("ttmem.readers", "log_facts.toml")
     return tuple((kind, re.compile(pattern)) for kind, patterns in lines.items() for pattern in patterns)
 
 

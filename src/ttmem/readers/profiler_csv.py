@@ -7,7 +7,7 @@ from itertools import dropwhile, islice
 
 from ttmem.base.errors import BadInputError
 from ttmem.base.limits import FACT_LINE_BYTES
-from ttmem.profile.profiler_facts import MeasuredStall, ProfilerFacts
+from ttmem.profile.source_facts import MeasuredStall, ProfilerFacts
 from ttmem.readers.byte_source import Head
 
 KIND = "profiler-csv"

@@ -17,16 +17,16 @@ TITLE = "saved profile of ttmem"
 
 
 def sniff(head: Head) -> bool:
-    """Whether ``ttmem.profile.storage`` wrote it."""
+    """Whether ``ttmem.profile.profile_file`` wrote it."""
     if head.is_folder or head.is_text:
         return False
-    from ttmem.profile.storage import is_saved_profile
+    from ttmem.profile.profile_file import is_saved_profile
 
     return is_saved_profile(head.content)
 
 
 def read(source: str | Path, _: ReadOptions) -> Profile:
     """The profile."""
-    from ttmem.profile.storage import load
+    from ttmem.profile.profile_file import load
 
     return load(source)

@@ -4,7 +4,7 @@
 import re
 from collections.abc import Iterable
 
-from ttmem.profile.watcher_facts import CoreState, HeldBuffer, WatcherFacts
+from ttmem.profile.source_facts import CoreState, HeldBuffer, WatcherFacts
 from ttmem.readers.byte_source import Head
 
 KIND = "watcher-log"

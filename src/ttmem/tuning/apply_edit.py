@@ -13,7 +13,7 @@ from ttmem.profile.model import GIVEN
 from ttmem.profile.model import MEMORIES as MEMORY_NAMES
 from ttmem.profile.tensor_type import TensorType
 from ttmem.tuning import edits
-from ttmem.tuning.applied_edit import BOUNDED, EXACT, UNKNOWN, Applied
+from ttmem.tuning.edited_run import BOUNDED, EXACT, UNKNOWN, Applied
 from ttmem.tuning.captured_run import History, Life
 from ttmem.tuning.chunking import Cut, cut_of, cut_pieces, temporaries_of
 from ttmem.tuning.device_edits import on_board, with_region
@@ -21,7 +21,7 @@ from ttmem.tuning.edited_run import GONE, Draft, Piece
 from ttmem.tuning.edits import Edit
 from ttmem.tuning.free_points import free_point
 from ttmem.tuning.groups import Group, chosen
-from ttmem.tuning.specs import spec_of
+from ttmem.tuning.edited_run import spec_of
 from ttmem.twin.operations import RECORDS
 from ttmem.twin.placement import Placement, place
 from ttmem.twin.replay import read_shard

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ttmem.profile.tensor_type import TensorType
 from ttmem.tuning.captured_run import History, Life
 from ttmem.tuning.edited_run import Draft, Piece
-from ttmem.tuning.specs import spec_of
+from ttmem.tuning.edited_run import spec_of
 from ttmem.twin.operations import RECORDS
 from ttmem.twin.placement import place
 from ttmem.twin.tensor_spec import InvalidSpecError

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BOARDS, MEMORIES, MemoryMap, OpenSettings, open_board
 from ttmem.profile.model import MEMORIES as MEMORY_NAMES
-from ttmem.tuning.applied_edit import BOUNDED, EXACT, UNKNOWN, Applied
+from ttmem.tuning.edited_run import BOUNDED, EXACT, UNKNOWN, Applied
 from ttmem.tuning.edited_run import Draft, Piece
 from ttmem.tuning.edits import Edit
 

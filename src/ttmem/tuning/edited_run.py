@@ -10,14 +10,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
-
 from ttmem.hardware import MemoryMap
 from ttmem.profile.model import MEMORIES
 from ttmem.profile.tensor_type import TensorType
 from ttmem.tuning.captured_run import History
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ttmem.tuning.chunking import Cut
+from ttmem.tuning.edits import CHUNK, FREE, Edit
+from ttmem.tuning.groups import Group
+from ttmem.hardware import DATA_TYPES, MEMORIES
+from ttmem.profile.model import MEMORIES as MEMORY_NAMES
+from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
+
 
 L1_NUMBER = MEMORIES.index("L1")
 Curve = NDArray[np.int64]
@@ -193,3 +200,49 @@ def _add(curves: list[Curve], piece: Piece, sign: int) -> None:
 def as_captured(history: History) -> Draft:
     """No change yet."""
     return Draft(history, pools=history.pools, memory_map=history.memory_map)
+
+
+EXACT = "exact"
+"""To the byte."""
+BOUNDED = "bounded"
+"""Not more than what is said."""
+UNKNOWN = "unknown"
+"""Nothing is promised: what is said is a guess."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """One edit, and how certain its effect is."""
+
+    edit: Edit
+    change: Change
+    groups: tuple[Group, ...]
+    confidence: str
+    why_bounded: str = ""
+    written_over: Mapping[int, int] = field(default_factory=dict)
+    cuts: Mapping[int, Cut] = field(default_factory=dict)
+    """Operation -> how it runs in parts, where that is known."""
+
+    @property
+    def in_parts(self) -> frozenset[int]:
+        """Operations that it cuts, whether or not it is known how."""
+        lives = (life for group in self.groups for life in group.lives)
+        return frozenset(life.producer for life in lives) if self.edit.kind == CHUNK else frozenset()
+
+    @property
+    def freed(self) -> frozenset[int]:
+        """Tensors that it frees."""
+        return frozenset(self.change) if self.edit.kind == FREE else frozenset()
+
+    def on(self, draft: Draft) -> Draft:
+        """The draft with this edit."""
+        return draft.with_change(self.change, self.written_over, self.in_parts, self.freed)
+
+
+def spec_of(type_: TensorType) -> TensorSpec | None:
+    """As the twin writes it; sharding is not known in full, so it is left out."""
+    if type_.dtype not in DATA_TYPES or not type_.layout or type_.memory not in MEMORY_NAMES:
+        return None
+    return TensorSpec(
+        type_.shape, DATA_TYPES.find(type_.dtype), LAYOUTS.find(type_.layout), MEMORIES.find(type_.memory)
+    )

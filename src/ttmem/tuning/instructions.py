@@ -10,7 +10,7 @@ from ttmem.base.formatting import megabytes
 from ttmem.profile.device_history import shorten_path
 from ttmem.profile.model import MEMORIES
 from ttmem.tuning import edits
-from ttmem.tuning.applied_edit import Applied
+from ttmem.tuning.edited_run import Applied
 from ttmem.tuning.apply_edit import LAST, reusable_input
 from ttmem.tuning.captured_run import History
 from ttmem.tuning.edited_run import Draft

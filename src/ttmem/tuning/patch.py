@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ttmem.base.errors import BadInputError
 from ttmem.profile.model import MEMORIES
 from ttmem.tuning import edits
-from ttmem.tuning.applied_edit import Applied
+from ttmem.tuning.edited_run import Applied
 from ttmem.tuning.apply_edit import LAST, shard_words
 from ttmem.tuning.captured_run import History, Operation
 from ttmem.tuning.diffing import hunks_of, unified

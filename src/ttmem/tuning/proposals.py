@@ -15,7 +15,7 @@ from ttmem.base.errors import TtmemError
 from ttmem.profile.model import MEMORIES
 from ttmem.profile.tensor_type import TensorType
 from ttmem.tuning import edits
-from ttmem.tuning.applied_edit import Applied
+from ttmem.tuning.edited_run import Applied
 from ttmem.tuning.apply_edit import LAST, TAKES_DTYPE, effect, reusable_input
 from ttmem.tuning.captured_run import History
 from ttmem.tuning.edited_run import Draft

@@ -15,7 +15,7 @@ from ttmem.analysis.findings import captures_traces, negligible
 from ttmem.base.errors import TtmemError
 from ttmem.profile.model import MEMORIES
 from ttmem.tuning import edits
-from ttmem.tuning.applied_edit import BOUNDED, EXACT, UNKNOWN, Applied
+from ttmem.tuning.edited_run import BOUNDED, EXACT, UNKNOWN, Applied
 from ttmem.tuning.apply_edit import apply, effect
 from ttmem.tuning.captured_run import History
 from ttmem.tuning.edited_run import L1_NUMBER, Draft, as_captured, launch_columns

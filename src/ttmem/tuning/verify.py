@@ -19,7 +19,7 @@ from ttmem.profile.builder import KIND
 from ttmem.profile.model import MEMORIES, Profile
 from ttmem.profile.tensor_type import TensorType
 from ttmem.tuning import edits
-from ttmem.tuning.applied_edit import BOUNDED, EXACT, UNKNOWN, Applied
+from ttmem.tuning.edited_run import BOUNDED, EXACT, UNKNOWN, Applied
 from ttmem.tuning.apply_edit import TAKES_DTYPE, written_shard
 from ttmem.tuning.captured_run import History, Life
 from ttmem.tuning.chunking import Cut

@@ -172,10 +172,10 @@ def _l1_map(architecture: Architecture, evidence: dict[str, BankEvidence]) -> tu
     else:
         small_sizes = list(_USUAL_L1_SMALL)
     if l1 is None:
-        return nearest, nearest.reserved_on(architecture).l1_base_address, small_sizes[0] if small is not None else 0
+        return nearest, nearest.find_reserved(architecture).l1_base_address, small_sizes[0] if small is not None else 0
     for size in small_sizes:
         for release in known:
-            base = release.reserved_on(architecture).l1_base_address
+            base = release.find_reserved(architecture).l1_base_address
             if _matches(l1, architecture.l1_bytes_per_core - base - size):
                 return release, base, size
     size = small_sizes[0]

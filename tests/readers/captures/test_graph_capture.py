@@ -22,7 +22,7 @@ from ttmem import Profile, TtmemError, read
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.failure import failure, failures
 from ttmem.analysis.lifetimes import lifetimes
-from ttmem.profile import storage
+from ttmem.profile import profile_file
 from ttmem.profile.model import MEMORIES, STATE_NAMES, VIEW_ALLOCATED
 from ttmem.readers.capture.graph import read as read_graph_capture
 from ttmem.readers.registry import ReadOptions
@@ -367,7 +367,7 @@ def test_one_capture_per_rank(tmp_path: Path) -> None:
 
 def test_saved_and_loaded_it_is_the_same(tmp_path: Path) -> None:
     profile = read(unpacked_capture("n150-report", tmp_path))
-    again = storage.from_bytes(storage.to_bytes(profile))
+    again = profile_file.from_bytes(profile_file.to_bytes(profile))
     assert again.to_json() == profile.to_json()
 
 
@@ -459,5 +459,5 @@ def test_no_node_list_breaks_the_reader(tmp_path_factory: pytest.TempPathFactory
         profile = read_graph_capture(path, ReadOptions("random"))
     except TtmemError:
         return
-    storage.from_bytes(storage.to_bytes(profile))  # every column points where it may
+    profile_file.from_bytes(profile_file.to_bytes(profile))  # every column points where it may
     profile.to_json()

@@ -15,7 +15,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from queue import SimpleQueue
 
-from ttmem.base.child_process import own_command
+from ttmem.base.child_process import ttmem_command
 from ttmem.base.errors import BadInputError
 from ttmem.base.text_files import read_bytes
 from ttmem.circular_buffers.scan._file import helpers_in, scan_file
@@ -139,7 +139,7 @@ class _Child:
 
     def start(self) -> None:
         self._process = subprocess.Popen(
-            own_command("ttmem.circular_buffers.scan._worker"),
+            ttmem_command("ttmem.circular_buffers.scan._worker"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ttmem.base.errors import BadInputError, TtmemError
-from ttmem.base.limits import FAILURES_EXPLAINED, FAILURES_WITH_ALIVE, first_and_last
+from ttmem.base.limits import FAILURES_EXPLAINED, FAILURES_WITH_ALIVE, keep_first_and_last
 from ttmem.readers import sources as _sources
 from ttmem.readers.sources import STDIN, Located
 
@@ -133,8 +133,8 @@ def _of_profile(profile: Profile, *, board: str | None) -> Explained:
     if not concerning:
         nothing = Failure("none", None, f"the profile '{profile.name}' holds no failure", "")
         return Explained([diagnose(nothing, board=board)])
-    shown = first_and_last(concerning, FAILURES_EXPLAINED)
-    with_alive = set(map(id, first_and_last(shown, FAILURES_WITH_ALIVE)))
+    shown = keep_first_and_last(concerning, FAILURES_EXPLAINED)
+    with_alive = set(map(id, keep_first_and_last(shown, FAILURES_WITH_ALIVE)))
     diagnoses = [
         diagnose_failure(profile, failure, board=board) if id(failure) in with_alive else diagnose(failure, board=board)
         for failure in shown
@@ -164,7 +164,7 @@ def _with_profile(
         profile = readers.read(located.path, progress=progress)
         keys = {failure.key for failure in found.failures}
         shared = [failure for failure in failures(profile) if failure.key in keys]
-        known = {failure.key: failure for failure in first_and_last(shared, FAILURES_WITH_ALIVE)}
+        known = {failure.key: failure for failure in keep_first_and_last(shared, FAILURES_WITH_ALIVE)}
         notes += _without_alive(shared)
     except TtmemError:
         known = {}  # a damaged log: its failures are explained all the same

@@ -17,7 +17,7 @@ from ttmem.commands.read import Source, read
 from ttmem.engines.interpreters import chosen_python
 from ttmem.profile.model import MEMORIES, Profile
 from ttmem.readers.sources import locate
-from ttmem.tuning.applied_edit import Applied
+from ttmem.tuning.edited_run import Applied
 from ttmem.tuning.apply_edit import apply
 from ttmem.tuning.captured_run import History, history
 from ttmem.tuning.edited_run import as_captured

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ttmem.commands.read import Source, read
 from ttmem.profile.model import Profile
-from ttmem.tuning.applied_edit import Applied
+from ttmem.tuning.edited_run import Applied
 from ttmem.tuning.apply_edit import apply
 from ttmem.tuning.captured_run import history
 from ttmem.tuning.edited_run import Draft, as_captured

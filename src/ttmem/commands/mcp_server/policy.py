@@ -40,10 +40,10 @@ class Policy:
         return self.given or (() if working == Path(working.anchor) else (working,))
 
 
-def fence_for(tool: Tool, arguments: Mapping[str, Any], roots: Sequence[Path]) -> file_sandbox.Fence:
+def fence_for(tool: Tool, arguments: Mapping[str, Any], roots: Sequence[Path]) -> file_sandbox.FileSandbox:
     """What the call may open; ``VerbFailedError`` when it names something else."""
     base = roots[0] if roots else Path.cwd()
-    fence = file_sandbox.Fence.around(roots)
+    fence = file_sandbox.FileSandbox.around_folders(roots)
     outputs: list[Path] = []
     for parameter in tool.parameters:
         value = arguments.get(parameter.name)
@@ -59,10 +59,10 @@ def fence_for(tool: Tool, arguments: Mapping[str, Any], roots: Sequence[Path]) -
                 outputs.append(place)
             elif not _exists(base / one) and not _exists(place):
                 continue
-            if not fence.holds(place):
+            if not fence.allows_path(place):
                 listed = ", ".join(map(str, fence.roots)) or "none"
                 raise VerbFailedError(f"{one}: {file_sandbox.REFUSAL} ({listed})\nhint: {file_sandbox.REMEDY}")
-    return file_sandbox.Fence.around(roots, outputs)
+    return file_sandbox.FileSandbox.around_folders(roots, outputs)
 
 
 def _exists(path: Path) -> bool:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ttmem.base.child_process import own_command
-from ttmem.base.file_sandbox import Fence
+from ttmem.base.child_process import ttmem_command
+from ttmem.base.file_sandbox import FileSandbox
 
 TIMEOUT_SECONDS = 900.0
 
@@ -42,14 +42,14 @@ class Answer:
         return found if isinstance(found, dict) else {"entries": found}
 
 
-async def ask(*arguments: str, stdin: str = "", fence: Fence | None = None, folder: Path | None = None) -> Answer:
+async def ask(*arguments: str, stdin: str = "", fence: FileSandbox | None = None, folder: Path | None = None) -> Answer:
     """Run a verb to its end; when the agent takes its question back, or this process dies, it goes too.
 
     ``fence`` says which files it may open, ``folder`` is where it runs.
     """
     try:
         child = await asyncio.create_subprocess_exec(
-            *own_command("ttmem.commands", *arguments, fence=fence),
+            *ttmem_command("ttmem.commands", *arguments, sandbox=fence),
             cwd=folder,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,

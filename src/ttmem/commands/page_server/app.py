@@ -21,7 +21,7 @@ from ttmem.base.errors import TtmemError
 from ttmem.commands.library.diff import diff
 from ttmem.commands.page_server.guard import Guard
 from ttmem.commands.page_server.watching import FollowedLog, live_sample
-from ttmem.profile import storage, store
+from ttmem.profile import profile_file, store
 from ttmem.reports.live import html as live_html
 from ttmem.reports.profile import html
 from ttmem.reports.report_list import html as stored_html
@@ -48,7 +48,7 @@ def application(token: str, *, log: Path | None = None) -> Starlette:
     async def compare(request: Request) -> Response:
         names = [request.query_params.get(side, "") for side in ("before", "after")]
         paths = [_stored(name).profile_path for name in names]
-        return await _page(lambda: diff(*(storage.load(path) for path in paths)).to_html())
+        return await _page(lambda: diff(*(profile_file.load(path) for path in paths)).to_html())
 
     async def remove(request: Request) -> Response:
         name = _stored(request.path_params["name"]).name
@@ -134,4 +134,4 @@ def _report(report: Any) -> str:
 @lru_cache(maxsize=4)
 def _rendered(path: Path, _: int) -> str:
     """With this ttmem's page, whichever version stored the report."""
-    return html.render(storage.load(path))
+    return html.render(profile_file.load(path))

@@ -14,7 +14,7 @@ from ttmem.base import toml
 @cache
 def facts(name: str) -> dict[str, Any]:
     """One of the files beside this one, by its stem."""
-    return toml.packaged(__name__, f"{name}.toml")
+    return toml.load_packaged(__name__, f"{name}.toml")
 
 
 @cache

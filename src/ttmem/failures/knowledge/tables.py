@@ -193,7 +193,7 @@ def documents() -> list[dict[str, Any]]:
     from importlib.resources import files  # here, because it is slow to import and most runs never fail
 
     names = sorted(file.name for file in files(__package__).iterdir() if file.name.endswith(".toml"))
-    return [toml.packaged(__package__, name) for name in names]
+    return [toml.load_packaged(__package__, name) for name in names]
 
 
 @cache

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 
-from ttmem.base.limits import FAILURES_EXPLAINED, first_and_last
+from ttmem.base.limits import FAILURES_EXPLAINED, keep_first_and_last
 from ttmem.failures.failure import Failure
 from ttmem.failures.text.context import Context, read_context
 from ttmem.failures.text.deduplicate import deduplicate, is_echo, rank_of
@@ -77,7 +77,7 @@ def _found(pieces: Iterable[Piece], head: bytearray) -> Found:
         unique = concerning = [guess]  # a person's own words
         around[1] = (guess.message, 0)
     concerning = concerning or unique
-    shown = first_and_last(concerning, FAILURES_EXPLAINED)
+    shown = keep_first_and_last(concerning, FAILURES_EXPLAINED)
     left_out = []
     if unshown := len(concerning) - len(shown):
         left_out.append(f"{unshown:,} more failures were omitted: the first and the last are explained")

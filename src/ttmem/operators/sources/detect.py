@@ -5,7 +5,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from ttmem.base.errors import BadInputError, blaming
+from ttmem.base.errors import BadInputError, as_bad_input
 from ttmem.base.limits import DOCUMENT_VALUES, LINE_BYTES
 from ttmem.base.text_files import read_text
 from ttmem.operators.case import merge_cases
@@ -17,7 +17,7 @@ _FORMATS = "an operators CSV, tt-metal master or sweep JSON, or pytorch2.0_ttnn 
 
 def read_list(path: str | Path) -> CaseList:
     """All cases of a file, or of a folder of input variations."""
-    with blaming(str(path), "a list of operators"):
+    with as_bad_input(str(path), "a list of operators"):
         return _read(Path(path))
 
 

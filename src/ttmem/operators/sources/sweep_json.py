@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from ttmem.base.limits import literal
+from ttmem.base.limits import parse_literal
 from ttmem.operators.case import Case, CaseTensor, ModelUse, merge_cases
 from ttmem.operators.case_files import CaseList
 from ttmem.operators.catalogue_entries import catalogue
@@ -66,7 +66,7 @@ def _literal(value: Any) -> Any:
         return value["data"]
     if isinstance(value, str):
         with suppress(ValueError):
-            return literal(value)
+            return parse_literal(value)
     return value
 
 

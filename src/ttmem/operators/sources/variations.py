@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Any
 
 from ttmem.base.errors import BadInputError
-from ttmem.base.limits import literal
+from ttmem.base.limits import parse_literal
 from ttmem.operators.case import Case, CaseTensor, merge_cases
 from ttmem.operators.case_files import CaseList
 from ttmem.operators.catalogue_entries import catalogue
@@ -109,7 +109,7 @@ def _value(text: str) -> Any:
         raise ValueError(text)
     word = re.sub(r"torch\.", "", text)
     try:
-        value = literal(word)
+        value = parse_literal(word)
     except ValueError:
         return word
     return list(value) if isinstance(value, tuple) else value

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ttmem.base.limits import BOARDS_TOLD_APART, NAMES_TOLD_APART
+from ttmem.base.limits import BOARDS_WITH_OWN_ROW, NAMES_WITH_OWN_ROW
 from ttmem.failures.knowledge.tables import title_of
 from ttmem.failures.outcome import PASS, SKIPPED
 from ttmem.hardware import MEMORIES
@@ -185,7 +185,7 @@ def summarise(
     facts: Mapping[str, str] = {},
 ) -> Summary:
     """Count. ``operators`` names those that a source has a file for, whether or not it holds a test."""
-    operators = list(operators)[:NAMES_TOLD_APART]
+    operators = list(operators)[:NAMES_WITH_OWN_ROW]
     results, shared = _told_apart(results)
     by_operator: dict[str, list[Result]] = {name: [] for name in operators}
     by_model: dict[str, list[Result]] = {}
@@ -234,7 +234,7 @@ def summarise(
 def _told_apart(results: Sequence[Result]) -> tuple[Sequence[Result], list[str]]:
     """The results, with one name for all operators, boards and models beyond those that have a row of their own."""
     notes = []
-    for what, most in (("op", NAMES_TOLD_APART), ("board", BOARDS_TOLD_APART), ("models", NAMES_TOLD_APART)):
+    for what, most in (("op", NAMES_WITH_OWN_ROW), ("board", BOARDS_WITH_OWN_ROW), ("models", NAMES_WITH_OWN_ROW)):
         names = dict.fromkeys(getattr(result, what) for result in results)
         if what == "models":
             names = dict.fromkeys(name for together in names for name in together)
@@ -328,7 +328,7 @@ def _patterns(results: Sequence[Result]) -> tuple[Pattern, ...]:
             key = (title or "Out of memory", where(result))
         else:
             key = (title, "" if title else _NUMBERS.sub("#", result.message)[:160])
-        if key not in groups and len(groups) >= NAMES_TOLD_APART:
+        if key not in groups and len(groups) >= NAMES_WITH_OWN_ROW:
             key = _OTHER_SENTENCES
         groups.setdefault(key, []).append(result)
     found = [

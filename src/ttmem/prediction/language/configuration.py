@@ -9,7 +9,7 @@ from typing import Any
 
 from ttmem.base.errors import BadInputError
 from ttmem.base.text_files import read_bytes
-from ttmem.base.text_safety import whole_pairs
+from ttmem.base.text_safety import escape_half_pairs_in_json
 from ttmem.operators.tracing import describe_config
 from ttmem.prediction.language.dimensions import is_language_config
 from ttmem.prediction.request import Request
@@ -62,7 +62,7 @@ def _read(path: Path, settings: Mapping[str, Any]) -> Mapping[str, Any]:
     file = path / "config.json" if path.is_dir() else path
     content = read_bytes(file, most=_MOST_FILE_BYTES, what="a configuration")
     try:
-        config = json.loads(whole_pairs(json.dumps(json.loads(content))))
+        config = json.loads(escape_half_pairs_in_json(json.dumps(json.loads(content))))
     except (ValueError, RecursionError) as error:
         raise BadInputError(f"is not JSON: {error}", where=str(file)) from error
     if not isinstance(config, dict):

@@ -339,7 +339,7 @@ def known_families() -> list[str]:
 
 @cache
 def _families() -> dict[str, Family]:
-    records = toml.packaged("ttmem.prediction.language", "families.toml")["family"]
+    records = toml.load_packaged("ttmem.prediction.language", "families.toml")["family"]
     families = [Family(**{**record, "types": tuple(record["types"])}) for record in records]
     return {kind: family for family in families for kind in family.types}
 

@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from ttmem.base import toml
 from ttmem.base.errors import BadInputError
-from ttmem.base.expression import ExpressionError, NoValueError, names_in
+from ttmem.base.expression import ExpressionError, NoValueError, find_names
 from ttmem.base.limits import LIST_BYTES
 from ttmem.base.text_files import read_text
 from ttmem.hardware import DATA_TYPES
@@ -312,7 +312,7 @@ class _Source:
         if isinstance(text, int) or not text:
             return
         try:
-            if unknown := names_in(text) - known:
+            if unknown := find_names(text) - known:
                 raise self.problem(path, f"unknown name {min(unknown)!r}", f"known: {', '.join(sorted(known))}")
             LANGUAGE.evaluate(text, dict.fromkeys(known, 1))
         except NoValueError:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from ttmem.base.child_process import own_command
+from ttmem.base.child_process import ttmem_command
 from ttmem.readers.byte_source import Progress, TruncatedSourceError, chunks
 from ttmem.readers.runtime_log._failures import FAILURE_REACH_LINES
 from ttmem.readers.runtime_log._lexer import Lexer
@@ -88,7 +88,7 @@ def lex_in_parallel(path: Path, ranges: list[tuple[int, int]], progress: Progres
     size = ranges[-1][1]
     children = [
         subprocess.Popen(
-            own_command(__name__, str(path), str(start), str(end)),
+            ttmem_command(__name__, str(path), str(start), str(end)),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )

@@ -5,8 +5,7 @@ import msgspec
 
 from ttmem.circular_buffers.measured_facts import INSTEAD, Evidence, ProgramPeakFact
 from ttmem.engines.worker.graph_nodes.programs import StaticBuffer
-from ttmem.profile.profiler_facts import ProfilerFacts
-from ttmem.profile.watcher_facts import WatcherFacts
+from ttmem.profile.source_facts import ProfilerFacts, WatcherFacts
 from ttmem.reports.cb_simulate.document import COMPUTED, MEASURED
 from ttmem.reports.kit.documents import Document, rounded
 

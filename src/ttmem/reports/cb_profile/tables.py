@@ -4,24 +4,24 @@
 from collections.abc import Sized
 
 from ttmem.circular_buffers.measured_facts import INSTEAD, Evidence
-from ttmem.profile import log_facts
-from ttmem.profile.log_facts import Fact, LogFacts
+from ttmem.profile import source_facts
+from ttmem.profile.source_facts import Fact, LogFacts
 from ttmem.reports.kit.tables import Table
 from ttmem.reports.kit.units import counted, one_line, short, thousands
 
 _ROWS = 20
 _TITLES = {
-    log_facts.PROGRAM_BUFFERS: "Tiles that the program chose (printed by it)",
-    log_facts.WORKLOAD: "Workload (printed by the program)",
-    log_facts.STREAMING: "Streaming mode (printed by the program)",
-    log_facts.VERIFICATION: "Results (printed by the program)",
-    log_facts.DEPTH_REDUCED: "Depth reduced for lack of L1: a real sign of pressure",
-    log_facts.L1_MAP: "L1 map (debug log)",
-    log_facts.KERNEL: "Kernel binaries (debug log)",
-    log_facts.L1_USAGE: "L1 use (debug log)",
-    log_facts.INDEX_GAP: "Indices with gaps: dispatch writes configs for the gaps too",
-    log_facts.CONFIG: "Config words in the kernel ring (trace log; not the buffers' size)",
-    log_facts.DIRTY: "Buffers that were not empty at the end (R4)",
+    source_facts.PROGRAM_BUFFERS: "Tiles that the program chose (printed by it)",
+    source_facts.WORKLOAD: "Workload (printed by the program)",
+    source_facts.STREAMING: "Streaming mode (printed by the program)",
+    source_facts.VERIFICATION: "Results (printed by the program)",
+    source_facts.DEPTH_REDUCED: "Depth reduced for lack of L1: a real sign of pressure",
+    source_facts.L1_MAP: "L1 map (debug log)",
+    source_facts.KERNEL: "Kernel binaries (debug log)",
+    source_facts.L1_USAGE: "L1 use (debug log)",
+    source_facts.INDEX_GAP: "Indices with gaps: dispatch writes configs for the gaps too",
+    source_facts.CONFIG: "Config words in the kernel ring (trace log; not the buffers' size)",
+    source_facts.DIRTY: "Buffers that were not empty at the end (R4)",
 }
 
 
@@ -109,7 +109,7 @@ def _measured(evidence: Evidence) -> Table:
 
 def _log_tables(log: LogFacts) -> list[Table]:
     found = []
-    if buffers := log.of(log_facts.BUFFER):
+    if buffers := log.of(source_facts.BUFFER):
         rows = tuple(
             (
                 str(fact.values["index"]),
@@ -118,7 +118,7 @@ def _log_tables(log: LogFacts) -> list[Table]:
             )
             for fact in buffers[:_ROWS]
         )
-        title = f"Buffers that operations print (debug log; {counted(log.counts[log_facts.BUFFER], 'line')})"
+        title = f"Buffers that operations print (debug log; {counted(log.counts[source_facts.BUFFER], 'line')})"
         found.append(Table.of_texts(("Buffer", "Line", "Page B", "Pages", "Bytes"), rows, left=1, title=title))
     for kind, title in _TITLES.items():
         if facts := log.of(kind):

@@ -10,7 +10,7 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ttmem.base.atomic_files import check_target
+from ttmem.base.atomic_files import require_writable
 from ttmem.base.errors import BadInputError
 from ttmem.reports.exports._place import check_folder
 
@@ -41,7 +41,7 @@ def check_place(target: str, out: Path) -> None:
     """Refuse an unknown target, or a place that cannot be, before minutes are spent on what should go there."""
     if target not in TARGETS:
         raise BadInputError(f"no export target '{target}'", hint=f"known: {', '.join(TARGETS)}")
-    (check_target if target == "perfetto" else check_folder)(out)
+    (require_writable if target == "perfetto" else check_folder)(out)
 
 
 __all__ = ["TARGETS", "check_place", "export"]

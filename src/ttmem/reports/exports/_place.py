@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ttmem.base.atomic_files import hidden_beside, writing
+from ttmem.base.atomic_files import name_full_disk, temporary_sibling
 from ttmem.base.errors import BadInputError
 
 MARK = ".ttmem-export"
@@ -34,10 +34,10 @@ def new_folder(path: Path) -> Iterator[Path]:
     """A folder to fill; it gets its name when everything is written, and is gone when anything goes wrong."""
     check_folder(path)
     target = Path(os.path.realpath(path))
-    hidden = hidden_beside(target)
+    hidden = temporary_sibling(target)
     hidden.mkdir()
     try:
-        with writing(path):
+        with name_full_disk(path):
             yield hidden
             (hidden / MARK).write_text("Written by ttmem export; the next export to this folder replaces it.\n")
         _replace(hidden, target)
@@ -47,7 +47,7 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 def _replace(hidden: Path, target: Path) -> None:
     if target.is_dir() and any(target.iterdir()):
-        aside = hidden_beside(target, "old")
+        aside = temporary_sibling(target, "old")
         target.rename(aside)
         try:
             hidden.rename(target)

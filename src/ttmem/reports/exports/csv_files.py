@@ -5,7 +5,7 @@ import csv
 from pathlib import Path
 from typing import Any, TextIO
 
-from ttmem.base.text_safety import visible
+from ttmem.base.text_safety import escape_control_characters
 from ttmem.profile.model import Profile
 from ttmem.reports.exports._place import new_folder
 from ttmem.reports.exports.tables import TRUTH, Column, tables
@@ -30,7 +30,7 @@ class _Gated:
         self._file = file
 
     def write(self, text: str) -> int:
-        return self._file.write(visible(text))
+        return self._file.write(escape_control_characters(text))
 
 
 def _cells(column: Column) -> list[Any]:

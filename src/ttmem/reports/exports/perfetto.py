@@ -16,7 +16,7 @@ import numpy as np
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.failure import failures
 from ttmem.analysis.states import seen_memories, state_column
-from ttmem.base.atomic_files import new_file
+from ttmem.base.atomic_files import atomic_file
 from ttmem.profile.model import SNAPSHOT, WITHIN_OPERATION, Profile, Timeline
 
 OPERATION_MICROSECONDS = 1000
@@ -36,7 +36,7 @@ def write(profile: Profile, out: Path, *, with_source: bool = False) -> Path:
         "counters": "bytes per bank",
         "warnings": list(profile.source.warnings),
     }
-    with new_file(out) as stream, io.TextIOWrapper(stream, "utf-8") as file:
+    with atomic_file(out) as stream, io.TextIOWrapper(stream, "utf-8") as file:
         file.write(f'{{"displayTimeUnit": "ms", "otherData": {json.dumps(about)}, "traceEvents": [\n')
         separator = ""
         for event in events(profile):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ttmem.base.text_safety import json_bytes
+from ttmem.base.text_safety import encode_json
 
 _LEVEL = 6
 
@@ -53,7 +53,7 @@ class Packed:
 
     def compressed(self) -> bytes:
         """Length of the header, header, columns; deflated with a zlib frame."""
-        header = json_bytes({**self.header, "columns": self.columns})
+        header = encode_json({**self.header, "columns": self.columns})
         pressed = zlib.compressobj(_LEVEL)
         parts = [pressed.compress(part) for part in (len(header).to_bytes(4, "little"), header, *self.parts)]
         return b"".join((*parts, pressed.flush()))

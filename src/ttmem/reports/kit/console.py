@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from ttmem.base.text_safety import Styled, visible
+from ttmem.base.text_safety import Styled, escape_control_characters
 from ttmem.reports.kit.tables import Table
 
 NARROWEST = 40
@@ -87,7 +87,7 @@ class _Gated:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for segment in console.render(self._drawn, options):
-            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+            yield segment if segment.control else Segment(escape_control_characters(segment.text), segment.style)
 
 
 def gated(drawn: RenderableType) -> RenderableType:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from ttmem._version import __version__
-from ttmem.base.text_safety import json_bytes
+from ttmem.base.text_safety import encode_json
 from ttmem.reports.kit.units import one_line
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -50,7 +50,7 @@ def render(rules: Sequence[SarifRule], results: Iterable[SarifResult]) -> str:
         "version": "2.1.0",
         "runs": [{"tool": {"driver": driver}, "results": [_result(one, places[one.rule]) for one in results]}],
     }
-    return msgspec.json.format(json_bytes(log), indent=2).decode() + "\n"
+    return msgspec.json.format(encode_json(log), indent=2).decode() + "\n"
 
 
 def _rule(rule: SarifRule) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from ttmem.base.text_safety import json_bytes
-from ttmem.profile import storage
+from ttmem.base.text_safety import encode_json
+from ttmem.profile import profile_file
 from ttmem.profile.model import MEMORIES, STATE_NAMES, Profile
 from ttmem.profile.operation_forms import Int64, OperationForms
 from ttmem.reports.profile import html, sentences
@@ -27,13 +27,13 @@ _PROGRAM_FACTS = ("name", "parent", "run", "caller", "first_operation", "end_ope
 
 def files(profile: Profile, tests: SuiteRun | None = None) -> Iterator[tuple[str, bytes]]:
     """(file name after ``<name>_``, content); ``tests`` are those of a suite."""
-    yield "memory.json", json_bytes(memory_document(profile))
-    yield "operations.json", json_bytes(operations_document(profile))
-    yield "inputs_registry.json", json_bytes(inputs_document(profile))
+    yield "memory.json", encode_json(memory_document(profile))
+    yield "operations.json", encode_json(operations_document(profile))
+    yield "inputs_registry.json", encode_json(inputs_document(profile))
     if tests is not None:
-        yield "tests.json", json_bytes(tests)
+        yield "tests.json", encode_json(tests)
     yield "report.html", html.render(profile, tests=tests).encode("utf-8", "replace")
-    yield "profile.ttmem", storage.to_bytes(profile)
+    yield "profile.ttmem", profile_file.to_bytes(profile)
 
 
 def facts(profile: Profile) -> dict[str, object]:

@@ -13,7 +13,7 @@ from ttmem.analysis.peaks import Peak
 from ttmem.analysis.programs_l1 import ProgramPeak
 from ttmem.analysis.states import OperationPlace
 from ttmem.analysis.suite import GrownTest, MemoryOfTest, SuiteGrowth
-from ttmem.base.text_safety import whole_text
+from ttmem.base.text_safety import replace_half_pairs
 from ttmem.failures import find_failures
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType
 from ttmem.reports.profile.document_parts import FAILURE_FIGURES, FailureFacts
@@ -209,7 +209,7 @@ def _failure(row: Mapping[str, Any]) -> dict[str, Any] | None:
     if row["outcome"] in ("passed", "skipped"):
         return None
     told = json.loads(row.get("failure") or "{}")
-    text = whole_text(str(told.get("text", "")))
+    text = replace_half_pairs(str(told.get("text", "")))
     found = next(iter(find_failures(text, include_other=True)), None)
     by_outcome = {"crashed": "crash", "timeout": "timeout"}.get(row["outcome"])
     return {

@@ -9,7 +9,7 @@ from ttmem.failures import find_failures
 from ttmem.profile.model import MEMORIES
 from ttmem.reports.kit.documents import Document
 from ttmem.reports.profile.document_parts import FAILURE_FIGURES, FailureFacts
-from ttmem.tuning.applied_edit import Applied
+from ttmem.tuning.edited_run import Applied
 from ttmem.tuning.edited_run import Draft
 from ttmem.tuning.figures import Figures, Limiting
 

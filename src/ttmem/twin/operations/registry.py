@@ -144,7 +144,7 @@ def _says_result(option: str) -> bool:
 @cache
 def checked_in(release: Release) -> Container[str]:
     """The operations whose rules agree with an older release (with the newest all do: the tests ask it)."""
-    listed = toml.packaged(__package__, "checked.toml")["release"]
+    listed = toml.load_packaged(__package__, "checked.toml")["release"]
     return frozenset(name for one in listed if one["name"] == release.name for name in one["operations"])
 
 

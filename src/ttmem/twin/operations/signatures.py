@@ -97,7 +97,7 @@ def _fits(parameters: tuple[_Parameter, ...], given: tuple[Kind, ...], named: tu
 
 @cache
 def _overloads() -> Mapping[str, tuple[tuple[_Parameter, ...], ...]]:
-    listed = toml.packaged(__package__, "signatures.toml")["signature"]
+    listed = toml.load_packaged(__package__, "signatures.toml")["signature"]
     return {name: tuple(map(_parameters, one["overloads"])) for one in listed for name in one["operations"]}
 
 

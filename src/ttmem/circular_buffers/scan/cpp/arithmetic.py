@@ -16,7 +16,7 @@ Value = int | str
 """A number, or the name of a data format or data type."""
 _Arguments = Sequence["Value | None"]
 
-LIBRARY = toml.packaged("ttmem.circular_buffers.scan.cpp", "library.toml")
+LIBRARY = toml.load_packaged("ttmem.circular_buffers.scan.cpp", "library.toml")
 FORMATS: Mapping[str, str] = LIBRARY["formats"]
 CONSTANTS: Mapping[str, int] = LIBRARY["constants"]
 SIZEOF: Mapping[str, int] = LIBRARY["sizeof"]

@@ -4,7 +4,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ttmem.base.errors import BadInputError, blaming
+from ttmem.base.errors import BadInputError, as_bad_input
 from ttmem.failures.classify import bounded
 from ttmem.failures.outcome import PASS
 from ttmem.operators.sweeps.foreign import READERS, pytest_log
@@ -92,7 +92,7 @@ def _read(file: Path, source: str) -> tuple[list[Result] | None, list[str], str]
         content = opened.json_content() if opened.head.is_json else opened.content()
     text = content.decode("utf-8", "replace")
     try:
-        with blaming(source, reader.title):
+        with as_bad_input(source, reader.title):
             if reader.kind == pytest_log.KIND:
                 return *pytest_log.read_log(text, source), operator_of(file.name)
             return reader.read(text, source), [], ""

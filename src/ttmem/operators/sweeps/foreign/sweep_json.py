@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ttmem.base.errors import BadInputError
-from ttmem.base.limits import literal
+from ttmem.base.limits import parse_literal
 from ttmem.failures.classify import classify, tests_to_read
 from ttmem.failures.outcome import PASS, SKIPPED, Outcome
 from ttmem.hardware import BOARDS, DATA_TYPES
@@ -163,7 +163,7 @@ def _parsed(value: Any) -> Any:
         return value
     if value.lstrip()[:1] not in ("{", "["):
         return None
-    for parse in (json.loads, literal):
+    for parse in (json.loads, parse_literal):
         with contextlib.suppress(ValueError, RecursionError):
             return parse(value)
     return None

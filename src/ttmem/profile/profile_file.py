@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ttmem.base.atomic_files import write_bytes
 from ttmem.base.errors import BadInputError
 from ttmem.base.limits import PROFILE_BYTES, PROFILE_FREE_BYTES, PROFILE_RATIO
-from ttmem.base.text_safety import whole_texts
+from ttmem.base.text_safety import replace_half_pairs_in
 from ttmem.profile.model import (
     CLOSING,
     GIVE,
@@ -83,7 +83,7 @@ def to_bytes(profile: Profile) -> bytes:
     except UnicodeEncodeError:
         # A file name that is not UTF-8 or a message has lone surrogates, which no interchange format can hold.
         plain = msgspec.to_builtins(profile, enc_hook=_encode_other, builtin_types=(bytes,))
-        document = msgspec.msgpack.encode(whole_texts(plain))
+        document = msgspec.msgpack.encode(replace_half_pairs_in(plain))
     except OverflowError:
         raise BadInputError("a number of the profile needs more than 64 bits", where=profile.name) from None
     except ValueError as error:

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What lines of a log say about circular buffers: kinds of facts, the facts, and events that kernels print."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+BUFFER, PROGRAM_BUFFERS, STREAMING, WORKLOAD, VERIFICATION = "buffer", "tiles", "streaming", "workload", "verification"
+DEPTH_REDUCED, L1_MAP, KERNEL, L1_USAGE, INDEX_GAP = "depth-reduced", "l1-map", "kernel-size", "l1-usage", "index-gap"
+CONFIG, DIRTY, EVENT = "config-words", "dirty", "event"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One line and what it says; figures are integers, words stay words."""
+
+    kind: str
+    line: int
+    values: Mapping[str, int | str]
+
+
+@dataclass(slots=True)
+class EventCounts:
+    """What a kernel's own prints say of one buffer."""
+
+    pages: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("reserve", "push", "wait", "pop"), 0))
+    held: int = 0
+    highest_held: int = 0
+    first_cycle: int | None = None
+    last_cycle: int = 0
+
+    @property
+    def left_pages(self) -> int:
+        """Pushed and never popped: 0 in a kernel that leaves its buffers as it found them."""
+        return self.pages["push"] - self.pages["pop"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogFacts:
+    """Everything that a log says about circular buffers."""
+
+    lines: int
+    logger_lines: int
+    debug_lines: int
+    """Without any, the binary was built without logging or the level was not set: nothing can be concluded."""
+    facts: Mapping[str, tuple[Fact, ...]]
+    counts: Mapping[str, int]
+    """All lines of a kind; ``facts`` keeps the first 1000."""
+    events: Mapping[int, EventCounts]
+
+    def of(self, kind: str) -> tuple[Fact, ...]:
+        """The facts of a kind."""
+        return self.facts.get(kind, ())
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredStall:
+    """One row: an operation that ran on a card."""
+
+    name: str
+    line: int
+    duration_ns: float
+    wait_front_ns: float
+    reserve_back_ns: float
+    cores: int | None
+
+    @property
+    def stall_percent(self) -> float | None:
+        """Waiting of the kernel's time; None where the sums exceed the time (they then add up several cores)."""
+        waited = self.wait_front_ns + self.reserve_back_ns
+        if self.duration_ns <= 0 or waited > self.duration_ns:
+            return None
+        return 100 * waited / self.duration_ns
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilerFacts:
+    """A table of operations; rows without figures of their own are counted, not guessed."""
+
+    rows: int
+    has_columns: bool
+    """False: the profiler ran without ``TT_METAL_PROFILER_SUM=1``, so it did not measure the waits."""
+    measured: tuple[MeasuredStall, ...]
+
+    @property
+    def stall_percent(self) -> float | None:
+        """Over all operations that tell, weighted by time."""
+        known = [row for row in self.measured if row.stall_percent is not None]
+        total = sum(row.duration_ns for row in known)
+        return 100 * sum(row.wait_front_ns + row.reserve_back_ns for row in known) / total if total else None
+
+
+PROCESSORS = ("BRISC", "NCRISC", "TRISC0", "TRISC1", "TRISC2")
+WAITS_FOR_DATA, WAITS_FOR_ROOM = "waits for data (cb_wait_front)", "waits for room (cb_reserve_back)"
+
+_STUCK = {"CWFW": WAITS_FOR_DATA, "CRBW": WAITS_FOR_ROOM}
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBuffer:
+    """A buffer that somebody had filled and nobody had emptied."""
+
+    index: int
+    pages: int
+
+
+@dataclass(frozen=True, slots=True)
+class CoreState:
+    """One core at the last dump that shows it."""
+
+    device: int
+    x: int
+    y: int
+    waypoints: tuple[str, ...]
+    kernel_ids: tuple[int, ...]
+    held: tuple[HeldBuffer, ...]
+    line: int
+
+    @property
+    def stuck(self) -> tuple[tuple[str, str], ...]:
+        """Processors whose last sign of life was the start of a wait on a circular buffer, and which wait."""
+        pairs = zip(PROCESSORS, self.waypoints, strict=False)
+        return tuple((processor, _STUCK[point]) for processor, point in pairs if point in _STUCK)
+
+
+@dataclass(frozen=True, slots=True)
+class WatcherFacts:
+    """The last state of every core, and what the log calls an error."""
+
+    dumps: int
+    cores: tuple[CoreState, ...]
+    kernels: dict[int, str]
+    overflow_lines: tuple[int, ...]
+
+    @property
+    def stuck_cores(self) -> tuple[CoreState, ...]:
+        """Cores with a processor in a circular buffer's wait."""
+        return tuple(core for core in self.cores if core.stuck)
+
+    def story(self, core: CoreState) -> list[str]:
+        """Who waits for whom on this core, in words."""
+        names = [self.kernels.get(number, "") for number in core.kernel_ids]
+        roles = dict(zip(("BRISC", "NCRISC", "TRISC0"), names, strict=False))
+        lines = []
+        for processor, wait in core.stuck:
+            kernel = roles.get(processor if processor[:2] != "TR" else "TRISC0", "")
+            lines.append(f"{processor}{f' ({kernel})' if kernel else ''} {wait}")
+        lines += [
+            f"cb{buffer.index} holds {buffer.pages} page{'s' if buffer.pages != 1 else ''} nobody took"
+            for buffer in core.held
+        ]
+        waits = [wait for _, wait in core.stuck]
+        if WAITS_FOR_DATA in waits and WAITS_FOR_ROOM in waits:
+            lines.append(
+                "one side waits for data, another for room: compare pushed and popped pages, and depths (R1, R4, R5)"
+            )
+        elif WAITS_FOR_DATA in waits and not core.held:
+            lines.append(
+                "every buffer is empty and somebody waits for data: its producer stopped or pushed too little (R4)"
+            )
+        return lines
