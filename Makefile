@@ -14,7 +14,7 @@ DEMO := .cache/demo
 N ?= 1000
 
 .DELETE_ON_ERROR:
-.PHONY: help setup demo check test lint bench docs fuzz oracle web clean
+.PHONY: help setup demo check test nightly lint bench docs site fuzz oracle release release-check web clean
 
 help:
 	@echo "make demo    run a small transformer on a mock n150, profile logs, explain real failures"
@@ -60,6 +60,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/house.py --check
 	$(BIN)/python tools/cli_docs.py --check
 	$(BIN)/python tools/operations_docs.py --check
 	$(BIN)/python tools/schemas.py --check
@@ -111,6 +112,10 @@ demo: $(READY) $(TTNN_READY)
 	$(DEMO_HOME) $(BIN)/ttmem reports
 	@echo; echo "Pages to open in a browser: $(DEMO)/transformer_block.html $(DEMO)/transformer.html"
 	@echo "Your own script or log:     $(BIN)/ttmem run SCRIPT --board n150   $(BIN)/ttmem profile LOG"
+
+# Version, changelog section, wheel and sdist, tried in a bare environment: make release VERSION=0.2.0
+release: $(READY)
+	$(BIN)/python tools/release.py $(VERSION)
 
 clean:
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
