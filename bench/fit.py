@@ -32,9 +32,9 @@ from ttmem import TtmemError  # noqa: E402
 from ttmem.commands.library.fit import fitted  # noqa: E402
 from ttmem.operators.tracing import kept_tracer  # noqa: E402
 from ttmem.prediction import run_stream  # noqa: E402
-from ttmem.prediction.peak_demand import demands  # noqa: E402
+from ttmem.prediction.request import demands  # noqa: E402
 from ttmem.prediction.request import Request  # noqa: E402
-from ttmem.prediction.torch_model import stream_of  # noqa: E402
+from ttmem.prediction.lowering import stream_of  # noqa: E402
 
 PAGE = ROOT / "docs" / "fit.md"
 _BEGINS, _ENDS = "<!-- models: written by bench/fit.py --page -->", "<!-- end of models -->"

@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT / "src"))
 import ttmem  # noqa: E402
 from ttmem.base import toml  # noqa: E402
 
-PAGE, DATA = ROOT / "docs" / "fit.md", ROOT / "src" / "ttmem" / "fit" / "measured.toml"
+PAGE, DATA = ROOT / "docs" / "fit.md", ROOT / "src" / "ttmem" / "prediction" / "measured.toml"
 MODELS = str(Path(__file__).with_name("port_models.py"))
 _BEGINS, _ENDS = "<!-- ports: written by bench/fit_ports.py -->", "<!-- end of ports -->"
 _BANKS, _MB = 12, 1 << 20

@@ -30,7 +30,7 @@ from ttmem.hardware import RELEASES  # noqa: E402
 from ttmem.twin.operations import EXACT, RECORDS, OperationRecord, registry  # noqa: E402
 from twin_coverage import differences  # noqa: E402
 
-CHECKED = ROOT / "src" / "ttmem" / "allocator" / "operations" / "checked.toml"
+CHECKED = ROOT / "src" / "ttmem" / "twin" / "operations" / "checked.toml"
 BOARDS = ("n150", "p150")
 LEAST_CALLS = 20
 _FILLERS = (0, 0, 64, 200, 400, 600)

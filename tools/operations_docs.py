@@ -25,7 +25,7 @@ _HEAD = """\
 # Operations that the twin knows
 
 The twin is a model of ttnn's memory that needs no ttnn. Of each operation below it has a record
-(`src/ttmem/allocator/operations/`): its arguments, what it does to memory, how a random call of it is drawn. Random
+(`src/ttmem/twin/operations/`): its arguments, what it does to memory, how a random call of it is drawn. Random
 calls are made on {release} and on the twin, and every address, message and free block is compared (`make oracle`).
 
 - **exact**: a plain call as in the example was compared and is right to the byte. Some calls of an exact operation are

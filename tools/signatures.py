@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write which arguments operations take, as the pinned ttnn tells it of itself, or check that the file is current.
 
-python tools/signatures.py            # write src/ttmem/allocator/operations/signatures.toml
+python tools/signatures.py            # write src/ttmem/twin/operations/signatures.toml
 python tools/signatures.py --check    # exit 1 when the file and the library disagree
 
 nanobind, with which the library binds its operations, keeps the signature of every overload. Exit 3: no such ttnn.
@@ -25,7 +25,7 @@ from ttmem.engines.interpreters import PINNED_TTNN, find_interpreter
 from ttmem.engines.workspace import workspace
 from ttmem.twin.operations import RECORDS
 
-FILE = Path(__file__).resolve().parents[1] / "src" / "ttmem" / "allocator" / "operations" / "signatures.toml"
+FILE = Path(__file__).resolve().parents[1] / "src" / "ttmem" / "twin" / "operations" / "signatures.toml"
 
 _HEAD = """\
 # SPDX-License-Identifier: Apache-2.0

@@ -69,7 +69,7 @@ def model_kinds() -> Iterator[Kind]:
     )
     for name, content in (("configuration", config), ("text configuration", text)):
         yield Kind(name, content, ".json", (*ways, *more), file="config.json")
-    recipes = ROOT / "src" / "ttmem" / "fit" / "recipes"
+    recipes = ROOT / "src" / "ttmem" / "prediction" / "recipes"
     for name in ("generic.toml", "gemma4.toml", "tt-transformers+performance.toml"):
         commands = tuple(
             f"{_FIT_CONFIG} --recipe {{}} {more}" for more in ("", "--json", "--max context", "--board t3k")

@@ -17,7 +17,7 @@ from ttmem.base import toml
 from ttmem.reports.explain import issue
 from ttmem.reports.explain.privacy import Mask, _vocabulary
 
-KNOWLEDGE = Path(ttmem.__file__).parent / "explain" / "knowledge"
+KNOWLEDGE = Path(ttmem.__file__).parent / "failures" / "knowledge"
 OOM = (
     "RuntimeError: TT_FATAL @ /home/alice/tt-metal/tt_metal/impl/allocator/bank_manager.cpp:462: address.has_value() "
     "info: Out of Memory: Not enough space to allocate 16777216 B L1 buffer across 8 banks, where each bank needs to "
