@@ -32,9 +32,9 @@ from ttmem import TtmemError  # noqa: E402
 from ttmem.commands.library.fit import fitted  # noqa: E402
 from ttmem.operators.tracing import kept_tracer  # noqa: E402
 from ttmem.prediction import run_stream  # noqa: E402
-from ttmem.prediction.request import demands  # noqa: E402
+from ttmem.prediction.request import find_demands  # noqa: E402
 from ttmem.prediction.request import Request  # noqa: E402
-from ttmem.prediction.lowering import stream_of  # noqa: E402
+from ttmem.prediction.lowering import build_stream  # noqa: E402
 
 PAGE = ROOT / "docs" / "fit.md"
 _BEGINS, _ENDS = "<!-- models: written by bench/fit.py --page -->", "<!-- end of models -->"
@@ -121,11 +121,11 @@ def requests(names: set[str] | None, board: str, *, quick: bool) -> list[tuple[s
 def measure(name: str, size: str, request: Request, mock: run_stream.Engine) -> Row:
     """The same stream on both engines."""
     started = time.perf_counter()
-    stream = stream_of(request)
+    stream = build_stream(request)
     traced = time.perf_counter()
-    twin = run_stream.play(stream, request)
+    twin = run_stream.predict_stream(stream, request)
     played = time.perf_counter()
-    real = run_stream.play(stream, replace(request, engine="mock"), mock)
+    real = run_stream.predict_stream(stream, replace(request, engine="mock"), mock)
     ended = time.perf_counter()
     return Row(
         name,
@@ -133,8 +133,8 @@ def measure(name: str, size: str, request: Request, mock: run_stream.Engine) -> 
         len(stream.calls),
         len(real.operations.unsupported),
         twin.operations.bounded + twin.operations.unknown,
-        demands(twin)["DRAM"].peak_bytes_per_bank,
-        demands(real)["DRAM"].peak_bytes_per_bank,
+        find_demands(twin)["DRAM"].peak_bytes_per_bank,
+        find_demands(real)["DRAM"].peak_bytes_per_bank,
         twin.fits,
         real.fits,
         traced - started,
@@ -152,11 +152,11 @@ def largest_batches(names: list[str], board: str) -> int:
         started = time.perf_counter()
         said = fitted(request, "batch").largest
         seconds = time.perf_counter() - started
-        with run_stream.opened(request) as mock:
+        with run_stream.open_for_request(request) as mock:
 
             def fits(batch: int, asked: Request = request, mock: run_stream.Engine = mock) -> bool:
                 one = replace(asked, batch=batch)
-                return run_stream.play(stream_of(one), one, mock).fits
+                return run_stream.predict_stream(build_stream(one), one, mock).fits
 
             low, high = 0, 1
             while fits(high):
@@ -178,7 +178,7 @@ def tracer_memory() -> None:
     """The most that the torch process held, one process for each depth: parameters must not show in it."""
     for layers in (12, 120):
         request = Request(VISION["vit"], engine="twin", settings={"num_hidden_layers": layers})
-        parameters = stream_of(request).facts["parameters"]  # its tracer ends with the question
+        parameters = build_stream(request).facts["parameters"]  # its tracer ends with the question
         most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
         size_mb = int(str(parameters)) * 4 / 2**20
         print(
@@ -266,7 +266,7 @@ def main() -> int:
     known = [Row(**one) for one in json.loads(given.rows.read_text())] if given.rows and given.rows.exists() else []
     rows = list(known)
     asked = requests(names, given.board, quick=given.quick)
-    with kept_tracer(), run_stream.opened(Request("", given.board, engine="mock")) as mock:
+    with kept_tracer(), run_stream.open_for_request(Request("", given.board, engine="mock")) as mock:
         for name, size, request in asked:
             if any((row.model, row.size) == (name, size) for row in known):
                 continue

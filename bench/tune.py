@@ -17,8 +17,9 @@ from ttmem.profile import profile_file
 from ttmem.profile.model import Profile
 from ttmem.tuning.captured_run import history
 from ttmem.tuning.edited_run import as_captured
+from ttmem.tuning.figures import Goal
 from ttmem.tuning.replay import play, profile_of
-from ttmem.tuning.search import Goal, search
+from ttmem.tuning.search import search
 
 LONGEST_SEARCH_SECONDS = 60.0
 _SCRIPT = """\

@@ -16,12 +16,12 @@ from fit.language.configurations import LLAMA_8B
 from fit.test_playing import mlp
 from support.command_line import ROOT, call
 from ttmem.engines.interpreters import Interpreter
-from ttmem.prediction.advice import advise
-from ttmem.prediction.peak_demand import demands
+from ttmem.prediction.advice import suggest_changes
+from ttmem.prediction.request import find_demands
 from ttmem.prediction.request import Prediction, Request
-from ttmem.prediction.run_stream import play
+from ttmem.prediction.run_stream import predict_stream
 from ttmem.prediction.stream import WEIGHT, Resident, Stream
-from ttmem.prediction.targets import stream_of
+from ttmem.prediction.targets import build_stream
 
 MODELS = ROOT / "tests" / "data" / "fit_models.py"
 
@@ -36,14 +36,14 @@ def _typed(stream: Stream, request: Request) -> Stream:
 
 
 def _predict(request: Request) -> Prediction:
-    return play(_typed(mlp(request.batch), request), request)
+    return predict_stream(_typed(mlp(request.batch), request), request)
 
 
 def test_the_largest_batch_that_fits_is_proposed_and_the_next_one_does_not() -> None:
     # GIVEN a batch whose hidden tensors do not fit
     request = Request("mlp", engine="twin", batch=1200)
     # WHEN advice is asked
-    advice = advise(_predict(request), _predict)
+    advice = suggest_changes(_predict(request), _predict)
     # THEN what fits comes first, and the batch is the largest one
     assert [one.fits for one in advice] == sorted((one.fits for one in advice), reverse=True)
     batch = next(int(one.do.split()[1]) for one in advice if one.do.startswith("--batch"))
@@ -59,9 +59,9 @@ def test_weights_that_are_too_large_are_made_smaller() -> None:
     huge = Resident("w", WEIGHT, {"alloc": "w", "shape": [70000, 100000], "dtype": "bfloat16", "memory": "DRAM"})
 
     def predict(request: Request) -> Prediction:
-        return play(_typed(Stream("huge", (huge,), ()), request), request)
+        return predict_stream(_typed(Stream("huge", (huge,), ()), request), request)
 
-    advice = advise(predict(Request("huge", engine="twin")), predict)
+    advice = suggest_changes(predict(Request("huge", engine="twin")), predict)
     first = advice[0]
     assert (first.do, first.fits) == ("weights in bfloat8_b (--weights bfloat8_b)", True)
     assert first.saves_bytes >= 0.45 * 14e9
@@ -70,10 +70,10 @@ def test_weights_that_are_too_large_are_made_smaller() -> None:
 def test_a_length_just_over_a_tile_is_cut_to_whole_tiles() -> None:
     # GIVEN sequences of 33 tokens, which take the rows of 64
     def predict(request: Request) -> Prediction:
-        return play(mlp(request.batch, request.sequence or 32), request)
+        return predict_stream(mlp(request.batch, request.sequence or 32), request)
 
     request = Request("mlp", engine="twin", batch=16_000, sequence=33)
-    advice = {one.do: one for one in advise(predict(request), predict)}
+    advice = {one.do: one for one in suggest_changes(predict(request), predict)}
     assert advice["whole tiles (--seq 32)"].fits
     assert predict(replace(request, sequence=32)).fits
 
@@ -98,7 +98,7 @@ _LANGUAGE_FIELDS = {
 
 
 def _language(request: Request) -> Prediction:
-    return play(stream_of(request), request)
+    return predict_stream(build_stream(request), request)
 
 
 @pytest.mark.parametrize(
@@ -122,19 +122,19 @@ def test_what_is_proposed_for_a_language_model_does_what_it_says(
     before = _language(request)
     assert not before.fits
     # WHEN the options of every proposal are applied
-    advice, proposed = advise(before, _language), set[str]()
+    advice, proposed = suggest_changes(before, _language), set[str]()
     for one in advice:
         options = dict(re.findall(r"--([a-z-]+) (\w+)", one.do))
         fields = {name.replace("-", "_"): _LANGUAGE_FIELDS[name](value) for name, value in options.items()}
         after = _language(replace(request, **({"chips": None} if "board" in fields else {}), **fields))
         # THEN they come to what was said
-        assert (after.fits, demands(after)["DRAM"].peak_bytes_per_bank) == (one.fits, one.peak_bytes_per_bank), one.do
+        assert (after.fits, find_demands(after)["DRAM"].peak_bytes_per_bank) == (one.fits, one.peak_bytes_per_bank), one.do
         proposed.add(" ".join(f"--{name}" for name in options))
     assert wanted <= proposed
 
 
 def test_what_fits_needs_no_advice() -> None:
-    assert advise(_predict(Request("mlp", engine="twin")), _predict) == ()
+    assert suggest_changes(_predict(Request("mlp", engine="twin")), _predict) == ()
 
 
 @pytest.mark.parametrize("option", ["--boards", "--board"])

@@ -14,7 +14,7 @@ import pytest
 from fit.compiled.some_modules import linear_layer
 from ttmem.commands import main
 from ttmem.prediction import model_matrix
-from ttmem.prediction.model_matrix import AtlasRow, ListedModel, make_atlas
+from ttmem.prediction.model_matrix import MatrixRow, ListedModel, make_matrix
 from ttmem.prediction.request import Request
 
 
@@ -72,9 +72,9 @@ def test_a_second_call_asks_only_for_what_is_missing(models: Path, monkeypatch: 
     lines = journal.read_text().splitlines()
     journal.write_text("\n".join(lines[:2]) + '\n{"key": "cut')  # killed in the middle of the third
     asked: list[str] = []
-    real = model_matrix.answer
+    real = model_matrix.predict_row
 
-    def watched(model: ListedModel, board: str) -> AtlasRow:
+    def watched(model: ListedModel, board: str) -> MatrixRow:
         asked.append(model.text)
         return real(model, board)
 
@@ -140,9 +140,9 @@ def test_one_model_that_breaks_does_not_end_the_others(models: Path, monkeypatch
     def broken(request: Any) -> Any:
         raise ZeroDivisionError("odd model")
 
-    monkeypatch.setattr(model_matrix, "stream_of", broken)
+    monkeypatch.setattr(model_matrix, "build_stream", broken)
     listed = [ListedModel("small.mlir", Request("small.mlir", engine="twin"))]
-    (row,) = make_atlas(listed, ["n150"], models / "other", workers=2)
+    (row,) = make_matrix(listed, ["n150"], models / "other", workers=2)
     assert (row.fits, row.reason) == (None, "ZeroDivisionError: odd model")
 
 
@@ -150,11 +150,11 @@ def test_one_model_that_breaks_does_not_end_the_others(models: Path, monkeypatch
 def test_a_cluster_gives_the_same_rows(models: Path) -> None:
     distributed = pytest.importorskip("distributed")
     listed = [ListedModel(name, Request(str(models / name), engine="twin")) for name in ("small.mlir", "large.mlir")]
-    here = make_atlas(listed, ["n150", "p150"], models / "here")
+    here = make_matrix(listed, ["n150", "p150"], models / "here")
     with distributed.LocalCluster(
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
     ) as cluster:
-        there = make_atlas(listed, ["n150", "p150"], models / "there", scheduler=cluster.scheduler_address)
+        there = make_matrix(listed, ["n150", "p150"], models / "there", scheduler=cluster.scheduler_address)
     same = [(row.model, row.board, row.fits, row.dram_peak_bytes_per_bank) for row in here]
     assert [(row.model, row.board, row.fits, row.dram_peak_bytes_per_bank) for row in there] == same
 
@@ -167,7 +167,7 @@ def test_models_traced_at_the_same_time_keep_their_own_answers(tmp_path: Path, t
         for kind in ("DistilBertConfig", "GPT2Config", "BertConfig")
         for batch in (1, 2)
     ]
-    one = make_atlas(listed, ["n150", "p150"], tmp_path / "one")
-    two = make_atlas(listed, ["n150", "p150"], tmp_path / "two", workers=3)
+    one = make_matrix(listed, ["n150", "p150"], tmp_path / "one")
+    two = make_matrix(listed, ["n150", "p150"], tmp_path / "two", workers=3)
     assert [row.reason for row in two] == [""] * 12
     assert [replace(row, seconds=0.0) for row in two] == [replace(row, seconds=0.0) for row in one]

@@ -12,7 +12,7 @@ from fit.scripts import on_mock, with_torch
 from ttmem import TtmemError
 from ttmem.engines.interpreters import Interpreter
 from ttmem.operators.tracing import find_torch_python
-from ttmem.prediction.chunk_rules import Asked, ChunkError, rule_for
+from ttmem.prediction.chunk_rules import ChunkedCall, ChunkError, find_rule
 
 
 @pytest.fixture(scope="session")
@@ -148,7 +148,7 @@ def test_pieces_stay_under_the_limit_and_leave_nothing_behind(
 
 
 def _cut(name: str, shapes: list[tuple[int, ...]], dimension: int, *values: Any, **options: Any) -> Any:
-    return rule_for(name)(Asked(name, shapes, [""] * len(shapes), values, options), dimension)
+    return find_rule(name)(ChunkedCall(name, shapes, [""] * len(shapes), values, options), dimension)
 
 
 def test_rules_say_which_tensors_are_cut() -> None:
@@ -162,4 +162,4 @@ def test_rules_say_which_tensors_are_cut() -> None:
     with pytest.raises(ChunkError, match="nothing to cut"):
         _cut("ttnn.relu", [(1, 32)], 0)
     with pytest.raises(ChunkError, match="no rule 'odd'"):
-        rule_for("f", "odd")
+        find_rule("f", "odd")

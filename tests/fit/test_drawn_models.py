@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from support.command_line import ROOT
 from ttmem.engines.engine import Engine
 from ttmem.engines.interpreters import Interpreter
-from ttmem.prediction.peak_demand import demands
+from ttmem.prediction.request import find_demands
 from ttmem.prediction.request import Prediction, Request
-from ttmem.prediction.run_stream import opened, play
-from ttmem.prediction.targets import stream_of
+from ttmem.prediction.run_stream import open_for_request, predict_stream
+from ttmem.prediction.targets import build_stream
 
 MODELS = ROOT / "tests" / "data" / "drawn_models.py"
 BOARDS = ("n150", "p150")
@@ -78,7 +78,7 @@ def engine_of(
 
         def find(board: str) -> Engine:
             if board not in engines:
-                engines[board] = stack.enter_context(opened(Request("", board, engine="mock")))
+                engines[board] = stack.enter_context(open_for_request(Request("", board, engine="mock")))
             return engines[board]
 
         yield find
@@ -89,7 +89,7 @@ def _told(prediction: Prediction) -> tuple[Any, ...]:
     failed = document["failure"]
     return (
         prediction.fits,
-        demands(prediction)["DRAM"].peak_bytes_per_bank,
+        find_demands(prediction)["DRAM"].peak_bytes_per_bank,
         document["operations"]["by_name"],
         failed and (failed["class"], failed["memory"], failed["operation"]),
         [
@@ -103,10 +103,10 @@ def _told(prediction: Prediction) -> tuple[Any, ...]:
 def test_twin_and_real_library_agree_on_any_model(request: Request, engine_of: Callable[[str], Engine]) -> None:
     # GIVEN the calls of a model that was drawn
     engine = engine_of(request.board)
-    stream = stream_of(request)
+    stream = build_stream(request)
     # WHEN both engines play them
-    twin = play(stream, request)
-    mock = play(stream, replace(request, engine="mock"), engine)
+    twin = predict_stream(stream, request)
+    mock = predict_stream(stream, replace(request, engine="mock"), engine)
     note(f"{mock.operations}\n{twin.operations}\n{mock.profile.to_json()['failure']}")
     # THEN they say the same of memory, verdict and operations
     assert _told(twin) == _told(mock)

@@ -10,16 +10,16 @@ import pytest
 
 from support.command_line import ROOT, call
 from ttmem import TtmemError
-from ttmem.prediction.frontier import parse, points
+from ttmem.prediction.largest import parse_ranges, expand_ranges
 from ttmem.prediction.request import Request
 
 MODELS = ROOT / "tests" / "data" / "fit_models.py"
 
 
 def test_a_range_is_doubled_and_ends_where_it_says() -> None:
-    batch, size = parse("batch=1..12, size=224|640")
+    batch, size = parse_ranges("batch=1..12, size=224|640")
     assert (batch.values, size.values) == ((1, 2, 4, 8, 12), (224, 640))
-    found = [(place, one.batch, one.size) for place, one in points(Request("m"), (batch, size))]
+    found = [(place, one.batch, one.size) for place, one in expand_ranges(Request("m"), (batch, size))]
     assert found[1] == ({"batch": 1, "size": 640}, 1, (640, 640))
     assert len(found) == 10
 
@@ -29,7 +29,7 @@ def test_a_range_is_doubled_and_ends_where_it_says() -> None:
 )
 def test_what_is_no_range_is_bad_input(text: str) -> None:
     with pytest.raises(TtmemError) as told:
-        parse(text)
+        parse_ranges(text)
     assert told.value.exit_code == 2
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ttmem.engines.interpreters import Interpreter
 from ttmem.prediction.request import Prediction, Request
-from ttmem.prediction.run_stream import play
+from ttmem.prediction.run_stream import predict_stream
 from ttmem.prediction.stream import CACHE, INPUT, WEIGHT, ModelCall, Resident, Stream
 
 
@@ -61,7 +61,7 @@ def _told(prediction: Prediction) -> dict[str, Any]:
 
 def test_a_prediction_is_a_profile_with_weights_names_and_places() -> None:
     # GIVEN two linear layers of 4.5 MB of weights each and one operation that nobody knows
-    prediction = play(mlp(1), Request("mlp", engine="twin"))
+    prediction = predict_stream(mlp(1), Request("mlp", engine="twin"))
     document = prediction.profile.to_json()
     # THEN it fits, and everything has its name
     assert prediction.fits
@@ -82,7 +82,7 @@ def test_a_call_without_a_rule_is_counted_and_is_no_failure() -> None:
     # GIVEN a call of a model that the twin has no rule for, and of whose result nothing is said
     odd = ModelCall("ttnn.frobnicate", (_call("ttnn.frobnicate", "r", "x"),), ("x",), "odd")
     after = ModelCall("ttnn.gelu", (_call("ttnn.gelu", "y", "r"),), ("r",), "act", "gelu")
-    prediction = play(Stream("odd", (_tensor("x", INPUT, 1024, 768),), (odd, after)), Request("odd", engine="twin"))
+    prediction = predict_stream(Stream("odd", (_tensor("x", INPUT, 1024, 768),), (odd, after)), Request("odd", engine="twin"))
     # THEN the model goes on with a tensor like its input, and the prediction says so
     assert prediction.fits
     assert (prediction.operations.exact, prediction.operations.unknown) == (1, 1)
@@ -90,8 +90,8 @@ def test_a_call_without_a_rule_is_counted_and_is_no_failure() -> None:
 
 
 def test_what_does_not_fit_fails_where_it_would() -> None:
-    in_an_operation = play(mlp(2500), Request("mlp", engine="twin")).profile.to_json()["failure"]
-    in_an_upload = play(mlp(25000), Request("mlp", engine="twin")).profile.to_json()["failure"]
+    in_an_operation = predict_stream(mlp(2500), Request("mlp", engine="twin")).profile.to_json()["failure"]
+    in_an_upload = predict_stream(mlp(25000), Request("mlp", engine="twin")).profile.to_json()["failure"]
     assert in_an_operation["operation"] == {"index": 0, "name": "ttnn.linear", "location": "mlp.fc1"}
     assert in_an_operation["class"] == "oom/too-big"
     assert in_an_upload["operation"] == {"index": 0, "name": "ttnn.to_device", "location": "x"}
@@ -100,5 +100,5 @@ def test_what_does_not_fit_fails_where_it_would() -> None:
 @pytest.mark.parametrize("batch", [1, 2500, 25000])
 def test_the_real_library_tells_the_same(batch: int, with_ttnn: Interpreter) -> None:
     stream = mlp(batch)
-    twin, mock = (play(stream, Request("mlp", engine=engine)) for engine in ("twin", "mock"))
+    twin, mock = (predict_stream(stream, Request("mlp", engine=engine)) for engine in ("twin", "mock"))
     assert _told(twin) == _told(mock)

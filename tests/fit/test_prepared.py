@@ -14,7 +14,7 @@ from ttmem.engines.interpreters import Interpreter
 from ttmem.hardware import OpenSettings, open_board
 from ttmem.operators.case import Case, CaseTensor
 from ttmem.operators.case_program import recipe_of
-from ttmem.prediction.prepared_weights import weight_shape
+from ttmem.prediction.image_lowering import find_weight_shape
 from ttmem.prediction.request import L1_SMALL_BYTES
 
 _DTYPE = "bfloat16"
@@ -61,7 +61,7 @@ def test_weights_take_the_tiles_that_the_library_prepares(board: str, ttnn_inter
     for case in cases:
         recipe = recipe_of(case, float_dtype=_DTYPE)
         *earlier, call = (dict(step) for step in recipe.steps)
-        known.append(weight_shape(call, {one.name: tuple(one.shape) for one in recipe.inputs}, _DTYPE, memory_map))
+        known.append(find_weight_shape(call, {one.name: tuple(one.shape) for one in recipe.inputs}, _DTYPE, memory_map))
         kwargs: dict[str, Any] = {**call["kwargs"], "return_weights_and_bias": True}
         scripts.append([*earlier, {**call, "kwargs": kwargs}])
     opened = EngineSettings(

@@ -15,20 +15,20 @@ from fit.language.configurations import LLAMA_8B
 from fit.test_playing import mlp
 from ttmem.base.errors import BadInputError
 from ttmem.engines.interpreters import Interpreter
-from ttmem.prediction import largest as searching
-from ttmem.prediction.language.stream import language_stream
-from ttmem.prediction.largest import QUANTITIES, Tried, largest, search
+from ttmem.prediction import find_largest as searching
+from ttmem.prediction.language.stream import build_language_stream
+from ttmem.prediction.largest import QUANTITIES, TriedValue, find_largest, search_largest
 from ttmem.prediction.request import Prediction, Request
-from ttmem.prediction.run_stream import opened, play
+from ttmem.prediction.run_stream import open_for_request, predict_stream
 
 
 def _language(request: Request) -> Prediction:
-    return play(language_stream(request, {**LLAMA_8B, "num_hidden_layers": 8}), request)
+    return predict_stream(build_language_stream(request, {**LLAMA_8B, "num_hidden_layers": 8}), request)
 
 
 def test_the_largest_context_fits_and_the_next_step_does_not() -> None:
     request = Request("config.json", engine="twin", recipe="tt-transformers:performance", users=4)
-    found = search(request, "context", _language)
+    found = search_largest(request, "context", _language)
     by_value = {tried.value: tried.fits for tried in found.tried}
     assert by_value[found.value]
     assert not by_value[found.value + 32]
@@ -47,11 +47,11 @@ def test_the_largest_context_fits_and_the_next_step_does_not() -> None:
 )
 def test_any_growing_need_is_found_in_few_runs(limit: int, start: int, base: int, bends: int, most: int | None) -> None:
     # GIVEN a need that grows by bends and is over at a limit
-    def ask(value: int) -> Tried:
-        return Tried(value, value <= limit, base + int(value ** (1 + bends / 3)) if value <= limit else 7, 1_000_000)
+    def ask(value: int) -> TriedValue:
+        return TriedValue(value, value <= limit, base + int(value ** (1 + bends / 3)) if value <= limit else 7, 1_000_000)
 
     # WHEN it is searched from anywhere
-    found = largest(ask, QUANTITIES["batch"], start, most)
+    found = find_largest(ask, QUANTITIES["batch"], start, most)
     # THEN it is the limit, or the end of the search
     assert found.value == min(limit, most or 1 << 16)
     assert found.is_limit == (limit < (most or 1 << 16))
@@ -60,8 +60,8 @@ def test_any_growing_need_is_found_in_few_runs(limit: int, start: int, base: int
 
 @given(limit=st.integers(0, 300), off=st.integers(-3, 3), most=st.sampled_from([None, 64]))
 def test_a_limit_that_is_expected_is_confirmed_in_two_runs(limit: int, off: int, most: int | None) -> None:
-    found = largest(
-        lambda value: Tried(value, value <= limit, value, limit),
+    found = find_largest(
+        lambda value: TriedValue(value, value <= limit, value, limit),
         QUANTITIES["batch"],
         limit + off,
         most,
@@ -76,34 +76,34 @@ def test_a_limit_that_is_expected_is_confirmed_in_two_runs(limit: int, off: int,
 def test_the_real_library_is_asked_where_the_twin_found_the_limit(with_ttnn: Interpreter) -> None:
     # GIVEN an engine of the real library, and how often each is asked
     request, asked = Request("mlp", engine="mock", batch=2), list[tuple[str, int]]()
-    with opened(request) as mock:
+    with open_for_request(request) as mock:
 
         def predict(one: Request) -> Prediction:
             asked.append((one.engine, one.batch))
-            return play(mlp(one.batch), one, mock if one.engine == "mock" else None)
+            return predict_stream(mlp(one.batch), one, mock if one.engine == "mock" else None)
 
         # WHEN the largest batch is searched
-        found = search(request, "batch", predict)
+        found = search_largest(request, "batch", predict)
     # THEN it needs two runs there, and is what the twin says
     assert [batch for engine, batch in asked if engine == "mock"] == [found.value, found.value + 1]
     assert found.prediction.engine == "mock"
     assert found.is_limit
-    assert found.value == search(replace(request, engine="twin"), "batch", predict).value
+    assert found.value == search_largest(replace(request, engine="twin"), "batch", predict).value
 
 
 def test_nothing_fits_is_an_answer_too() -> None:
     config = {**LLAMA_8B, "num_hidden_layers": 64}
-    found = search(
+    found = search_largest(
         Request("config.json", engine="twin", weights={"": "bfloat16"}),
         "users",
-        lambda request: play(language_stream(request, config), request),
+        lambda request: predict_stream(build_language_stream(request, config), request),
     )
     assert (found.value, found.prediction.fits) == (0, False)
 
 
 def test_what_cannot_be_searched_is_refused_by_name() -> None:
     with pytest.raises(BadInputError, match="cannot search 'chips'") as refused:
-        search(Request("x"), "chips", _language)
+        search_largest(Request("x"), "chips", _language)
     assert refused.value.hint == "known: batch, seq, context, users, size"
 
 

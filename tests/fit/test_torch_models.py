@@ -11,8 +11,8 @@ import pytest
 from support.command_line import ROOT, call
 from ttmem.engines.interpreters import Interpreter
 from ttmem.prediction.request import Request
-from ttmem.prediction.run_stream import opened, play
-from ttmem.prediction.targets import stream_of
+from ttmem.prediction.run_stream import open_for_request, predict_stream
+from ttmem.prediction.targets import build_stream
 
 MODELS = ROOT / "tests" / "data" / "fit_models.py"
 
@@ -24,7 +24,7 @@ def _request(model: str, inputs: str = "", **more: Any) -> Request:
 
 def test_a_convolution_keeps_channels_last_and_folds_its_norm(torch_python: str) -> None:
     # GIVEN a stem, two blocks, a concatenation and a head
-    stream = stream_of(_request("convolutions", "image"))
+    stream = build_stream(_request("convolutions", "image"))
     called = [step["call"] for one in stream.calls for step in one.steps if "call" in step]
     # THEN no norm is left, nothing is permuted, and the weights lie on the device as they are prepared
     assert not {"ttnn.batch_norm", "ttnn.permute"} & set(called)
@@ -38,7 +38,7 @@ def test_a_convolution_keeps_channels_last_and_folds_its_norm(torch_python: str)
 
 def test_only_what_concerns_the_model_is_assumed(torch_python: str) -> None:
     image, fused, eager = (
-        stream_of(_request(*asked, attention=how)).assumed
+        build_stream(_request(*asked, attention=how)).assumed
         for asked, how in (
             (("convolutions", "image"), "fused"),
             (("attention", "tokens"), "fused"),
@@ -52,14 +52,14 @@ def test_only_what_concerns_the_model_is_assumed(torch_python: str) -> None:
 
 def test_rows_of_several_sequences_are_never_copied(torch_python: str) -> None:
     # GIVEN eight sequences of 40 tokens, which no tile divides
-    stream = stream_of(_request("attention", "tokens", batch=8))
+    stream = build_stream(_request("attention", "tokens", batch=8))
     linear = [one for one in stream.calls if one.name == "ttnn.linear" and one.module == "mlp.0.0"]
     # THEN a layer's product takes them as they are
     assert [step["makes"] for one in linear for step in one.steps] == [[[8, 40, 256]]]
 
 
 def test_what_the_device_has_not_got_is_named_and_counted(torch_python: str) -> None:
-    prediction = play(stream_of(_request("odd", "as_tensor")), _request("odd"))
+    prediction = predict_stream(build_stream(_request("odd", "as_tensor")), _request("odd"))
     assert prediction.fits
     assert prediction.operations.unknown == 1
     assert prediction.operations.unsupported[0].startswith("cumprod (")
@@ -67,19 +67,19 @@ def test_what_the_device_has_not_got_is_named_and_counted(torch_python: str) -> 
 
 @pytest.mark.parametrize("inputs", ["as_tuple", "as_list", "as_dict"])
 def test_inputs_come_in_any_form(inputs: str, torch_python: str) -> None:
-    stream = stream_of(_request("odd", inputs))
+    stream = build_stream(_request("odd", inputs))
     assert sum(one.role == "input" for one in stream.residents) == 2
 
 
 def test_python_frees_later_than_the_last_use(torch_python: str) -> None:
     request = _request("attention", "tokens", batch=64)
     lazy = replace(request, liveness="python")
-    early, late = (play(stream_of(one), one).activations_peak_bytes for one in (request, lazy))
+    early, late = (predict_stream(build_stream(one), one).activations_peak_bytes for one in (request, lazy))
     assert late > early
 
 
 def test_weights_may_have_a_type_of_their_own(torch_python: str) -> None:
-    stream = stream_of(_request("attention", "tokens", weights={"mlp": "bfloat4_b", "": "bfloat8_b"}))
+    stream = build_stream(_request("attention", "tokens", weights={"mlp": "bfloat4_b", "": "bfloat8_b"}))
     types = {one.name: one.step["dtype"] for one in stream.residents}
     assert [types[name] for name in ("mlp.0.0.weight", "qkv.0.weight", "qkv.0.bias")] == [
         "bfloat4_b",
@@ -108,10 +108,10 @@ def test_twin_and_real_library_agree(
     model: str, inputs: str, more: dict[str, Any], with_ttnn: Interpreter, torch_python: str
 ) -> None:
     request = _request(model, inputs, torch_python=torch_python, **more)
-    stream = stream_of(request)
-    twin = play(stream, request)
-    with opened(replace(request, engine="mock")) as engine:
-        mock = play(stream, replace(request, engine="mock"), engine)
+    stream = build_stream(request)
+    twin = predict_stream(stream, request)
+    with open_for_request(replace(request, engine="mock")) as engine:
+        mock = predict_stream(stream, replace(request, engine="mock"), engine)
     told = [one.profile.to_json()["memories"]["DRAM"]["peak_bytes_per_bank"] for one in (twin, mock)]
     assert twin.fits == mock.fits, mock.profile.to_json()["failure"]
     assert not mock.operations.unsupported

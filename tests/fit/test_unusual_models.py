@@ -14,10 +14,10 @@ from fit.language.configurations import LLAMA_8B
 from support.command_line import ROOT, call, environment
 from ttmem.base import toml
 from ttmem.engines.interpreters import Interpreter
-from ttmem.prediction.peak_demand import demands
+from ttmem.prediction.request import find_demands
 from ttmem.prediction.request import Prediction, Request
-from ttmem.prediction.run_stream import play
-from ttmem.prediction.targets import stream_of
+from ttmem.prediction.run_stream import predict_stream
+from ttmem.prediction.targets import build_stream
 
 MODELS = ROOT / "tests" / "data" / "unusual_models.py"
 
@@ -28,12 +28,12 @@ def _request(model: str, inputs: str) -> Request:
 
 def _predicted(model: str, inputs: str) -> Prediction:
     request = _request(model, inputs)
-    return play(stream_of(request), request)
+    return predict_stream(build_stream(request), request)
 
 
 def test_containers_of_any_kind_are_looked_into(torch_python: str) -> None:
     # GIVEN inputs in a kind of dict that is none, and a dataclass as the answer
-    stream = stream_of(_request("contained", "containers"))
+    stream = build_stream(_request("contained", "containers"))
     # THEN every tensor in them counts
     assert sorted(one.name for one in stream.residents if one.role == "input") == [
         "input first",
@@ -69,18 +69,18 @@ def test_layers_that_torch_fuses_are_operators(
     model: str, inputs: str, with_ttnn: Interpreter, torch_python: str
 ) -> None:
     request = replace(_request(model, inputs), torch_python=torch_python)
-    stream = stream_of(request)
-    twin, mock = play(stream, request), play(stream, replace(request, engine="mock"))
+    stream = build_stream(request)
+    twin, mock = predict_stream(stream, request), predict_stream(stream, replace(request, engine="mock"))
     assert not mock.operations.unsupported
     assert not mock.operations.unknown
     assert twin.fits
     assert mock.fits
-    assert demands(twin)["DRAM"].peak_bytes_per_bank == demands(mock)["DRAM"].peak_bytes_per_bank
+    assert find_demands(twin)["DRAM"].peak_bytes_per_bank == find_demands(mock)["DRAM"].peak_bytes_per_bank
 
 
 def test_what_is_written_into_a_part_is_part_of_the_whole(torch_python: str) -> None:
     # GIVEN a tensor that is filled through views of it
-    stream = stream_of(_request("written", "sequences"))
+    stream = build_stream(_request("written", "sequences"))
     # THEN what fills it counts, and the whole is made anew
     called = [one.name for one in stream.calls]
     assert called.count("ttnn.linear") == 2
@@ -90,10 +90,10 @@ def test_what_is_written_into_a_part_is_part_of_the_whole(torch_python: str) -> 
 
 def test_convolutions_of_other_dimensions_have_their_calls(with_ttnn: Interpreter, torch_python: str) -> None:
     request = replace(_request("volume", "sequences"), torch_python=torch_python)
-    stream = stream_of(request)
+    stream = build_stream(request)
     called = [one.name for one in stream.calls]
     assert {"ttnn.conv_transpose2d", "ttnn.experimental.conv3d"} <= set(called)
-    twin, mock = play(stream, request), play(stream, replace(request, engine="mock"))
+    twin, mock = predict_stream(stream, request), predict_stream(stream, replace(request, engine="mock"))
     assert not mock.operations.unsupported
     # AND the twin, which has no rule for volumes, says so
     assert [twin.operations.unknown, mock.operations.unknown] == [1, 0]
@@ -125,7 +125,7 @@ def test_an_interval_says_how_often_it_held(torch_python: str) -> None:
     )
     images = ROOT / "tests" / "data" / "fit_models.py"
     request = Request(f"{images}::convolutions", inputs=f"{images}::image", engine="twin")
-    (said,) = [text for text in play(stream_of(request), request).assumed if "tt-metal ports" in text]
+    (said,) = [text for text in predict_stream(build_stream(request), request).assumed if "tt-metal ports" in text]
     assert re.search(r"; for this model that adds [\d.]+ (K|M)iB, and then all 11 fit\.$", said)
 
 
@@ -193,7 +193,7 @@ def test_a_script_that_ends_for_another_reason_says_nothing_of_memory(with_ttnn:
 
 def test_activations_in_block_floats_are_rows_of_bfloat16_where_no_tiles_are(torch_python: str) -> None:
     request = replace(_request("volume", "sequences"), dtype="bfloat8_b")
-    prediction = play(stream_of(request), request)
+    prediction = predict_stream(build_stream(request), request)
     assert prediction.fits
     assert not prediction.operations.unsupported
 

@@ -10,7 +10,7 @@ import pytest
 
 import ttmem
 from ttmem.engines.run_script import RunSettings, run_script
-from ttmem.tuning.diffing import unified
+from ttmem.tuning.patch import unified
 from tune.conftest import HEAD, Capture
 
 TOOLS = (["patch", "-p1", "-i"], ["git", "apply"])

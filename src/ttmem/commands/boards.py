@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from ttmem.commands._options import bytes_option, json_option, output_option, release_option
+from ttmem.commands.options import bytes_option, json_option, output_option, release_option
 from ttmem.commands.output import emit, json_text, looks
-from ttmem.commands.run_command import verb
+from ttmem.commands.command_line import verb
 
 
 @verb("""

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from ttmem.commands import _options as options
+from ttmem.commands import options
 from ttmem.commands.output import emit, json_text, looks, note
-from ttmem.commands.run_command import verb
+from ttmem.commands.command_line import verb
 
 
 @verb("""
@@ -42,7 +42,7 @@ def command(
     as by 'ttmem profile'; nothing is stored.
     """
     import ttmem
-    from ttmem.commands import _profiles
+    from ttmem.commands import profile_answer
     from ttmem.commands._progress import progress_bar
     from ttmem.reports.check import github, junit, sarif, terminal
 
@@ -50,7 +50,7 @@ def command(
         raise click.UsageError("--max-growth needs --baseline SOURCE")
     form = options.one_of(json=as_json, github=as_github)
     also = ((limits.pop("junit"), junit), (limits.pop("sarif"), sarif))
-    _profiles.protect(source, baseline, outputs=(output, *(path for path, _ in also)))
+    profile_answer.protect(source, baseline, outputs=(output, *(path for path, _ in also)))
     with progress_bar(f"reading {' and '.join(filter(None, (source, baseline)))}", quiet=quiet) as progress:
         found = ttmem.check(source, baseline=baseline, progress=progress, **limits)
     for path, report in also:

@@ -4,7 +4,7 @@
 import click
 
 from ttmem.commands.output import emit
-from ttmem.commands.run_command import completion_variable, verb
+from ttmem.commands.command_line import completion_variable, verb
 
 
 @verb("""

@@ -3,9 +3,9 @@
 
 import click
 
-from ttmem.commands._options import board_option, json_option, python_option, quiet_option
+from ttmem.commands.options import board_option, json_option, python_option, quiet_option
 from ttmem.commands.output import emit, json_text, note
-from ttmem.commands.run_command import GroupWithExamples, debug_option
+from ttmem.commands.command_line import GroupWithExamples, debug_option
 
 _EXAMPLES = """
 ttmem device install

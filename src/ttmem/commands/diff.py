@@ -6,17 +6,9 @@ from typing import Any
 
 import click
 
-from ttmem.commands._options import (
-    file_option,
-    jobs_option,
-    json_option,
-    one_of,
-    output_option,
-    quiet_option,
-    source_argument,
-)
+from ttmem.commands.options import file_option, jobs_option, json_option, one_of, output_option, quiet_option, source_argument
 from ttmem.commands.output import emit, json_text, looks, note
-from ttmem.commands.run_command import verb
+from ttmem.commands.command_line import verb
 
 
 @verb("""
@@ -55,12 +47,12 @@ def command(
     stored. With --fail-on the exit status is 2 where figures that could change the answer cannot be read.
     """
     import ttmem
-    from ttmem.commands import _profiles
+    from ttmem.commands import profile_answer
     from ttmem.commands._progress import progress_bar
     from ttmem.reports.diff import markdown, terminal
 
     form = one_of(json=as_json, llm=as_llm)
-    _profiles.protect(before, after, outputs=(output, html_path))
+    profile_answer.protect(before, after, outputs=(output, html_path))
     with progress_bar(f"reading {before} and {after}", quiet=quiet) as progress:
         found = ttmem.diff(before, after, progress=progress, **settings)
     if html_path:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ttmem.commands._options import one_of, output_option, quiet_option, refuse_overwriting
+from ttmem.commands.options import one_of, output_option, quiet_option, refuse_overwriting
 from ttmem.commands.output import color_wanted, columns, emit, json_text, note
-from ttmem.commands.run_command import verb
+from ttmem.commands.command_line import verb
 
 if TYPE_CHECKING:
     from ttmem.commands.library.explain import Explained

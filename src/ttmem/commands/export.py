@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from ttmem.commands._options import jobs_option, quiet_option, selection_options, source_argument
+from ttmem.commands.options import jobs_option, quiet_option, selection_options, source_argument
 from ttmem.commands.output import emit, note
-from ttmem.commands.run_command import verb
+from ttmem.commands.command_line import verb
 
 _NEXT = {
     "visualizer": "ttnn-visualizer --profiler-path '{out}'",
@@ -42,10 +42,10 @@ def command(source: str, target: str, out: Path, which_run: str, quiet: bool, **
     travel along. Addresses of tensors that a log names are simulated, and the export says so.
     """
     import ttmem
-    from ttmem.commands import _profiles
+    from ttmem.commands import profile_answer
     from ttmem.commands._progress import progress_bar
 
-    _profiles.protect(source, outputs=(out,))
+    profile_answer.protect(source, outputs=(out,))
     with progress_bar(f"reading {source}", quiet=quiet) as progress:
         written = ttmem.export(source, target, out, run=which_run, progress=progress, **part)
     emit(str(written), None)

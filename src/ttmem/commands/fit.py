@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from ttmem.base.errors import BadInputError
-from ttmem.commands import _options as options
+from ttmem.commands import options
 from ttmem.commands.output import emit, json_text, looks, note
-from ttmem.commands.run_command import verb
+from ttmem.commands.command_line import verb
 
 
 @verb("""
@@ -105,12 +105,12 @@ def command(
     """
     boards = _boards(boards, asked)
     if list_path is not None:
-        from ttmem.commands import _atlas
+        from ttmem.commands import fit_list
 
         common = {"inputs": inputs, "size": size, "weights": weights, "settings": settings, **asked}
         common |= {"l1_small": l1_small, "trace_region": trace_region}
         common.pop("maximum", None)
-        return _atlas.run(
+        return fit_list.run(
             *(list_path, command, _fields, common),
             boards=boards or (asked["board"],),
             folder=output,
@@ -122,7 +122,7 @@ def command(
     if target is None:
         raise BadInputError("missing argument TARGET", hint="ttmem fit TARGET, or --list FILE")
     import ttmem
-    from ttmem.commands import _profiles
+    from ttmem.commands import profile_answer
     from ttmem.profile import store
     from ttmem.readers.sources import Located
 
@@ -144,11 +144,11 @@ def command(
     answer = found.document
     shown = json_text(answer) if as_json else _shown(answer, output)
     if html_path:
-        emit(_profiles.render(found.profile, "html", to_file=True), html_path)
+        emit(profile_answer.render(found.profile, "html", to_file=True), html_path)
         note(f"wrote {html_path}", quiet=quiet)
-    kept = None if no_store else _profiles.keep(found.profile, Located(target, None), name=name)
+    kept = None if no_store else profile_answer.keep(found.profile, Located(target, None), name=name)
     emit(shown, output)
-    _profiles.say_what_next(found.profile, kept, quiet=quiet)
+    profile_answer.say_what_next(found.profile, kept, quiet=quiet)
     return 0 if found.fits else 1
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ttmem.commands._options import count_option, seconds_option
+from ttmem.commands.options import count_option, seconds_option
 from ttmem.commands.output import color_wanted, columns, emit, note
-from ttmem.commands.run_command import verb
+from ttmem.commands.command_line import verb
 
 if TYPE_CHECKING:
     from ttmem.reports.live.document import LiveSample

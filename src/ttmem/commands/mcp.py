@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from ttmem.commands._options import writable_place
-from ttmem.commands.run_command import verb
+from ttmem.commands.options import writable_place
+from ttmem.commands.command_line import verb
 
 _VERBS_FOR_PEOPLE = {"device install", "reports rm"}
 """They change this machine or delete what is stored."""

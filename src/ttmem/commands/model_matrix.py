@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ttmem.hardware import BOARDS
 from ttmem.operators.sweeps.distribute import Remark
-from ttmem.prediction.model_matrix import ListedModel, Progress, make_atlas
+from ttmem.prediction.model_matrix import ListedModel, Progress, make_matrix
 from ttmem.reports.model_matrix import files
 from ttmem.reports.model_matrix.document import AtlasDocument, document
 
@@ -24,7 +24,7 @@ def atlas(
     """Answer all models on the boards (``["all"]``: every one), and write the tables into the folder."""
     place = Path(folder)
     names = board_names(boards)
-    rows = make_atlas(models, names, place, workers=workers, scheduler=scheduler, progress=progress, remark=remark)
+    rows = make_matrix(models, names, place, workers=workers, scheduler=scheduler, progress=progress, remark=remark)
     made = document(rows)
     files.write(made, place)
     return made

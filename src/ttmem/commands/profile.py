@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from ttmem.commands import _options as options
-from ttmem.commands.run_command import verb
+from ttmem.commands import options
+from ttmem.commands.command_line import verb
 
 
 @verb("""
@@ -50,7 +50,7 @@ def command(
     ttnn-visualizer report (folder or db.sqlite), a folder of tt-metal memory-report CSVs, ttrt memory results, a module
     dump (.mlir), a saved profile, or the name of a stored report. Figures are per bank unless they say otherwise.
     """
-    from ttmem.commands import _profiles
+    from ttmem.commands import profile_answer
     from ttmem.profile import store
     from ttmem.profile.runs import select
     from ttmem.readers.sources import locate
@@ -60,19 +60,19 @@ def command(
         raise click.UsageError("--idle goes with --follow")
     if name is not None:
         name = store.check_name(name)
-    _profiles.protect(source, outputs=(output, html_path))
+    profile_answer.protect(source, outputs=(output, html_path))
     located = locate(source)
     if follow:
-        profile = _profiles.follow_to_the_end(located, name=name, idle_seconds=idle, quiet=quiet)
+        profile = profile_answer.follow_to_the_end(located, name=name, idle_seconds=idle, quiet=quiet)
     else:
-        profile = _profiles.read(source, name=name, quiet=quiet, **reading)
+        profile = profile_answer.read(source, name=name, quiet=quiet, **reading)
     known = located.stored if not name else None
-    kept = _profiles.deliver(
+    kept = profile_answer.deliver(
         select(profile, run=which_run, rank=rank),
         form,
         html_path=html_path,
         output=output,
         quiet=quiet,
-        store=lambda: known or (None if no_store else _profiles.keep(profile, located, name=name)),
+        store=lambda: known or (None if no_store else profile_answer.keep(profile, located, name=name)),
     )
-    _profiles.say_what_next(profile, kept, quiet=quiet, stored_now=known is None, check=form is not None)
+    profile_answer.say_what_next(profile, kept, quiet=quiet, stored_now=known is None, check=form is not None)

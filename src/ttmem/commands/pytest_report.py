@@ -12,7 +12,7 @@ from ttmem.base.atomic_files import require_writable, write_text
 from ttmem.base.errors import TtmemError
 from ttmem.commands.library.test import Suite, answer, baseline_suite, limits_of, suite_name
 from ttmem.engines.run_tests import label_of
-from ttmem.engines.suite import read_suite
+from ttmem.engines.run_tests import read_suite
 from ttmem.engines.workspace import Workspace
 from ttmem.profile import store
 from ttmem.reports.profile import html

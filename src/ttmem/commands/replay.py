@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from ttmem.commands._options import opening_options, output_option
+from ttmem.commands.options import opening_options, output_option
 from ttmem.commands.output import emit, json_text, looks, warn
-from ttmem.commands.run_command import verb
+from ttmem.commands.command_line import verb
 
 
 @verb("""

@@ -6,9 +6,9 @@ from typing import Any
 import click
 
 from ttmem.base.errors import BadInputError
-from ttmem.commands._options import json_option
+from ttmem.commands.options import json_option
 from ttmem.commands.output import emit, json_text, looks, note
-from ttmem.commands.run_command import GroupWithExamples, debug_option
+from ttmem.commands.command_line import GroupWithExamples, debug_option
 
 _EXAMPLES = """
 ttmem reports

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from ttmem.commands import _options as options
-from ttmem.commands._child import PASSING_CONTEXT, PassingThrough, passing_signals
+from ttmem.commands import options
+from ttmem.commands.user_program import PASSING_CONTEXT, PassingThrough, passing_signals
 from ttmem.commands.output import emit, note, stderr_descriptor, warn
-from ttmem.commands.run_command import verb
+from ttmem.commands.command_line import verb
 
 _EXAMPLES = """
 ttmem run block.py
@@ -70,7 +70,7 @@ def command(
     """
     import ttmem
     from ttmem.analysis.failure import run_end
-    from ttmem.commands import _profiles
+    from ttmem.commands import profile_answer
     from ttmem.engines.workspace import cards
     from ttmem.profile import store
     from ttmem.readers.sources import Located
@@ -93,14 +93,14 @@ def command(
         emit(f"{run.profile.name}: no ttnn operation was recorded{how}", None)
         kept = None
     else:
-        kept = _profiles.deliver(
+        kept = profile_answer.deliver(
             run.profile,
             form,
             html_path=html_path,
             output=output,
             quiet=quiet,
             store=lambda: (
-                None if no_store or run.is_empty else _profiles.keep(run.profile, Located(script, None), name=name)
+                None if no_store or run.is_empty else profile_answer.keep(run.profile, Located(script, None), name=name)
             ),
         )
     if skipped := run.profile.facts.get("skipped_comparisons"):
@@ -119,5 +119,5 @@ def command(
     if run.remedy:
         note(f"next: {run.remedy}", quiet=quiet)
     else:
-        _profiles.say_what_next(run.profile, kept, quiet=quiet)
+        profile_answer.say_what_next(run.profile, kept, quiet=quiet)
     return run.status

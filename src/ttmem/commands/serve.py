@@ -14,9 +14,9 @@ import click
 
 from ttmem.base.errors import BadInputError, MissingPartError
 from ttmem.base.extras import install_command
-from ttmem.commands._options import path_option, quiet_option
+from ttmem.commands.options import path_option, quiet_option
 from ttmem.commands.output import emit, note
-from ttmem.commands.run_command import verb
+from ttmem.commands.command_line import verb
 
 _HOST = "127.0.0.1"
 _PORT = 8000

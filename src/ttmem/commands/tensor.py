@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from ttmem.commands._options import json_option, opening_options, output_option
+from ttmem.commands.options import json_option, opening_options, output_option
 from ttmem.commands.output import color_wanted, emit, json_text, warn
-from ttmem.commands.run_command import verb
+from ttmem.commands.command_line import verb
 
 
 @verb("""

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from ttmem.commands import _options as options
-from ttmem.commands._child import PASSING_CONTEXT, PassingThrough, passing_signals
+from ttmem.commands import options
+from ttmem.commands.user_program import PASSING_CONTEXT, PassingThrough, passing_signals
 from ttmem.commands.output import emit, json_text, looks, note, stderr_descriptor, warn
-from ttmem.commands.run_command import verb
+from ttmem.commands.command_line import verb
 
 _EXAMPLES = """
 ttmem test tests/ttnn/unit_tests --board n150

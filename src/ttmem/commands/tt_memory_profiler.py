@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ttmem.base.errors import BadInputError, TtmemError
-from ttmem.commands._child import OWN_FAILURE, run_and_capture
-from ttmem.commands._options import file_option, one_of, quiet_option
+from ttmem.commands.user_program import OWN_FAILURE, run_and_capture
+from ttmem.commands.options import file_option, one_of, quiet_option
 from ttmem.commands.output import emit, note, warn
-from ttmem.commands.run_command import CONTEXT, Settings, WithExamples, describe, exit_code_of, verb
+from ttmem.commands.command_line import CONTEXT, Settings, WithExamples, describe, exit_code_of, verb
 
 if TYPE_CHECKING:
     from ttmem.profile.model import Profile
@@ -195,15 +195,15 @@ def _new_log_folder(model: str) -> Path:
 
 
 def _read_and_keep(source: str, *, name: str | None, summary: bool, quiet: bool) -> tuple[Profile, StoredReport | None]:
-    from ttmem.commands import _profiles
+    from ttmem.commands import profile_answer
     from ttmem.readers.sources import locate
 
     located = locate(source)
-    profile = _profiles.read(source, name=name, quiet=quiet)
-    kept = located.stored if located.stored and name is None else _profiles.keep(profile, located, name=name)
+    profile = profile_answer.read(source, name=name, quiet=quiet)
+    kept = located.stored if located.stored and name is None else profile_answer.keep(profile, located, name=name)
     if summary:
-        emit(_profiles.render(profile, None, to_file=False), None)
-        _profiles.say_what_next(profile, kept, quiet=quiet)
+        emit(profile_answer.render(profile, None, to_file=False), None)
+        profile_answer.say_what_next(profile, kept, quiet=quiet)
     return profile, kept
 
 
@@ -211,11 +211,11 @@ def _print_page(profile: Profile, kept: StoredReport | None, *, output: Path | N
     """Where the page is; written now when it goes elsewhere or when the store could not take it."""
     page = kept.html_path if kept and output is None else output or Path(f"{profile.name}_report.html")
     if not kept or output is not None:
-        from ttmem.commands import _profiles
+        from ttmem.commands import profile_answer as _profiles
 
         if output is None and page.exists():
             raise BadInputError("is there already", where=str(page), hint="say where the page goes with -o FILE")
-        emit(_profiles.render(profile, "html", to_file=True), page)
+        emit(profile_answer.render(profile, "html", to_file=True), page)
     emit(str(page), None)
     if open_page:
         import webbrowser

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from ttmem.commands import _options as options
+from ttmem.commands import options
 from ttmem.commands.output import emit, json_text, looks, note, stderr_descriptor
-from ttmem.commands.run_command import verb
+from ttmem.commands.command_line import verb
 
 _LIMIT = "80%, 0.8, or bytes per bank such as 700MiB"
 
@@ -56,12 +56,12 @@ def command(
     """
     import ttmem
     from ttmem.base.atomic_files import write_bytes
-    from ttmem.commands import _profiles
+    from ttmem.commands import profile_answer
     from ttmem.commands.library.tune import command_to_verify
     from ttmem.reports.kit.units import one_line
     from ttmem.reports.tune import sarif, terminal
 
-    _profiles.protect(source, outputs=(output, patch_path, sarif_path))
+    profile_answer.protect(source, outputs=(output, patch_path, sarif_path))
     if verify:
         words = command_to_verify(source, script)
         note(one_line(f"--verify runs: {shlex.join(words)}"))

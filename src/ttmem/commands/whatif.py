@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from ttmem.commands import _options as options
+from ttmem.commands import options
 from ttmem.commands.output import emit, json_text, looks
-from ttmem.commands.run_command import verb
+from ttmem.commands.command_line import verb
 
 
 def _edit_option(name: str, kind: str, form: str, text: str) -> Callable[[Any], Any]:
@@ -76,7 +76,7 @@ def command(
     count.
     """
     import ttmem
-    from ttmem.commands import _profiles
+    from ttmem.commands import profile_answer
     from ttmem.profile import store
     from ttmem.readers.sources import Located
     from ttmem.reports.whatif import terminal
@@ -86,12 +86,12 @@ def command(
         raise click.UsageError("no EDIT was given")
     if name is not None:
         name = store.check_name(name)
-    _profiles.protect(source, outputs=(output,))
+    profile_answer.protect(source, outputs=(output,))
     found = ttmem.whatif(source, edits, board=board)
     answer = found.document()
     if name is not None:
         profile = found.profile(name)
-        kept = _profiles.keep(profile, Located(f"{source} with {' '.join(edits)}", None), name=name)
-        _profiles.say_what_next(profile, kept, quiet=quiet)
+        kept = profile_answer.keep(profile, Located(f"{source} with {' '.join(edits)}", None), name=name)
+        profile_answer.say_what_next(profile, kept, quiet=quiet)
     emit(json_text(answer.to_json()) if as_json else terminal.render(answer, **looks(output)), output)
     return 0 if found.after.fits else 1

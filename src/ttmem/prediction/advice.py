@@ -9,8 +9,8 @@ from ttmem.analysis.failure import failure
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BOARDS, DRAM, open_board
 from ttmem.prediction.language.configuration import wants_recipe
-from ttmem.prediction.largest import search
-from ttmem.prediction.peak_demand import demands
+from ttmem.prediction.largest import search_largest
+from ttmem.prediction.request import find_demands
 from ttmem.prediction.request import EAGER, FUSED, L1_SMALL_BYTES, LAST_USE, PREFILL, PYTHON, Prediction, Request
 
 Predict = Callable[[Request], Prediction]
@@ -22,7 +22,7 @@ _REGION_FACTORS = (2, 4, 8)
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class RequestChange:
     """A change that was fitted."""
 
     do: str
@@ -33,47 +33,47 @@ class Proposal:
     """Of the DRAM peak on one chip over all banks, at least: what failed may have gone on to need more."""
 
 
-def advise(prediction: Prediction, predict: Predict) -> tuple[Proposal, ...]:
+def suggest_changes(prediction: Prediction, predict: Predict) -> tuple[RequestChange, ...]:
     """Proposals for a prediction that does not fit; none for one that does, and none that would change nothing."""
     request = prediction.request
     if prediction.fits:
         return ()
     tried = [
-        _proposal(text, prediction, made)
-        for text, changed in (*_changes(request), *_in_whole_tiles(request))
-        if (made := _predicted(predict, changed)) is not None
+        _assess_change(text, prediction, made)
+        for text, changed in (*_list_changes(request), *_round_to_tiles(request))
+        if (made := _try_predict(predict, changed)) is not None
     ]
-    together = _all_at_once(request)
+    together = _combine_changes(request)
     if together and not any(one.fits for one in tried):
-        made = _predicted(predict, together[1])
-        tried += [_proposal(together[0], prediction, made)] if made else []
-    tried += _fewer(prediction, predict)
-    tried += _more_chips(prediction, predict)
-    tried += [_proposal(f"--board {name}", prediction, made) for name, made in _larger_boards(request, predict)]
+        made = _try_predict(predict, together[1])
+        tried += [_assess_change(together[0], prediction, made)] if made else []
+    tried += _suggest_smaller_quantities(prediction, predict)
+    tried += _suggest_more_chips(prediction, predict)
+    tried += [_assess_change(f"--board {name}", prediction, made) for name, made in _find_larger_board(request, predict)]
     failed = failure(prediction.profile)
     in_dram = failed is not None and failed.memory == "DRAM"
     if failed is not None and failed.memory == "L1_SMALL":
-        tried = [*_larger_region(prediction, predict), *tried]
+        tried = [*_suggest_larger_region(prediction, predict), *tried]
     useful = [one for one in tried if one.fits or (in_dram and one.saves_bytes > 0)]
     return tuple(sorted(useful, key=lambda one: not one.fits))
 
 
-def _proposal(text: str, before: Prediction, after: Prediction) -> Proposal:
-    was, now = demands(before)["DRAM"], demands(after)["DRAM"]
+def _assess_change(text: str, before: Prediction, after: Prediction) -> RequestChange:
+    was, now = find_demands(before)["DRAM"], find_demands(after)["DRAM"]
     saved = was.peak_bytes_per_bank * was.banks - now.peak_bytes_per_bank * now.banks
-    return Proposal(text, now.peak_bytes_per_bank, after.fits, saved)
+    return RequestChange(text, now.peak_bytes_per_bank, after.fits, saved)
 
 
-def _predicted(predict: Predict, request: Request) -> Prediction | None:
+def _try_predict(predict: Predict, request: Request) -> Prediction | None:
     """None where the model has no such form."""
     try:
         made = predict(request)
     except BadInputError:
         return None
-    return made if "DRAM" in demands(made) else None
+    return made if "DRAM" in find_demands(made) else None
 
 
-def _changes(request: Request) -> Iterator[tuple[str, Request]]:
+def _list_changes(request: Request) -> Iterator[tuple[str, Request]]:
     """One at a time; those that change no result first."""
     if request.liveness == PYTHON:
         yield "free tensors after their last use (--liveness last-use)", replace(request, liveness=LAST_USE)
@@ -92,7 +92,7 @@ def _changes(request: Request) -> Iterator[tuple[str, Request]]:
             yield f"weights in {dtype} (--weights {dtype})", replace(request, weights={"": dtype})
 
 
-def _in_whole_tiles(request: Request) -> Iterator[tuple[str, Request]]:
+def _round_to_tiles(request: Request) -> Iterator[tuple[str, Request]]:
     """A length just over a tile is stored as the whole next one."""
     length, size = request.sequence, request.size
     if length and length > _TILE and length % _TILE:
@@ -103,11 +103,11 @@ def _in_whole_tiles(request: Request) -> Iterator[tuple[str, Request]]:
         yield f"whole tiles (--size {height}x{width})", replace(request, size=(height, width))
 
 
-def _all_at_once(request: Request) -> tuple[str, Request] | None:
+def _combine_changes(request: Request) -> tuple[str, Request] | None:
     """All that keep the results nearly as they are."""
     changes: dict[str, Any] = {}
     words: dict[str, str] = {}
-    for text, changed in _changes(request):
+    for text, changed in _list_changes(request):
         if "bfloat4_b" not in text:
             changes |= {
                 name: getattr(changed, name)
@@ -119,44 +119,44 @@ def _all_at_once(request: Request) -> tuple[str, Request] | None:
     return (" ".join(words.values()), replace(request, **changes)) if len(words) > 1 else None
 
 
-def _fewer(prediction: Prediction, predict: Predict) -> list[Proposal]:
+def _suggest_smaller_quantities(prediction: Prediction, predict: Predict) -> list[RequestChange]:
     """The largest batch, number of users or context that fits."""
     request, found = prediction.request, []
     for quantity, value in (("batch", request.batch), ("users", request.users or 1), ("context", request.context or 1)):
         if value > 1 and (quantity == "batch") != wants_recipe(request):
             try:
-                largest = search(request, quantity, predict, most=value)
+                largest = search_largest(request, quantity, predict, most=value)
             except BadInputError:
                 continue
             if largest.value:
-                found.append(_proposal(f"--{quantity} {largest.value}", prediction, largest.prediction))
+                found.append(_assess_change(f"--{quantity} {largest.value}", prediction, largest.prediction))
     return found
 
 
-def _larger_region(prediction: Prediction, predict: Predict) -> Iterator[Proposal]:
+def _suggest_larger_region(prediction: Prediction, predict: Predict) -> Iterator[RequestChange]:
     """The tables of convolutions and pools lie in L1_SMALL, which is as large as it was opened."""
     request = prediction.request
     for factor in _REGION_FACTORS:
         size = request.l1_small_bytes * factor or L1_SMALL_BYTES
-        made = _predicted(predict, replace(request, l1_small_bytes=size))
+        made = _try_predict(predict, replace(request, l1_small_bytes=size))
         if made is not None and made.fits:
-            yield _proposal(f"--l1-small {size}", prediction, made)
+            yield _assess_change(f"--l1-small {size}", prediction, made)
             return
 
 
-def _more_chips(prediction: Prediction, predict: Predict) -> Iterator[Proposal]:
+def _suggest_more_chips(prediction: Prediction, predict: Predict) -> Iterator[RequestChange]:
     """The fewest chips of the same board on which it fits, where the request left some out."""
     request = prediction.request
     chips = 2 * (request.chips or BOARDS.find(request.board).chips)
     while wants_recipe(request) and chips <= BOARDS.find(request.board).chips:
-        made = _predicted(predict, replace(request, chips=chips))
+        made = _try_predict(predict, replace(request, chips=chips))
         if made is not None and made.fits:
-            yield _proposal(f"--chips {chips}", prediction, made)
+            yield _assess_change(f"--chips {chips}", prediction, made)
             return
         chips *= 2
 
 
-def _larger_boards(request: Request, predict: Predict) -> Iterator[tuple[str, Prediction]]:
+def _find_larger_board(request: Request, predict: Predict) -> Iterator[tuple[str, Prediction]]:
     """The first board with more memory per chip on which it fits, or with more chips where the model can be split."""
     own = BOARDS.find(request.board)
     pool = open_board(own.name).pool(DRAM)
@@ -166,7 +166,7 @@ def _larger_boards(request: Request, predict: Predict) -> Iterator[tuple[str, Pr
         other = open_board(board.name).pool(DRAM)
         is_larger = other.banks * other.bytes_per_bank > pool.banks * pool.bytes_per_bank
         if is_larger or (wants_recipe(request) and board.chips > own.chips):
-            made = _predicted(predict, replace(request, board=board.name, chips=None))
+            made = _try_predict(predict, replace(request, board=board.name, chips=None))
             if made is not None and made.fits:
                 yield board.name, made
                 return

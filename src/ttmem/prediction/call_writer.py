@@ -17,7 +17,7 @@ _DRAM = {"memory": "DRAM"}
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class DeviceValue:
     """A value on the device. Its elements are in the order of the model's own shape, or with the channels last."""
 
     name: str
@@ -27,14 +27,14 @@ class Held:
     is_last: bool = False
 
 
-class Workbench:
+class CallWriter:
     """Writes the steps of one call after the other."""
 
     def __init__(self, graph: Graph, request: Request) -> None:
         self._graph = graph
         self._request = request
         self.residents: list[Resident] = []
-        self.held: dict[int, Held] = {}
+        self.device_values: dict[int, DeviceValue] = {}
         self.steps: list[Step] = []
         self.dies: Callable[[int], bool] = lambda value: False
         """Whether nobody needs a value after the call at hand."""
@@ -55,7 +55,7 @@ class Workbench:
     def end(self, values: Sequence[int]) -> tuple[list[Step], list[str]]:
         """Its steps, and the tensors that go with it."""
         for value in dict.fromkeys(values):
-            if value in self.held and self.dies(value):
+            if value in self.device_values and self.dies(value):
                 self._release(value)
         frees = [name for name in (*self._temporary, *self._frees) if not self._owners[name]]
         return self.steps, list(dict.fromkeys(frees))
@@ -63,26 +63,26 @@ class Workbench:
     def release_dropped(self, index: int, last: dict[int, int], calls: list[ModelCall]) -> None:
         """What Python lets go between this call and the next."""
         self._frees = []
-        for value in [value for value in self.held if last.get(value, -1) <= index]:
+        for value in [value for value in self.device_values if last.get(value, -1) <= index]:
             self._release(value)
         if self._frees:
             calls[-1] = replace(calls[-1], frees=(*calls[-1].frees, *self._frees))
 
-    def fresh(self, value: int) -> str:
+    def new_name(self, value: int) -> str:
         """A name that no tensor has had: values are written anew in place."""
         name = f"v{value}"
         self._names[name] += 1
         return name if self._names[name] == 1 else f"{name}.{self._names[name]}"
 
-    def hold(self, value: int, held: Held) -> None:
-        held = replace(held, dtype=_in_layout(held.dtype, held.layout))
+    def hold(self, value: int, held: DeviceValue) -> None:
+        held = replace(held, dtype=_storable_dtype(held.dtype, held.layout))
         self._owners[held.name] += 1
-        if value in self.held:
+        if value in self.device_values:
             self._release(value)
-        self.held[value] = held
+        self.device_values[value] = held
 
     def _release(self, value: int) -> None:
-        name = self.held.pop(value).name
+        name = self.device_values.pop(value).name
         self._owners[name] -= 1
         if not self._owners[name]:
             self._frees.append(name)
@@ -91,29 +91,29 @@ class Workbench:
         self, source: int, value: int, *, shape: tuple[int, ...] | None = None, is_last: bool | None = None
     ) -> None:
         """The same tensor is another value too."""
-        held = self.held.get(source)
+        held = self.device_values.get(source)
         if held is None:
             own = self._graph.values[source]
-            name = self.in_form(source, own.shape, "tile", self.dtype_of(source))
-            held = self.held.get(source) or Held(name, own.shape, "tile", self.dtype_of(source))
+            name = self.ensure_form(source, own.shape, "tile", self.dtype_of(source))
+            held = self.device_values.get(source) or DeviceValue(name, own.shape, "tile", self.dtype_of(source))
         if shape is not None:
             held = replace(held, shape=shape)
         self.hold(value, held if is_last is None else replace(held, is_last=is_last))
 
-    def bound(self, value: int) -> None:
+    def allocate_result(self, value: int) -> None:
         """A result of which nothing is known but its size."""
-        own, name = self._graph.values[value], self.fresh(value)
+        own, name = self._graph.values[value], self.new_name(value)
         dtype = self.dtype_of(value)
         self.steps.append({"alloc": name, "shape": list(own.shape) or [1], "dtype": dtype, "layout": "tile", **_DRAM})
-        self.hold(value, Held(name, own.shape or (1,), "tile", dtype))
+        self.hold(value, DeviceValue(name, own.shape or (1,), "tile", dtype))
 
-    def needed(self, value: int) -> None:
+    def require(self, value: int) -> None:
         """An operand of a call of which nothing is known: what comes from the host is there all the same."""
-        if value not in self.held:
+        if value not in self.device_values:
             own = self._graph.values[value]
-            self.in_form(value, own.shape or (1,), "tile", self.dtype_of(value))
+            self.ensure_form(value, own.shape or (1,), "tile", self.dtype_of(value))
 
-    def to_dram(self, names: list[str]) -> None:
+    def move_to_dram(self, names: list[str]) -> None:
         """Results of the call at hand that may lie anywhere."""
         for place, name in enumerate(names):
             self._names[name] += 1
@@ -121,10 +121,10 @@ class Workbench:
             call = {"call": "ttnn.to_memory_config", "args": [{"tensor": name}, dict(_DRAM)], "kwargs": {}}
             self.steps += [{**call, "out": moved, "makes": self.steps[-1].get("makes")}, {"free": name}]
 
-    def otherwise(self, made: Iterable[Held]) -> tuple[Step, ...]:
+    def list_fallback(self, made: Iterable[DeviceValue]) -> tuple[Step, ...]:
         """What stands for a call that the library refuses: everything that it made is gone, its results are there."""
         wanted = {one.name: one for one in made}
-        outs = [out for step in self.steps for out in _names(step.get("out"))]
+        outs = [out for step in self.steps for out in _list_names(step.get("out"))]
         gone = [{"free": name, "force": False} for name in dict.fromkeys(outs)]
         return *gone, *(
             {"alloc": one.name, "shape": list(one.shape), "dtype": one.dtype, "layout": one.layout, **_DRAM}
@@ -135,7 +135,7 @@ class Workbench:
     def dtype_of(self, value: int) -> str:
         return device_dtype(self._graph.values[value].dtype, self._request.dtype)
 
-    def renamed(self, step: Step, names: dict[str, str]) -> dict[str, Any]:
+    def rename_step(self, step: Step, names: dict[str, str]) -> dict[str, Any]:
         """A step of a recipe under the names of this stream; its temporaries get their own."""
 
         def name_of(name: str) -> str:
@@ -160,67 +160,67 @@ class Workbench:
 
     # --- forms --------------------------------------------------------------------------------------------------------
 
-    def in_form(self, value: int, shape: Sequence[int], layout: str, dtype: str, *, is_last: bool | None = None) -> str:
+    def ensure_form(self, value: int, shape: Sequence[int], layout: str, dtype: str, *, is_last: bool | None = None) -> str:
         """The tensor that holds a value in this form: it is there already, comes from the host, or is made now."""
         wanted = tuple(shape)
-        dtype = _in_layout(dtype, layout)
-        if value not in self.held:
-            return self._from_host(value, wanted, layout, dtype, is_last=is_last)
-        held = self.held[value]
+        dtype = _storable_dtype(dtype, layout)
+        if value not in self.device_values:
+            return self._load_from_host(value, wanted, layout, dtype, is_last=is_last)
+        held = self.device_values[value]
         own = self._graph.values[value].shape
-        last = held.is_last if is_last is None and self._same_order(held, own, wanted) else bool(is_last)
+        last = held.is_last if is_last is None and self._keeps_channels_last(held, own, wanted) else bool(is_last)
         if is_last is None and not held.is_last and _is_channels_last(own, wanted):
             last = True
         if prod(own) == 1 or len(own) < 2:  # has no channels to move
             last = held.is_last
         if layout == "row_major" and held.layout == "tile":
-            kept = _in_layout(held.dtype, layout)
+            kept = _storable_dtype(held.dtype, layout)
             rows = {"attribute": "ttnn.ROW_MAJOR_LAYOUT"}
-            held = self._step(value, held, "ttnn.to_layout", rows, layout=layout, dtype=kept)
+            held = self._convert(value, held, "ttnn.to_layout", rows, layout=layout, dtype=kept)
         if last != held.is_last:
-            held = self._reordered(value, held, own, to_last=last)
+            held = self._move_channels(value, held, own, to_last=last)
         if layout == "tile" and held.layout == "row_major":
-            held = self._step(value, held, "ttnn.to_layout", {"attribute": "ttnn.TILE_LAYOUT"}, layout=layout)
+            held = self._convert(value, held, "ttnn.to_layout", {"attribute": "ttnn.TILE_LAYOUT"}, layout=layout)
         if held.shape != wanted:
             if prod(held.shape) != prod(wanted):
                 raise CannotRunError(f"a tensor of {list(held.shape)} is wanted as {list(wanted)}")
-            held = self._step(value, held, "ttnn.reshape", list(wanted), shape=wanted)
+            held = self._convert(value, held, "ttnn.reshape", list(wanted), shape=wanted)
         if held.dtype != dtype and not (held.dtype in _BLOCK_FLOATS and dtype == self._request.dtype):
-            held = self._step(value, held, "ttnn.typecast", {"dtype": dtype}, dtype=dtype)
+            held = self._convert(value, held, "ttnn.typecast", {"dtype": dtype}, dtype=dtype)
         return held.name
 
     @staticmethod
-    def _same_order(held: Held, own: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    def _keeps_channels_last(held: DeviceValue, own: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
         """Whether a value with its channels last is wanted so: by the shape, whose last dimension are the channels."""
         return held.is_last and len(own) > 2 and wanted != own and wanted[-1] == own[1]
 
-    def _reordered(self, value: int, held: Held, own: tuple[int, ...], *, to_last: bool) -> Held:
+    def _move_channels(self, value: int, held: DeviceValue, own: tuple[int, ...], *, to_last: bool) -> DeviceValue:
         """Channels to the end, or back to their place."""
         batch, channels, *spatial = own
         rank = len(own)
         if to_last:
-            held = self._reshaped(value, held, own)
+            held = self._reshape(value, held, own)
             order = [0, *range(2, rank), 1]
             shape = (batch, *spatial, channels)
         else:
-            held = self._reshaped(value, held, (batch, *spatial, channels))
+            held = self._reshape(value, held, (batch, *spatial, channels))
             order = [0, rank - 1, *range(1, rank - 1)]
             shape = own
-        return self._step(value, held, "ttnn.permute", order, shape=shape, is_last=to_last)
+        return self._convert(value, held, "ttnn.permute", order, shape=shape, is_last=to_last)
 
-    def _reshaped(self, value: int, held: Held, shape: tuple[int, ...]) -> Held:
-        return held if held.shape == shape else self._step(value, held, "ttnn.reshape", list(shape), shape=shape)
+    def _reshape(self, value: int, held: DeviceValue, shape: tuple[int, ...]) -> DeviceValue:
+        return held if held.shape == shape else self._convert(value, held, "ttnn.reshape", list(shape), shape=shape)
 
-    def _step(self, value: int, held: Held, function: str, argument: Any, **changes: Any) -> Held:
+    def _convert(self, value: int, held: DeviceValue, function: str, argument: Any, **changes: Any) -> DeviceValue:
         """One call that changes the form; the value moves on when nobody needs it as it was."""
-        name = self.fresh(value)
+        name = self.new_name(value)
         made = replace(held, name=name, **changes)
         call = {"call": function, "args": [{"tensor": held.name}, argument], "kwargs": {}, "out": name}
         self.steps.append({**call, "makes": [list(made.shape)]})
-        if self.dies(value) and self.held[value].name == held.name and self._owners[held.name] == 1:
+        if self.dies(value) and self.device_values[value].name == held.name and self._owners[held.name] == 1:
             self._owners[held.name] -= 1
             self._owners[name] += 1
-            self.held[value] = made
+            self.device_values[value] = made
             self.steps.append({"free": held.name})
         elif held.name in self._temporary:
             self.steps.append({"free": held.name})
@@ -232,7 +232,7 @@ class Workbench:
 
     # --- from the host ------------------------------------------------------------------------------------------------
 
-    def derive(self, call: GraphCall) -> None:
+    def derive_constant(self, call: GraphCall) -> None:
         """A call on constants alone: a weight that is transposed or cast is still a weight."""
         values = self._graph.values
         sources = {self._origins.get(value, value) for value in call.takes}
@@ -241,14 +241,14 @@ class Workbench:
             if len(named) == 1 and prod(values[made].shape) == prod(values[named[0]].shape):
                 self._origins[made] = named[0]
 
-    def _from_host(self, value: int, shape: tuple[int, ...], layout: str, dtype: str, *, is_last: bool | None) -> str:
+    def _load_from_host(self, value: int, shape: tuple[int, ...], layout: str, dtype: str, *, is_last: bool | None) -> str:
         own = self._graph.values[value]
         origin = self._graph.values[self._origins.get(value, value)]
         is_input = own.role == INPUT
         if is_input:
             last = bool(is_last) or _is_channels_last(own.shape, shape)
             name = self.load(own.name, INPUT, (value,), shape, layout, dtype)
-            self.hold(value, Held(name, shape, layout, dtype, last))
+            self.hold(value, DeviceValue(name, shape, layout, dtype, last))
             return name
         role = WEIGHT if origin.role == "parameter" else CONSTANT
         named = origin.name or f"constant {'x'.join(map(str, own.shape)) or 'scalar'}"
@@ -263,7 +263,7 @@ class Workbench:
 
     def load(self, path: str, role: str, key: Iterable[Any], shape: Sequence[int], layout: str, dtype: str) -> str:
         """A tensor that is there before the first call; the same one in the same form once."""
-        dtype = _in_layout(dtype, layout)
+        dtype = _storable_dtype(dtype, layout)
         wanted = (*key, tuple(shape), layout, dtype)
         if wanted not in self._loaded:
             self._names[path] += 1
@@ -274,12 +274,12 @@ class Workbench:
         return self._loaded[wanted]
 
 
-def _in_layout(dtype: str, layout: str) -> str:
+def _storable_dtype(dtype: str, layout: str) -> str:
     """Block floats exist in tiles only; rows of them are bfloat16."""
     return "bfloat16" if layout == "row_major" and dtype in _BLOCK_FLOATS else dtype
 
 
-def _names(out: Any) -> list[str]:
+def _list_names(out: Any) -> list[str]:
     return [out] if isinstance(out, str) else list(out or ())
 
 

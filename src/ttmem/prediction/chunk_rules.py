@@ -18,7 +18,7 @@ class ChunkError(BadInputError):
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class ChunkCut:
     """How one call is cut."""
 
     size: int
@@ -30,7 +30,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ChunkedCall:
     """A call as rules see it."""
 
     name: str
@@ -50,160 +50,160 @@ class Asked:
         return self.values[position] if position < len(self.values) else default
 
 
-Rule = Callable[[Asked, int], Cut]
+Rule = Callable[[ChunkedCall, int], ChunkCut]
 
 _ELEMENTWISE = ("unary", "binary", "comparison", "typecast", "clone", "where")
 _ALSO_ELEMENTWISE = ("mul", "sub", "div", "true_divide", "clamp_min", "clamp_max", "clip", "lerp", "addcmul", "addcdiv")
 """Under which names torch has them."""
 
 
-def _aligned(shape: tuple[int, ...], dimension: int, rank: int) -> int | None:
+def _align_dimension(shape: tuple[int, ...], dimension: int, rank: int) -> int | None:
     """Where a dimension of the result is in an operand of lower rank; None: the operand is spread over it."""
     own = dimension - (rank - len(shape))
     return own if own >= 0 and shape[own] != 1 else None
 
 
-def _elementwise(asked: Asked, dimension: int) -> Cut:
+def _cut_elementwise(asked: ChunkedCall, dimension: int) -> ChunkCut:
     rank = max(len(shape) for shape in asked.shapes)
-    at = _dimension(dimension, rank)
-    cuts = [(place, own) for place, shape in enumerate(asked.shapes) if (own := _aligned(shape, at, rank)) is not None]
+    at = _check_dimension(dimension, rank)
+    cuts = [(place, own) for place, shape in enumerate(asked.shapes) if (own := _align_dimension(shape, at, rank)) is not None]
     if not cuts:
         raise ChunkError(f"dimension {dimension} has one element: there is nothing to cut")
     size = asked.shapes[cuts[0][0]][cuts[0][1]]
-    return Cut(size, tuple(cuts), at - rank)
+    return ChunkCut(size, tuple(cuts), at - rank)
 
 
-def _matmul(asked: Asked, dimension: int) -> Cut:
+def _cut_matmul(asked: ChunkedCall, dimension: int) -> ChunkCut:
     left, right, *rest = asked.shapes
     if len(left) < 2 or len(right) < 2:
         raise ChunkError("a product with a vector is not cut")
     if any(asked.options.get(name) for name in ("transpose_a", "transpose_b")):
         raise ChunkError("a product that transposes its operands is not cut")
     rank = max(len(left), len(right))
-    at = _dimension(dimension, rank) - rank
-    bias = [(2, own) for shape in rest[:1] if (own := _aligned(shape, rank + at, rank)) is not None]
+    at = _check_dimension(dimension, rank) - rank
+    bias = [(2, own) for shape in rest[:1] if (own := _align_dimension(shape, rank + at, rank)) is not None]
     if at == -2:
-        return Cut(left[-2], ((0, len(left) - 2), *bias), at)
+        return ChunkCut(left[-2], ((0, len(left) - 2), *bias), at)
     if at == -1:
-        return Cut(right[-1], ((1, len(right) - 1), *bias), at)
+        return ChunkCut(right[-1], ((1, len(right) - 1), *bias), at)
     cuts = [
         (place, own)
         for place, shape in enumerate((left, right))
-        if (own := _aligned(shape, rank + at, rank)) is not None
+        if (own := _align_dimension(shape, rank + at, rank)) is not None
     ]
     if not cuts:
         raise ChunkError(f"dimension {dimension} has one element: there is nothing to cut")
-    return Cut((left, right)[cuts[0][0]][cuts[0][1]], (*cuts, *bias), at)
+    return ChunkCut((left, right)[cuts[0][0]][cuts[0][1]], (*cuts, *bias), at)
 
 
-def _torch_linear(asked: Asked, dimension: int) -> Cut:
+def _cut_torch_linear(asked: ChunkedCall, dimension: int) -> ChunkCut:
     """torch keeps the weight of a linear layer transposed."""
     given, weight, *rest = asked.shapes
-    at = _dimension(dimension, len(given))
+    at = _check_dimension(dimension, len(given))
     if at == len(given) - 1:
-        return Cut(weight[0], ((1, 0), *((2, 0) for _ in rest[:1])), -1)
-    return Cut(given[at], ((0, at),), at - len(given))
+        return ChunkCut(weight[0], ((1, 0), *((2, 0) for _ in rest[:1])), -1)
+    return ChunkCut(given[at], ((0, at),), at - len(given))
 
 
-def _reduction(asked: Asked, dimension: int) -> Cut:
+def _cut_reduction(asked: ChunkedCall, dimension: int) -> ChunkCut:
     """``max`` and ``min`` of two tensors go element by element."""
-    return _elementwise(asked, dimension) if len(asked.shapes) == 2 else _reduced(asked, dimension)
+    return _cut_elementwise(asked, dimension) if len(asked.shapes) == 2 else _cut_reduced(asked, dimension)
 
 
-def _along_others(names: tuple[str, ...], default: int | None, what: str) -> Rule:
+def _cut_other_dimensions(names: tuple[str, ...], default: int | None, what: str) -> Rule:
     """Operations that look along one dimension: every other one may be cut."""
 
-    def rule(asked: Asked, dimension: int) -> Cut:
+    def rule(asked: ChunkedCall, dimension: int) -> ChunkCut:
         shape = asked.shapes[0]
         along = asked.option(0, *names, default=default)
         if along is None:
             raise ChunkError(f"{asked.name} over all dimensions needs every element at once")
-        at = _dimension(dimension, len(shape))
-        looked = {_dimension(one, len(shape)) for one in (along if isinstance(along, (list, tuple)) else (along,))}
+        at = _check_dimension(dimension, len(shape))
+        looked = {_check_dimension(one, len(shape)) for one in (along if isinstance(along, (list, tuple)) else (along,))}
         if at in looked:
             raise ChunkError(f"{asked.name} {what} dimension {dimension}: pieces of it would change the result")
         kept = bool(asked.option(1, "keepdim", "keep_dim", default=what != "reduces"))
         behind = sum(one > at for one in looked) if not kept else 0
-        return Cut(shape[at], ((0, at),), at - len(shape) + behind)
+        return ChunkCut(shape[at], ((0, at),), at - len(shape) + behind)
 
     return rule
 
 
-def _norm(asked: Asked, dimension: int) -> Cut:
+def _cut_norm(asked: ChunkedCall, dimension: int) -> ChunkCut:
     """Over the last dimension (torch says over how many); weights are the same for every piece."""
     shape = asked.shapes[0]
     normalised = asked.option(0, "normalized_shape", default=[0])
     count = len(normalised) if isinstance(normalised, (list, tuple)) else 1
-    at = _dimension(dimension, len(shape))
+    at = _check_dimension(dimension, len(shape))
     if at >= len(shape) - count:
         raise ChunkError(f"{asked.name} is over dimension {dimension}: pieces of it would change the result")
     beside = [place for place, keyword in enumerate(asked.keywords) if keyword == "residual_input_tensor"]
-    return Cut(shape[at], ((0, at), *((place, at) for place in beside)), at - len(shape))
+    return ChunkCut(shape[at], ((0, at), *((place, at) for place in beside)), at - len(shape))
 
 
-def _concat(asked: Asked, dimension: int) -> Cut:
+def _cut_concat(asked: ChunkedCall, dimension: int) -> ChunkCut:
     shape = asked.shapes[0]
-    along = _dimension(asked.option(0, "dim", default=0), len(shape))
-    at = _dimension(dimension, len(shape))
+    along = _check_dimension(asked.option(0, "dim", default=0), len(shape))
+    at = _check_dimension(dimension, len(shape))
     if at == along:
         raise ChunkError(f"the tensors are joined along dimension {dimension}: cut along another one")
-    return Cut(shape[at], tuple((place, at) for place in range(len(asked.shapes))), at - len(shape))
+    return ChunkCut(shape[at], tuple((place, at) for place in range(len(asked.shapes))), at - len(shape))
 
 
-def _attention(asked: Asked, dimension: int) -> Cut:
+def _cut_attention(asked: ChunkedCall, dimension: int) -> ChunkCut:
     query, key, *_ = asked.shapes
-    at = _dimension(dimension, len(query))
+    at = _check_dimension(dimension, len(query))
     if at >= len(query) - 2:
         raise ChunkError(f"attention is over dimension {dimension}: cut along users (0) or heads (1)")
     if at == len(query) - 3 and query[at] != key[at]:
         raise ChunkError("heads that share keys and values are not cut: cut along users (0)")
     cuts = [(place, at) for place, shape in enumerate(asked.shapes) if len(shape) == len(query) and shape[at] != 1]
-    return Cut(query[at], tuple(cuts), at - len(query))
+    return ChunkCut(query[at], tuple(cuts), at - len(query))
 
 
-def _embedding(asked: Asked, dimension: int) -> Cut:
+def _cut_embedding(asked: ChunkedCall, dimension: int) -> ChunkCut:
     """The result has one more dimension than the numbers that are looked up; torch and ttnn take these first."""
     numbers = asked.shapes[0]
-    at = _dimension(dimension, len(numbers) + 1)
+    at = _check_dimension(dimension, len(numbers) + 1)
     if at == len(numbers):
-        return Cut(asked.shapes[1][-1], ((1, len(asked.shapes[1]) - 1),), -1)
-    return Cut(numbers[at], ((0, at),), at - len(numbers) - 1)
+        return ChunkCut(asked.shapes[1][-1], ((1, len(asked.shapes[1]) - 1),), -1)
+    return ChunkCut(numbers[at], ((0, at),), at - len(numbers) - 1)
 
 
-_reduced = _along_others(("dim",), None, "reduces")
+_cut_reduced = _cut_other_dimensions(("dim",), None, "reduces")
 _RULES: dict[str, Rule] = {
-    **dict.fromkeys(("matmul", "linear", "mm", "bmm"), _matmul),
-    **dict.fromkeys(("softmax", "log_softmax"), _along_others(("dim",), -1, "looks along")),
-    **dict.fromkeys(("cumsum", "cumprod"), _along_others(("dim",), None, "looks along")),
-    **dict.fromkeys(("sum", "mean", "max", "min", "amax", "amin", "prod"), _reduction),
-    **dict.fromkeys(("layer_norm", "rms_norm"), _norm),
-    **dict.fromkeys(("concat", "cat"), _concat),
-    "scaled_dot_product_attention": _attention,
-    "embedding": _embedding,
+    **dict.fromkeys(("matmul", "linear", "mm", "bmm"), _cut_matmul),
+    **dict.fromkeys(("softmax", "log_softmax"), _cut_other_dimensions(("dim",), -1, "looks along")),
+    **dict.fromkeys(("cumsum", "cumprod"), _cut_other_dimensions(("dim",), None, "looks along")),
+    **dict.fromkeys(("sum", "mean", "max", "min", "amax", "amin", "prod"), _cut_reduction),
+    **dict.fromkeys(("layer_norm", "rms_norm"), _cut_norm),
+    **dict.fromkeys(("concat", "cat"), _cut_concat),
+    "scaled_dot_product_attention": _cut_attention,
+    "embedding": _cut_embedding,
 }
 KNOWN = ("elementwise", *_RULES)
 
 
-def _dimension(number: int, rank: int) -> int:
+def _check_dimension(number: int, rank: int) -> int:
     if not -rank <= number < rank:
         raise ChunkError(f"dimension {number} of a tensor of rank {rank}")
     return number % rank
 
 
-def rule_for(name: str, given: str | None = None) -> Rule:
+def find_rule(name: str, given: str | None = None) -> Rule:
     """The rule of an operation, or the one that the caller names."""
     if given == "elementwise":
-        return _elementwise
+        return _cut_elementwise
     wanted = (given or name).rpartition(".")[2]
     if wanted == "linear" and not name.startswith("ttnn."):
-        return _torch_linear
+        return _cut_torch_linear
     if wanted in _RULES:
         return _RULES[wanted]
     if given is not None:
         raise ChunkError(f"no rule '{given}'", hint=f"known: {', '.join(KNOWN)}")
     record = RECORDS.get(name.removeprefix("ttnn.")) or RECORDS.get(wanted)
     if wanted in _ALSO_ELEMENTWISE or (record is not None and record.family in _ELEMENTWISE):
-        return _elementwise
+        return _cut_elementwise
     raise ChunkError(
         f"nobody knows whether pieces change the result of '{name}'",
         hint="say which rule holds for it: ttmem.chunked(fn, rule='elementwise')",

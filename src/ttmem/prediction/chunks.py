@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ttmem.base.errors import BadInputError
-from ttmem.prediction.chunk_rules import Asked, ChunkError, Cut, rule_for
+from ttmem.prediction.chunk_rules import ChunkedCall, ChunkError, ChunkCut, find_rule
 from ttmem.prediction.chunk_tensors import Tensors, TorchTensors
-from ttmem.prediction.device_tensors import Move, TtnnTensors, UploadedTensors
+from ttmem.prediction.chunk_tensors import Move, TtnnTensors, UploadedTensors
 from ttmem.prediction.guard import HINT, WontFitError, operation_name
 
 WHOLE, CHUNKS, ON_HOST = "whole", "chunks", "host"
@@ -26,12 +26,12 @@ _MEMORIES = ("L1", "DRAM")
 _TYPES = ("bfloat8_b", "bfloat4_b", "bfloat16")
 _TILE = 32
 _MOST_CHUNKS = 4096
-_Part = tuple[int, int, int]
+_PartRange = tuple[int, int, int]
 """Dimension, begin, end."""
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ChunkedRun:
     """How a call was done."""
 
     name: str
@@ -52,7 +52,7 @@ class Chunked:
         order: Sequence[str],
         host: Callable[..., Any] | None,
         rule: str | None,
-        moving: _Moving,
+        moving: _Transfers,
     ) -> None:
         unknown = [way for way in order if way not in (WHOLE, CHUNKS, ON_HOST, *_MEMORIES, *_TYPES)]
         if unknown or not order:
@@ -60,59 +60,59 @@ class Chunked:
             raise BadInputError(f"no way '{unknown[0] if unknown else ''}'", hint=f"known: {known}")
         if ON_HOST in order and host is None:
             raise BadInputError("'host' needs a function of the host", hint="ttmem.chunked(fn, host=torch.softmax)")
-        self.last: Way | None = None
+        self.last: ChunkedRun | None = None
         """How the last call was done."""
         self._function, self._dim, self._limit = function, dim, limit
         self._order, self._host, self._moving = tuple(order), host, moving
         self._name = operation_name(function)
         if CHUNKS in order:
-            self._rule = rule_for(self._name, rule)
+            self._rule = find_rule(self._name, rule)
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         tensors = self._moving.tensors_for(arguments, options)
         if tensors is None:
             raise BadInputError(f"{self._name or 'the function'} was given no tensor of ttnn or torch")
-        tensors.limit(self._limit)
+        tensors.set_limit(self._limit)
         try:
-            return self._in_order(tensors, arguments, options)
+            return self._try_each_way(tensors, arguments, options)
         finally:
             tensors.close()
 
-    def _in_order(self, tensors: Tensors, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def _try_each_way(self, tensors: Tensors, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         refused: list[str] = []
         changes_result: ChunkError | None = None
         for way in self._order:
             try:
-                done = self._done(way, tensors, arguments, options)
-            except (_RefusedError, ChunkError) as error:
+                done = self._run_way(way, tensors, arguments, options)
+            except (DoesNotFitError, ChunkError) as error:
                 refused.append(f"{way}: {error}")
                 changes_result = error if isinstance(error, ChunkError) else changes_result
                 continue
-            self.last = Way(way, done[1], tuple(refused))
+            self.last = ChunkedRun(way, done[1], tuple(refused))
             return done[0]
         if changes_result is not None:
             raise changes_result
         raise WontFitError(f"{self._name} fits in none of the ways: {'; '.join(refused)}", hint=HINT)
 
-    def _done(self, way: str, tensors: Tensors, arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, int]:
+    def _run_way(self, way: str, tensors: Tensors, arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, int]:
         if way == CHUNKS:
-            return self._in_chunks(tensors, arguments, options)
+            return self._run_in_chunks(tensors, arguments, options)
         if way == ON_HOST and self._host is not None:
-            return self._host(*tensors.on_host(arguments), **dict(tensors.on_host(options))), 1
+            return self._host(*tensors.move_to_host(arguments), **dict(tensors.move_to_host(options))), 1
         if way in _MEMORIES:
             options = {**options, "memory_config": tensors.memory_config(way)}
         elif way in _TYPES:
-            return self._as_type(way, tensors, arguments, options), 1
-        return self._tried(tensors, arguments, options), 1
+            return self._run_as_type(way, tensors, arguments, options), 1
+        return self._run_whole(tensors, arguments, options), 1
 
-    def _tried(self, tensors: Tensors, arguments: Any, options: dict[str, Any]) -> Any:
-        if reason := tensors.refusal(self._name, arguments, options):
-            raise _RefusedError(reason)
-        with tensors.failures_as(_RefusedError):
-            given = [_replaced(value, tensors.given, tensors) for value in (arguments, options)]
-            return tensors.taken(self._function(*given[0], **given[1]))
+    def _run_whole(self, tensors: Tensors, arguments: Any, options: dict[str, Any]) -> Any:
+        if reason := tensors.find_refusal(self._name, arguments, options):
+            raise DoesNotFitError(reason)
+        with tensors.translate_failures(DoesNotFitError):
+            given = [_replace_tensors(value, tensors.prepare, tensors) for value in (arguments, options)]
+            return tensors.take_results(self._function(*given[0], **given[1]))
 
-    def _as_type(self, dtype: str, tensors: Tensors, arguments: Any, options: dict[str, Any]) -> Any:
+    def _run_as_type(self, dtype: str, tensors: Tensors, arguments: Any, options: dict[str, Any]) -> Any:
         """Tensors of another data type for the call, and given back after it."""
         made: list[Any] = []
 
@@ -123,85 +123,85 @@ class Chunked:
             return changed
 
         try:
-            with tensors.failures_as(_RefusedError):
-                changed = _replaced(arguments, cast, tensors), _replaced(options, cast, tensors)
-            return self._tried(tensors, *changed)
+            with tensors.translate_failures(DoesNotFitError):
+                changed = _replace_tensors(arguments, cast, tensors), _replace_tensors(options, cast, tensors)
+            return self._run_whole(tensors, *changed)
         finally:
             tensors.free(made)
 
-    def _in_chunks(self, tensors: Tensors, arguments: Any, options: dict[str, Any]) -> tuple[Any, int]:
-        asked, given = self._asked(tensors, arguments, options)
+    def _run_in_chunks(self, tensors: Tensors, arguments: Any, options: dict[str, Any]) -> tuple[Any, int]:
+        asked, given = self._describe_call(tensors, arguments, options)
         cut = self._rule(asked, self._dim)
         place, dimension = cut.tensors[0]
         step = _TILE if tensors.is_tiled(given[place], dimension) and cut.size >= _TILE else 1
         most = min(_MOST_CHUNKS, -(-cut.size // step))
-        count = self._fewest(tensors, arguments, options, given, cut, step, most)
+        count = self._find_fewest_pieces(tensors, arguments, options, given, cut, step, most)
         while True:
             try:
-                return self._run(tensors, arguments, options, given, cut, step, count)
-            except _RefusedError:
+                return self._run_pieces(tensors, arguments, options, given, cut, step, count)
+            except DoesNotFitError:
                 if count == most:
                     raise
                 count = min(most, count * 2)
 
-    def _asked(self, tensors: Tensors, arguments: Any, options: dict[str, Any]) -> tuple[Asked, list[Any]]:
+    def _describe_call(self, tensors: Tensors, arguments: Any, options: dict[str, Any]) -> tuple[ChunkedCall, list[Any]]:
         given: list[Any] = []
         keywords: list[str] = []
         values: list[Any] = []
         plain: dict[str, Any] = {}
         for key, value in (*(("", one) for one in arguments), *options.items()):
-            found = list(_tensors_in(value, tensors))
+            found = list(_find_tensors(value, tensors))
             given += found
             keywords += [key] * len(found)
             if not found and key:
                 plain[key] = value
             elif not found:
                 values.append(value)
-        return Asked(self._name, [tuple(one.shape) for one in given], keywords, values, plain), given
+        return ChunkedCall(self._name, [tuple(one.shape) for one in given], keywords, values, plain), given
 
-    def _fewest(
-        self, tensors: Tensors, arguments: Any, options: Any, given: list[Any], cut: Cut, step: int, most: int
+    def _find_fewest_pieces(
+        self, tensors: Tensors, arguments: Any, options: Any, given: list[Any], cut: ChunkCut, step: int, most: int
     ) -> int:
         """Smallest number of pieces that should fit: doubled until they do, then halved back."""
 
         def fits(count: int) -> bool:
-            pieces = list(_pieces(cut.size, step, count))
+            pieces = list(_split_range(cut.size, step, count))
             return tensors.would_fit(self._name, arguments, options, given, cut, pieces)
 
         high = 1
         while high < most and not fits(high):
             high = min(most, high * 2)
         if high == most and not fits(most):
-            raise _RefusedError(f"not even in {most} pieces along dimension {self._dim}")
+            raise DoesNotFitError(f"not even in {most} pieces along dimension {self._dim}")
         low = high // 2
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if fits(middle) else (middle, high)
         return high
 
-    def _run(
-        self, tensors: Tensors, arguments: Any, options: Any, given: list[Any], cut: Cut, step: int, count: int
+    def _run_pieces(
+        self, tensors: Tensors, arguments: Any, options: Any, given: list[Any], cut: ChunkCut, step: int, count: int
     ) -> tuple[Any, int]:
-        pieces = list(_pieces(cut.size, step, count))
+        pieces = list(_split_range(cut.size, step, count))
         if len(pieces) == 1:
-            return self._tried(tensors, arguments, options), 1
+            return self._run_whole(tensors, arguments, options), 1
         made: list[Any] = []
         try:
             for begin, end in pieces:
                 parts = {place: (dimension, begin, end) for place, dimension in cut.tensors}
-                made.append(self._piece(tensors, arguments, options, given, parts))
-            with tensors.failures_as(_RefusedError):
-                return _joined(tensors, made, cut.result_dimension), len(pieces)
+                made.append(self._run_piece(tensors, arguments, options, given, parts))
+            with tensors.translate_failures(DoesNotFitError):
+                return _join_results(tensors, made, cut.result_dimension), len(pieces)
         finally:
             tensors.free(made)
 
-    def _piece(
+    def _run_piece(
         self,
         tensors: Tensors,
         arguments: Any,
         options: Any,
         given: list[Any],
-        parts: Mapping[int, _Part],
+        parts: Mapping[int, _PartRange],
     ) -> Any:
         cuts: list[Any] = []
         places = iter(range(len(given)))
@@ -209,19 +209,19 @@ class Chunked:
         def part(tensor: Any) -> Any:
             where = parts.get(next(places))
             if where is None:
-                return tensors.given(tensor)
-            cuts.append(tensors.part(tensor, *where))
+                return tensors.prepare(tensor)
+            cuts.append(tensors.slice(tensor, *where))
             return cuts[-1]
 
         try:
-            with tensors.failures_as(_RefusedError):
-                changed = _replaced(arguments, part, tensors), _replaced(options, part, tensors)
-                return tensors.taken(self._function(*changed[0], **changed[1]))
+            with tensors.translate_failures(DoesNotFitError):
+                changed = _replace_tensors(arguments, part, tensors), _replace_tensors(options, part, tensors)
+                return tensors.take_results(self._function(*changed[0], **changed[1]))
         finally:
             tensors.free(cuts)
 
 
-class _RefusedError(Exception):
+class DoesNotFitError(Exception):
     """A way that does not fit."""
 
 
@@ -248,11 +248,11 @@ def chunked(
     as bfloat16 tiles) and their results taken back (``download``), so that neither has to fit it as a whole. With
     tensors of the device and a ``download``, results leave it piece by piece.
     """
-    return Chunked(function, dim, limit, order, host, rule, _Moving(device, upload, download))
+    return Chunked(function, dim, limit, order, host, rule, _Transfers(device, upload, download))
 
 
 @dataclass(frozen=True, slots=True)
-class _Moving:
+class _Transfers:
     """Between host and device."""
 
     device: Any
@@ -261,41 +261,41 @@ class _Moving:
 
     def tensors_for(self, arguments: Any, options: Any) -> Tensors | None:
         """Whose tensors a call is given."""
-        found = next(_tensors_in((arguments, options), TtnnTensors), None)
+        found = next(_find_tensors((arguments, options), TtnnTensors), None)
         if found is not None:
             return TtnnTensors(found.device(), self.download)
-        if self.device is not None and next(_tensors_in((arguments, options), UploadedTensors), None) is not None:
+        if self.device is not None and next(_find_tensors((arguments, options), UploadedTensors), None) is not None:
             return UploadedTensors(self.device, self.upload, self.download)
-        found = next(_tensors_in((arguments, options), TorchTensors), None)
+        found = next(_find_tensors((arguments, options), TorchTensors), None)
         return TorchTensors(found) if found is not None else None
 
 
-def _tensors_in(value: Any, tensors: Any) -> Iterator[Any]:
+def _find_tensors(value: Any, tensors: Any) -> Iterator[Any]:
     if tensors.is_tensor(value):
         yield value
     elif isinstance(value, (list, tuple, dict)):
         for item in value.values() if isinstance(value, dict) else value:
-            yield from _tensors_in(item, tensors)
+            yield from _find_tensors(item, tensors)
 
 
-def _replaced(value: Any, change: Callable[[Any], Any], tensors: Tensors) -> Any:
+def _replace_tensors(value: Any, change: Callable[[Any], Any], tensors: Tensors) -> Any:
     if tensors.is_tensor(value):
         return change(value)
     if isinstance(value, dict):
-        return {key: _replaced(item, change, tensors) for key, item in value.items()}
-    if isinstance(value, (list, tuple)) and next(_tensors_in(value, tensors), None) is not None:
-        return type(value)([_replaced(item, change, tensors) for item in value])
+        return {key: _replace_tensors(item, change, tensors) for key, item in value.items()}
+    if isinstance(value, (list, tuple)) and next(_find_tensors(value, tensors), None) is not None:
+        return type(value)([_replace_tensors(item, change, tensors) for item in value])
     return value
 
 
-def _joined(tensors: Tensors, made: list[Any], dimension: int) -> Any:
+def _join_results(tensors: Tensors, made: list[Any], dimension: int) -> Any:
     """Pieces put together; of an operation with several results each on its own."""
     if tensors.is_tensor(made[0]):
-        return tensors.joined(made, dimension)
-    return tuple(tensors.joined(list(parts), dimension) for parts in zip(*made, strict=True))
+        return tensors.join(made, dimension)
+    return tuple(tensors.join(list(parts), dimension) for parts in zip(*made, strict=True))
 
 
-def _pieces(size: int, step: int, count: int) -> Iterator[tuple[int, int]]:
+def _split_range(size: int, step: int, count: int) -> Iterator[tuple[int, int]]:
     """Begin and end of ``count`` pieces (or fewer) of nearly the same size, in whole steps."""
     steps = -(-size // step)
     each = -(-steps // count) * step

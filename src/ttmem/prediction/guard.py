@@ -19,7 +19,7 @@ from typing import Any
 
 from ttmem.base.errors import BadInputError, TtmemError
 from ttmem.engines.worker.library import Patches
-from ttmem.engines.worker.limits import allowed_bytes
+from ttmem.engines.worker.peaks import allowed_bytes
 from ttmem.prediction.live_twin import LiveTwin
 from ttmem.twin.errors import DeviceFailureError, OutOfMemoryError
 from ttmem.twin.operations import EXACT, UNKNOWN
@@ -39,7 +39,7 @@ class MemoryGuardWarning(UserWarning):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CallVerdict:
     """What is known of a call before it is made."""
 
     operation: str
@@ -56,26 +56,26 @@ class Verdict:
     largest_free_bytes_per_bank: int = 0
 
 
-OnFinding = Callable[[Verdict], None]
+OnFinding = Callable[[CallVerdict], None]
 
 
-class Guard:
+class DeviceGuard:
     """One open device under guard; ``check`` asks about a single call, a ``with`` block about all."""
 
     def __init__(self, device: Any, action: str | OnFinding, limit: str | Mapping[str, str] | None) -> None:
         if not callable(action) and action not in (WARN, RAISE):
             raise BadInputError(f"unknown action '{action}'", hint="'warn', 'raise', or a function of the verdict")
-        self.findings: list[Verdict] = []
+        self.findings: list[CallVerdict] = []
         """All calls that could not fit, in order."""
         self.checked = self.unknown = 0
         """Calls that were looked at, and those of them that nobody has a rule for."""
         self._action = action
         self._live = LiveTwin(device)
-        self._allowed = self._limits(limit)
+        self._allowed = self._parse_limits(limit)
         self._patches = Patches()
         self._inside = threading.local()
 
-    def _limits(self, limit: str | Mapping[str, str] | None) -> dict[str, int]:
+    def _parse_limits(self, limit: str | Mapping[str, str] | None) -> dict[str, int]:
         said = {"DRAM": limit, "L1": limit} if isinstance(limit, str) else dict(limit or {})
         try:
             pools = {pool.memory.name: pool.bytes_per_bank for pool in self._live.twin.memory_map.pools}
@@ -83,23 +83,23 @@ class Guard:
         except (ValueError, KeyError) as error:
             raise BadInputError(f"limit: {error}", hint="'90%', '700MiB', or {'DRAM': '90%', 'L1': '80%'}") from None
 
-    def check(self, operation: Any, *arguments: Any, **options: Any) -> Verdict:
+    def check(self, operation: Any, *arguments: Any, **options: Any) -> CallVerdict:
         """What a call would come to now; the device is not touched: ``guard.check(ttnn.matmul, a, b)``."""
         name = operation if isinstance(operation, str) else operation_name(operation)
-        self._live.look()
-        return self._verdict(name, arguments, options)
+        self._live.refresh()
+        return self._judge(name, arguments, options)
 
     def fits(self, operation: Any, *arguments: Any, **options: Any) -> bool:
         """Whether nothing speaks against it."""
         return self.check(operation, *arguments, **options).fits is not False
 
-    def _verdict(self, name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> Verdict:
+    def _judge(self, name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> CallVerdict:
         twin = self._live.twin
         try:
-            told = self._live.imagine(name, arguments, options)
+            told = self._live.simulate(name, arguments, options)
         except OutOfMemoryError as error:
             told_peaks = dict(twin.peaks)
-            return Verdict(
+            return CallVerdict(
                 name,
                 fits=False,
                 confidence=EXACT,
@@ -110,21 +110,21 @@ class Guard:
                 largest_free_bytes_per_bank=error.largest_free_bytes_per_bank,
             )
         except DeviceFailureError as error:
-            return Verdict(name, False, EXACT, error.message, dict(twin.peaks), "L1")
+            return CallVerdict(name, False, EXACT, error.message, dict(twin.peaks), "L1")
         except (InvalidSpecError, TtmemError, AttributeError, TypeError) as error:
-            return Verdict(name, None, UNKNOWN, str(error))  # the library will say what is wrong with the call
+            return CallVerdict(name, None, UNKNOWN, str(error))  # the library will say what is wrong with the call
         if told.confidence == UNKNOWN:
-            return Verdict(name, None, UNKNOWN, told.note)
+            return CallVerdict(name, None, UNKNOWN, told.note)
         for memory, most in self._allowed.items():
             if twin.peaks.get(memory, 0) > most:
                 message = f"{name} would fill {memory} to {twin.peaks[memory]} B per bank, over the limit of {most} B"
-                return Verdict(name, False, told.confidence, message, dict(twin.peaks), memory)
-        return Verdict(name, True, told.confidence, told.note, dict(twin.peaks))
+                return CallVerdict(name, False, told.confidence, message, dict(twin.peaks), memory)
+        return CallVerdict(name, True, told.confidence, told.note, dict(twin.peaks))
 
-    def __enter__(self) -> Guard:
+    def __enter__(self) -> DeviceGuard:
         decorators = self._live.library.ttnn.decorators
         for kind in (decorators.FastOperation, decorators.Operation):
-            self._patches.replace(kind, "__call__", self._guarded)
+            self._patches.replace(kind, "__call__", self._wrap)
         return self
 
     def __exit__(
@@ -132,7 +132,7 @@ class Guard:
     ) -> None:
         self._patches.undo()
 
-    def _guarded(self, original: Any) -> Any:
+    def _wrap(self, original: Any) -> Any:
         guard = self
 
         @functools.wraps(original, updated=())
@@ -154,7 +154,7 @@ class Guard:
 
         return checked
 
-    def _act(self, verdict: Verdict) -> None:
+    def _act(self, verdict: CallVerdict) -> None:
         if callable(self._action):
             self._action(verdict)
         elif self._action == RAISE:
@@ -166,13 +166,13 @@ class Guard:
 HINT = "free something first, choose another memory or data type, or call it through ttmem.chunked"
 
 
-def guard(device: Any, action: str | OnFinding = WARN, *, limit: str | Mapping[str, str] | None = None) -> Guard:
+def guard(device: Any, action: str | OnFinding = WARN, *, limit: str | Mapping[str, str] | None = None) -> DeviceGuard:
     """Look at every operation before it runs, in a ``with`` block, or at single ones by ``check``.
 
     ``action``: ``"warn"``, ``"raise"``, or a function that gets the verdict (and may raise). ``limit``: ``"90%"`` of a
     bank or ``"700MiB"`` per bank, for DRAM and L1 alike, or by memory: what may be full at most.
     """
-    return Guard(device, action, limit)
+    return DeviceGuard(device, action, limit)
 
 
 def operation_name(operation: Any) -> str:

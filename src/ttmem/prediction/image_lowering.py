@@ -3,19 +3,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ttmem.base.errors import TtmemError
+from ttmem.hardware import DATA_TYPES, DRAM, HOST, MemoryMap
 from ttmem.operators.bound_case import CannotRunError
 from ttmem.operators.case_program import DeviceTensor, Recipe
 from ttmem.operators.graphs import Graph, GraphCall
-from ttmem.prediction.call_writer import Held
-from ttmem.prediction.prepared_weights import weight_shape
+from ttmem.prediction.call_writer import DeviceValue
 from ttmem.prediction.stream import WEIGHT, Step
+from ttmem.twin.operations import RECORDS, call_of, read_call
+from ttmem.twin.operations.plan import Allocate
+from ttmem.twin.operations.registry import plan_call
+from ttmem.twin.paging import paging_of
+from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
 
 if TYPE_CHECKING:
-    from ttmem.prediction.lowering import Lowering
+    from ttmem.prediction.lowering import GraphLowering
+
 
 _NORMS = ("native_batch_norm", "_native_batch_norm_legit_no_training")
 _FOLDED = "batch norms are folded into the convolution before them"
@@ -29,7 +37,7 @@ _NORM_BYTES, _NORM_BUFFERS = 1_000_000, 7
 """What the buffers of a group norm may take of a core's L1, and how many of them hold a block."""
 
 
-def as_loaded_bytes(graph: Graph) -> int:
+def count_as_loaded_bytes(graph: Graph) -> int:
     """What careless loaders keep beside what is used: kernels in rows of float32, norms with a tile for each channel.
 
     A row of a kernel is three numbers, and a page is at least 32 bytes; [1, C, 1, 1] is padded to C tiles.
@@ -42,16 +50,16 @@ def as_loaded_bytes(graph: Graph) -> int:
     return rows + sum(prod(graph.values[value].shape) * 2 * _TILE * _TILE for value in norms)
 
 
-def lowered(lowering: Lowering, call: GraphCall) -> bool:
+def lower_image_call(lowering: GraphLowering, call: GraphCall) -> bool:
     """Whether the call was one of these, and is done."""
     if call.case.op in _NORMS:
-        return _normed(lowering, call)
+        return _lower_batch_norm(lowering, call)
     if call.case.op == "convolution" and len(lowering.shape_of(call.takes[1])) == _VOLUME:
-        return _in_volumes(lowering, call)
-    return call.case.op == "mean" and _pooled(lowering, call)
+        return _lower_conv3d(lowering, call)
+    return call.case.op == "mean" and _lower_global_pool(lowering, call)
 
 
-def result_shape(form: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+def channels_last_shape(form: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     """How a result lies of which the catalogue says that its channels are last."""
     if not form:
         return shape or (1,)
@@ -61,16 +69,16 @@ def result_shape(form: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     return (1, 1, batch * prod(spatial), channels) if form.endswith("rows") else (batch, 1, prod(spatial), channels)
 
 
-def prepared_weight(lowering: Lowering, call: GraphCall, recipe: Recipe, tensor: DeviceTensor) -> str:
+def prepare_weight(lowering: GraphLowering, call: GraphCall, recipe: Recipe, tensor: DeviceTensor) -> str:
     """Weights and bias as the library prepares them: dense also where the convolution is grouped, in DRAM."""
     place = [t.name for t in call.case.tensors].index(tensor.argument)
     value = call.takes[place]
-    values, bench = lowering.graph.values, lowering.bench
-    if value in bench.held:
+    values, bench = lowering.graph.values, lowering.writer
+    if value in bench.device_values:
         raise CannotRunError("the weights are computed while the model runs")
     name = values[value].name or f"constant of {call.module}"
     dtype = bench.weight_dtype(name, tensor.dtype)
-    known = _known_shape(lowering, call, recipe, dtype)
+    known = _find_prepared_shape(lowering, call, recipe, dtype)
     if tensor.argument == "bias":
         width = known[-1] if known else prod(tensor.shape)
         return bench.load(name, WEIGHT, (value,), (1, 1, 1, width), "tile", tensor.dtype)
@@ -87,51 +95,51 @@ def prepared_weight(lowering: Lowering, call: GraphCall, recipe: Recipe, tensor:
     return bench.load(name, WEIGHT, (value,), (1, 1, rows, out), "tile", dtype)
 
 
-def _known_shape(lowering: Lowering, call: GraphCall, recipe: Recipe, dtype: str) -> tuple[int, ...] | None:
+def _find_prepared_shape(lowering: GraphLowering, call: GraphCall, recipe: Recipe, dtype: str) -> tuple[int, ...] | None:
     """As the twin lays it out; it is asked with a bias in any case, which comes right after the weights."""
     shapes = {t.name: tuple(t.shape) for t in recipe.inputs}
     shapes.setdefault("bias", (1, 1, 1, lowering.shape_of(call.makes[0])[1]))
     step = next(step for step in recipe.steps if "call" in step)
     kwargs = {**step["kwargs"], "bias_tensor": {"tensor": "bias"}}
-    return weight_shape({**step, "kwargs": kwargs}, shapes, dtype, lowering.memory_map)
+    return find_weight_shape({**step, "kwargs": kwargs}, shapes, dtype, lowering.memory_map)
 
 
-def _normed(lowering: Lowering, call: GraphCall) -> bool:
+def _lower_batch_norm(lowering: GraphLowering, call: GraphCall) -> bool:
     """At inference it is a product and a sum per channel, which a convolution before it has in its weights already."""
-    source, made, bench = call.takes[0], call.makes[0], lowering.bench
+    source, made, bench = call.takes[0], call.makes[0], lowering.writer
     before = lowering.producer_of(source)
-    if before is not None and before.case.op == "convolution" and lowering.uses_of(source) == 1:
+    if before is not None and before.case.op == "convolution" and lowering.count_uses(source) == 1:
         lowering.assume(_FOLDED)
         bench.alias(source, made)
         return True
     lowering.assume(_AFFINE)
     channels = lowering.shape_of(source)[1]
-    if source not in bench.held:
-        bench.in_form(source, lowering.shape_of(source), "tile", bench.dtype_of(source))
-    held, own = bench.held[source], lowering.shape_of(source)
+    if source not in bench.device_values:
+        bench.ensure_form(source, lowering.shape_of(source), "tile", bench.dtype_of(source))
+    held, own = bench.device_values[source], lowering.shape_of(source)
     if not held.is_last and len(own) > 2 and held.shape != own:
-        bench.in_form(source, own, "tile", held.dtype)
-        held = bench.held[source]
+        bench.ensure_form(source, own, "tile", held.dtype)
+        held = bench.device_values[source]
     shape = [1] * len(held.shape)
     shape[-1 if held.is_last or len(own) == 2 else 1] = channels
-    name = held.name if held.layout == "tile" else bench.in_form(
+    name = held.name if held.layout == "tile" else bench.ensure_form(
         source, held.shape, "tile", held.dtype, is_last=held.is_last)  # fmt: skip
     for function, factor in (("ttnn.multiply", "scale"), ("ttnn.add", "shift")):
         path = f"{call.module} {factor}"
         beside = bench.load(path, WEIGHT, (path,), shape, "tile", held.dtype)
-        out = bench.fresh(made)
+        out = bench.new_name(made)
         tensors = [{"tensor": name}, {"tensor": beside}]
         bench.steps.append({"call": function, "args": tensors, "kwargs": {}, "out": out, "makes": "elementwise"})
         if factor == "shift":
             bench.steps.append({"free": name})
         name = out
-    bench.hold(made, Held(name, held.shape, "tile", held.dtype, held.is_last))
+    bench.hold(made, DeviceValue(name, held.shape, "tile", held.dtype, held.is_last))
     return True
 
 
-def _in_volumes(lowering: Lowering, call: GraphCall) -> bool:
+def _lower_conv3d(lowering: GraphLowering, call: GraphCall) -> bool:
     """A convolution over three dimensions: rows of whole tiles of channels, the weights as a matrix."""
-    source, made, bench, args = call.takes[0], call.makes[0], lowering.bench, call.case.args
+    source, made, bench, args = call.takes[0], call.makes[0], lowering.writer, call.case.args
     if args.get("transposed"):
         return False
     batch, channels, *size = lowering.shape_of(source)
@@ -141,9 +149,9 @@ def _in_volumes(lowering: Lowering, call: GraphCall) -> bool:
     if groups > 1 and (wide > channels or args.get("dilation") != [1, 1, 1]):
         raise CannotRunError("a grouped convolution over three dimensions of odd channels has no form here")
     dtype = bench.dtype_of(source)
-    name = bench.in_form(source, (batch, *size, channels), "row_major", dtype, is_last=True)
+    name = bench.ensure_form(source, (batch, *size, channels), "row_major", dtype, is_last=True)
     if wide > channels:
-        padded = bench.fresh(made)
+        padded = bench.new_name(made)
         pairs = [{"tuple": [0, 0]}] * 4 + [{"tuple": [0, wide - channels]}]
         bench.steps.append({"call": "ttnn.pad", "args": [{"tensor": name}, pairs, 0.0], "kwargs": {}, "out": padded,
                             "makes": [[batch, *size, wide]]})  # fmt: skip
@@ -155,7 +163,7 @@ def _in_volumes(lowering: Lowering, call: GraphCall) -> bool:
     if len(call.takes) > 2:  # a bias
         bias = lowering.graph.values[call.takes[2]].name or f"constant of {call.module}"
         tensors["bias_tensor"] = bench.load(bias, WEIGHT, (call.takes[2],), (1, out), "tile", dtype)
-    result = bench.fresh(made)
+    result = bench.new_name(made)
     shape = lowering.shape_of(made)
     step = {
         "call": "ttnn.experimental.conv3d", "args": [], "out": result, "makes": [[shape[0], *shape[2:], out]],
@@ -169,11 +177,11 @@ def _in_volumes(lowering: Lowering, call: GraphCall) -> bool:
     bench.steps.append(step)
     if wide > channels:
         bench.steps.append({"free": name})
-    bench.hold(made, Held(result, (shape[0], *shape[2:], out), "row_major", dtype, is_last=True))
+    bench.hold(made, DeviceValue(result, (shape[0], *shape[2:], out), "row_major", dtype, is_last=True))
     return True
 
 
-def norm_blocks(lowering: Lowering, call: GraphCall, steps: Sequence[Step]) -> Sequence[Step]:
+def split_group_norm(lowering: GraphLowering, call: GraphCall, steps: Sequence[Step]) -> Sequence[Step]:
     """A group norm of a large sample in as many blocks as its buffers need; authors choose a grid of cores too."""
     _, channels, *spatial = lowering.shape_of(call.takes[0])
     of_a_group = channels // int(call.case.args["group"])
@@ -190,26 +198,57 @@ def norm_blocks(lowering: Lowering, call: GraphCall, steps: Sequence[Step]) -> S
     ]
 
 
-def _pooled(lowering: Lowering, call: GraphCall) -> bool:
+def _lower_global_pool(lowering: GraphLowering, call: GraphCall) -> bool:
     """The mean of all pixels of an image with its channels last."""
-    source, made, bench = call.takes[0], call.makes[0], lowering.bench
-    held, own = bench.held.get(source), lowering.shape_of(source)
+    source, made, bench = call.takes[0], call.makes[0], lowering.writer
+    held, own = bench.device_values.get(source), lowering.shape_of(source)
     dims = call.case.args.get("dim") or []
     if held is None or not held.is_last or sorted(dim % len(own) for dim in dims) != list(range(2, len(own))):
         return False
     batch, channels, *spatial = own
-    name = bench.in_form(source, (batch, 1, prod(spatial), channels), "tile", held.dtype, is_last=True)
-    out = bench.fresh(made)
+    name = bench.ensure_form(source, (batch, 1, prod(spatial), channels), "tile", held.dtype, is_last=True)
+    out = bench.new_name(made)
     step = {"call": "ttnn.mean", "args": [{"tensor": name}], "kwargs": {"dim": 2, "keepdim": True}, "out": out}
     bench.steps.append({**step, "makes": [[batch, 1, 1, channels]]})
-    pooled = Held(out, (batch, 1, 1, channels), "tile", held.dtype, is_last=True)
+    pooled = DeviceValue(out, (batch, 1, 1, channels), "tile", held.dtype, is_last=True)
     bench.hold(made, pooled)
     if not call.case.args.get("keepdim"):
         wanted = lowering.shape_of(made)
-        flat = bench.fresh(made)
+        flat = bench.new_name(made)
         bench.steps.append(
             {"call": "ttnn.reshape", "args": [{"tensor": out}, list(wanted)], "kwargs": {}, "out": flat,
              "makes": [list(wanted)]}
         )  # fmt: skip
-        bench.hold(made, Held(flat, wanted, "tile", held.dtype))
+        bench.hold(made, DeviceValue(flat, wanted, "tile", held.dtype))
     return True
+
+
+
+
+def find_weight_shape(
+    step: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], dtype: str, memory_map: MemoryMap
+) -> tuple[int, ...] | None:
+    """Of a call with these tensors, its weights and bias on the host; None where the twin does not know."""
+    written = read_call(step)
+    record = RECORDS.get(written.function)
+    if record is None:
+        return None
+    rows, tiles = LAYOUTS.find("row_major"), LAYOUTS.find("tile")
+    specs = [
+        TensorSpec(shapes[name], DATA_TYPES.find(dtype), rows, DRAM if name == "input" else HOST)
+        for name in written.tensors
+    ]
+    try:
+        plan = plan_call(call_of(record, written, specs), memory_map)
+    except TtmemError:
+        return None
+    made = [one.spec for one in plan.steps if isinstance(one, Allocate) and one.spec.layout is tiles]
+    weight = next((weight for weight, bias in pairwise(made) if _are_weight_and_bias(weight, bias)), None)
+    if weight is None:
+        return None
+    return weight.shape if weight.alignment == (1, 1) else paging_of(weight).padded_shape
+
+
+def _are_weight_and_bias(weight: TensorSpec, bias: TensorSpec) -> bool:
+    are_matrices = weight.shape[:2] == bias.shape[:2] == (1, 1) and weight.shape[-1] == bias.shape[-1]
+    return are_matrices and bias.shape[2] in (1, _TILE) and weight.memory is bias.memory is DRAM

@@ -12,15 +12,21 @@ batch), so it is asked where the twin found the limit: the same value and the ne
 the search goes on from there.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from ttmem.analysis.peaks import peaks
 from ttmem.base.errors import BadInputError
-from ttmem.engines.engine import MOCK, TWIN
-from ttmem.prediction.request import Prediction, Request
-from ttmem.prediction.run_stream import engine_name
+from ttmem.engines.engine import MOCK, TWIN, EngineSettings
+from ttmem.engines.twin import TwinEngine
+from ttmem.failures.outcome import PASS, UNSUPPORTED
+from ttmem.prediction.language.configuration import read_config
+from ttmem.prediction.language.stream import apply_recipe, build_pass
+from ttmem.prediction.request import Capacity, CapacityPoint, Prediction, Request
+from ttmem.prediction.run_stream import choose_engine
 
 ASSUMED = "memory grows with the value; the largest that fits and the next step were both checked"
 _MOST_RUNS = 64
@@ -29,7 +35,7 @@ _MOST_GROWTH = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Quantity:
+class RequestQuantity:
     """What can be searched: the field of a request, and the steps it grows by."""
 
     name: str
@@ -41,12 +47,12 @@ class Quantity:
     by_halves: bool = False
     """Whether no line is aimed along."""
 
-    def on(self, request: Request, value: int) -> Request:
+    def apply(self, request: Request, value: int) -> Request:
         """The request with this much of it."""
         told: Any = (value, value) if self.field == "size" else value
         return replace(request, **{self.field: told})
 
-    def of(self, request: Request) -> int:
+    def read(self, request: Request) -> int:
         """How much the request has."""
         told: tuple[int, int] | int | None = getattr(request, self.field)
         return max(told) if isinstance(told, tuple) else told or self.start
@@ -55,17 +61,17 @@ class Quantity:
 QUANTITIES = {
     quantity.name: quantity
     for quantity in (
-        Quantity("batch", "batch", 1, 1 << 16, 1, by_halves=True),
-        Quantity("seq", "sequence", 32, 1 << 22, 512),
-        Quantity("context", "context", 32, 1 << 24, 4096),
-        Quantity("users", "users", 1, 1 << 16, 1),
-        Quantity("size", "size", 32, 1 << 14, 224, by_halves=True),
+        RequestQuantity("batch", "batch", 1, 1 << 16, 1, by_halves=True),
+        RequestQuantity("seq", "sequence", 32, 1 << 22, 512),
+        RequestQuantity("context", "context", 32, 1 << 24, 4096),
+        RequestQuantity("users", "users", 1, 1 << 16, 1),
+        RequestQuantity("size", "size", 32, 1 << 14, 224, by_halves=True),
     )
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TriedValue:
     """What came of one value."""
 
     value: int
@@ -76,18 +82,18 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LargestValue:
     """The largest value that fits."""
 
     value: int
     """0: not even the smallest does."""
-    tried: tuple[Tried, ...]
+    tried: tuple[TriedValue, ...]
     is_limit: bool
     """False: the search ended at its own upper end, and more may fit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Largest(Found):
+class LargestPrediction(LargestValue):
     """The same, of a request."""
 
     quantity: str
@@ -95,9 +101,9 @@ class Largest(Found):
     """Of the largest that fits; of the smallest where none does."""
 
 
-def search(
+def search_largest(
     request: Request, quantity: str, predict: Callable[[Request], Prediction], *, most: int | None = None
-) -> Largest:
+) -> LargestPrediction:
     """The largest value, in whole steps, at which the prediction fits; ``most`` ends the search early."""
     try:
         what = QUANTITIES[quantity]
@@ -106,22 +112,22 @@ def search(
     predictions: dict[int, Prediction] = {}
     refusals: dict[int, BadInputError] = {}
 
-    def ask(value: int) -> Tried:
+    def ask(value: int) -> TriedValue:
         try:
-            predictions[value] = prediction = predict(what.on(request, value))
+            predictions[value] = prediction = predict(what.apply(request, value))
         except BadInputError as error:  # more than the model has places for
             refusals[value] = error
             if value == what.step:
                 raise
-            return Tried(value, False, 0, 0)
+            return TriedValue(value, False, 0, 0)
         dram = peaks(prediction.profile).get("DRAM")
         held, size = (dram.peak_bytes_per_bank, dram.bytes_per_bank) if dram else (0, 0)
-        return Tried(value, prediction.fits, held, size)
+        return TriedValue(value, prediction.fits, held, size)
 
-    begin, is_expected = what.step if what.by_halves else what.of(request), engine_name(request) == MOCK
+    begin, is_expected = what.step if what.by_halves else what.read(request), choose_engine(request) == MOCK
     if is_expected:
-        begin = search(replace(request, engine=TWIN), quantity, predict, most=most).value
-    found = largest(ask, what, begin, most, is_expected=is_expected)
+        begin = search_largest(replace(request, engine=TWIN), quantity, predict, most=most).value
+    found = find_largest(ask, what, begin, most, is_expected=is_expected)
     if not predictions:
         raise next(iter(refusals.values()))
     prediction = predictions[found.value or min(predictions)]
@@ -130,29 +136,29 @@ def search(
     if refusals and min(refusals) <= found.value + what.step:
         told = [f"the model itself ends the search, not memory: {refusals[min(refusals)].message}"]
     prediction = replace(prediction, assumed=(*prediction.assumed, *told))
-    return Largest(found.value, found.tried, found.is_limit, quantity, prediction)
+    return LargestPrediction(found.value, found.tried, found.is_limit, quantity, prediction)
 
 
-def largest(
-    ask: Callable[[int], Tried], what: Quantity, begin: int, most: int | None = None, *, is_expected: bool = False
-) -> Found:
+def find_largest(
+    ask: Callable[[int], TriedValue], what: RequestQuantity, begin: int, most: int | None = None, *, is_expected: bool = False
+) -> LargestValue:
     """The search itself, over whatever answers; ``is_expected``: the first value is thought to be the limit."""
     end = min(most or what.most, what.most)
-    return _Search(ask, what.step, end, by_halves=what.by_halves).run(begin, is_expected=is_expected)
+    return _LargestSearch(ask, what.step, end, by_halves=what.by_halves).run(begin, is_expected=is_expected)
 
 
-class _Search:
+class _LargestSearch:
     """Counts in steps; ``low`` fits and ``high`` does not."""
 
-    def __init__(self, ask: Callable[[int], Tried], step: int, most: int, *, by_halves: bool) -> None:
+    def __init__(self, ask: Callable[[int], TriedValue], step: int, most: int, *, by_halves: bool) -> None:
         self._ask_value, self._step, self._by_halves = ask, step, by_halves
-        self._tried: dict[int, Tried] = {}
+        self._tried: dict[int, TriedValue] = {}
         self._end = max(most // step, 1)
         self._aims = self._missed = False
         """Whether the line chose the last value, and whether it led beyond the limit or nowhere."""
         self.low, self.high = 0, self._end + 1
 
-    def run(self, begin: int, *, is_expected: bool) -> Found:
+    def run(self, begin: int, *, is_expected: bool) -> LargestValue:
         first = min(max(begin // self._step, 1), self._end)
         self._ask(first)
         neighbour = first + 1 if self.low else first - 1
@@ -161,7 +167,7 @@ class _Search:
         while self.high - self.low > 1 and len(self._tried) < _MOST_RUNS:
             self._ask(self._next())
         tried = tuple(sorted(self._tried.values(), key=lambda one: one.value))
-        return Found(self.low * self._step, tried, is_limit=self.high <= self._end)
+        return LargestValue(self.low * self._step, tried, is_limit=self.high <= self._end)
 
     def _ask(self, steps: int) -> None:
         self._tried[steps] = told = self._ask_value(steps * self._step)
@@ -192,3 +198,100 @@ class _Search:
 
     def _inside(self, steps: int) -> int:
         return min(max(steps, self.low + 1), self.high - 1)
+
+
+_MOST_POINTS = 1000
+_HINT = "batch=1..64 (doubled each time), size=224|640; known: " + ", ".join(QUANTITIES)
+
+
+@dataclass(frozen=True, slots=True)
+class QuantityRange:
+    """The values of one quantity."""
+
+    quantity: str
+    values: tuple[int, ...]
+
+
+def parse_ranges(text: str) -> tuple[QuantityRange, ...]:
+    """Every range of a sweep; ``a..b`` is doubled from a on and ends with b."""
+    ranges = []
+    for word in text.split(","):
+        name, _, told = word.strip().partition("=")
+        if name not in QUANTITIES or not re.fullmatch(r"\d+(\.\.\d+|(\|\d+)*)", told):
+            raise BadInputError(f"'{word.strip()}' is no range", where="--sweep", hint=_HINT)
+        first, dots, last = told.partition("..")
+        values = _double_up_to(int(first), int(last)) if dots else tuple(map(int, told.split("|")))
+        if not values or min(values) < 1:
+            raise BadInputError(f"'{word.strip()}' has no value to try", where="--sweep", hint=_HINT)
+        ranges.append(QuantityRange(name, tuple(dict.fromkeys(values))))
+    names = [one.quantity for one in ranges]
+    if len(set(names)) < len(names):
+        raise BadInputError("a quantity is there twice", where="--sweep", hint=_HINT)
+    return tuple(ranges)
+
+
+def _double_up_to(first: int, last: int) -> tuple[int, ...]:
+    values = []
+    while 0 < first < last:
+        values.append(first)
+        first *= 2
+    return (*values, last) if last >= 1 and (values or first == last) else ()
+
+
+def expand_ranges(request: Request, ranges: Sequence[QuantityRange]) -> Iterator[tuple[dict[str, int], Request]]:
+    """Every combination, the first quantity slowest."""
+    combined = list(product(*(one.values for one in ranges)))
+    if len(combined) > _MOST_POINTS:
+        raise BadInputError(
+            f"{len(combined)} points are more than {_MOST_POINTS}", where="--sweep", hint="fewer values"
+        )
+    for values in combined:
+        asked, place = request, {}
+        for one, value in zip(ranges, values, strict=True):
+            asked = QUANTITIES[one.quantity].apply(asked, value)
+            place[one.quantity] = value
+        yield place, asked
+
+
+_USERS = (1, 2, 4, 8, 16, 32)
+_LAYERS = 2
+
+
+def find_capacity(request: Request) -> Capacity:
+    """What else would fit, per chip as the request splits the model."""
+    config = read_config(request)
+    asked = apply_recipe(request, config)
+    # Who asks for more than the model was made for is not told that it ends there.
+    positions = asked.dimensions.positions if asked.context <= asked.dimensions.positions else None
+    settings = EngineSettings(
+        board=request.board,
+        l1_small_bytes=request.l1_small_bytes,
+        trace_region_bytes=request.trace_region_bytes,
+    )
+    with TwinEngine(settings) as engine:
+
+        def context_for(users: int, begin: int) -> LargestValue:
+            what = QUANTITIES["context"]
+            given = replace(request, users=users, sequence=None)
+            return find_largest(lambda value: _try_on_twin(engine, what.apply(given, value), config, value), what, begin, positions)
+
+        what = QUANTITIES["users"]
+        given = replace(request, context=asked.context)
+        users = find_largest(lambda value: _try_on_twin(engine, what.apply(given, value), config, value), what, asked.users)
+        found: dict[int, LargestValue] = {}
+        begin = asked.context * asked.users
+        for count in sorted({*_USERS, asked.users}):
+            found[count] = context_for(count, begin // count)
+            begin = max(found[count].value, 1) * count  # the cache is nearly all that grows
+    expand_ranges = tuple(CapacityPoint(count, one.value, one.is_limit) for count, one in found.items())
+    return Capacity(asked.users, asked.context, users.value, found[asked.users].value, expand_ranges)
+
+
+def _try_on_twin(engine: TwinEngine, request: Request, config: Mapping[str, Any], value: int) -> TriedValue:
+    layout = apply_recipe(request, config)
+    steps = [resident.step for resident in layout.residents()]
+    for call in build_pass(layout, _LAYERS)[0]:
+        steps += [*call.steps, *({"free": name, "force": False} for name in call.frees)]
+    outcome = engine.ask(steps, stop=True)
+    fits = outcome.status in (PASS, UNSUPPORTED)  # what the twin does not judge is L1's, not DRAM's
+    return TriedValue(value, fits, outcome.peak_bytes_per_bank["DRAM"], layout.scope.names["bank_bytes"])

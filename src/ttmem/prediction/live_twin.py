@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ttmem.base.errors import BadInputError
-from ttmem.engines.worker.devices import device_facts
+from ttmem.engines.worker.open_devices import device_facts
 from ttmem.engines.worker.library import Library
 from ttmem.hardware import (
     ARCHITECTURES,
@@ -38,7 +38,7 @@ class UnclearCallError(BadInputError):
 
 
 @dataclass(frozen=True, slots=True)
-class Imagined:
+class SimulatedTensor:
     """A tensor that exists on the twin alone."""
 
     spec: TensorSpec
@@ -50,10 +50,10 @@ class Imagined:
 
 
 @dataclass(frozen=True, slots=True)
-class Imagination:
+class SimulatedCall:
     """What a call would do."""
 
-    results: tuple[Imagined, ...]
+    results: tuple[SimulatedTensor, ...]
     """None where there is no rule for it."""
     confidence: str
     note: str = ""
@@ -65,10 +65,10 @@ class LiveTwin:
     def __init__(self, device: Any) -> None:
         self.library = Library()
         self.device = device
-        self.twin = WatchedDevice(_memory_map(self.library, device))
+        self.twin = WatchedDevice(_read_memory_map(self.library, device))
         self._cache = ProgramCache()
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Take over what the device holds at this moment."""
         states = []
         for pool in self.twin.memory_map.pools:
@@ -88,41 +88,41 @@ class LiveTwin:
         self.twin.restore(type(checkpoint)(tuple(states)))
         self.twin.peaks = {memory.name: self.twin.allocated_bytes_per_bank(memory) for memory in MEMORIES}
 
-    def imagine(self, name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> Imagination:
+    def simulate(self, name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> SimulatedCall:
         """Do a call on the twin. What does not fit raises what the library would raise; a call that nobody has a rule
         for leaves the twin as it is."""
         function = name.removeprefix("ttnn.")
         tensors: dict[str, tuple[TensorSpec, Buffer]] = {}
         step = {
             "call": f"ttnn.{function}",
-            "args": [self._value(value, tensors) for value in arguments],
-            "kwargs": {key: self._value(value, tensors) for key, value in options.items() if value is not None},
+            "args": [self._describe_argument(value, tensors) for value in arguments],
+            "kwargs": {key: self._describe_argument(value, tensors) for key, value in options.items() if value is not None},
         }
         written = read_call(step)
         if function in _MOVES_TO_DEVICE and written.tensors:
             spec, _ = tensors[written.tensors[0]]
             moved = TensorSpec(spec.shape, spec.dtype, spec.layout, written.memory or MEMORIES.find("DRAM"))
-            return Imagination((Imagined(moved, self.twin.allocate(moved)),), EXACT)
+            return SimulatedCall((SimulatedTensor(moved, self.twin.allocate(moved)),), EXACT)
         record = RECORDS.get(written.function)
         if record is None:
-            return Imagination((), UNKNOWN, f"the twin has no rule for {name}")
+            return SimulatedCall((), UNKNOWN, f"the twin has no rule for {name}")
         held = [tensors[given] for given in written.tensors]
         into, target = tensors[written.target] if written.target is not None else (None, None)
         call = call_of(record, written, [spec for spec, _ in held], into)
         plan = planned(self.twin, call, self._cache)
         result = run_call(self.twin, call, [buffer for _, buffer in held], self._cache, target, plan)
-        made = tuple(Imagined(spec, buffer) for buffer, spec in result.made)
-        return Imagination(made, plan.confidence if made else UNKNOWN, plan.note)
+        made = tuple(SimulatedTensor(spec, buffer) for buffer, spec in result.made)
+        return SimulatedCall(made, plan.confidence if made else UNKNOWN, plan.note)
 
-    def tensor(self, spec: TensorSpec) -> Imagined:
+    def add_tensor(self, spec: TensorSpec) -> SimulatedTensor:
         """A tensor put on the twin."""
-        return Imagined(spec, self.twin.allocate(spec))
+        return SimulatedTensor(spec, self.twin.allocate(spec))
 
-    def free(self, *tensors: Imagined) -> None:
+    def free(self, *tensors: SimulatedTensor) -> None:
         for tensor in tensors:
             self.twin.free(tensor.buffer)
 
-    def spec_of(self, tensor: Any) -> TensorSpec:
+    def read_spec(self, tensor: Any) -> TensorSpec:
         """What a tensor of the library is."""
         layout = LAYOUTS.find("tile" if tensor.layout.name == "TILE" else "row_major")
         dtype = DATA_TYPES.find(tensor.dtype.name)
@@ -130,28 +130,28 @@ class LiveTwin:
             return TensorSpec(tuple(tensor.shape), dtype, layout, HOST)
         config = tensor.memory_config()
         memory = MEMORIES.find(config.buffer_type.name)
-        return TensorSpec(tuple(tensor.shape), dtype, layout, memory, _shard(config))
+        return TensorSpec(tuple(tensor.shape), dtype, layout, memory, _read_shard(config))
 
-    def _value(self, value: Any, tensors: dict[str, tuple[TensorSpec, Buffer]]) -> Any:
+    def _describe_argument(self, value: Any, tensors: dict[str, tuple[TensorSpec, Buffer]]) -> Any:
         """An argument as steps write it; tensors under a name of their own."""
         ttnn = self.library.ttnn
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
-        if isinstance(value, (Imagined, ttnn.Tensor)):
+        if isinstance(value, (SimulatedTensor, ttnn.Tensor)):
             name = f"t{len(tensors)}"
-            if isinstance(value, Imagined):
+            if isinstance(value, SimulatedTensor):
                 tensors[name] = value.spec, value.buffer
             else:
-                spec = self.spec_of(value)
+                spec = self.read_spec(value)
                 at = 0 if spec.memory is HOST else value.buffer_address()
                 tensors[name] = spec, Buffer(at, self.twin.place(TensorSpec((0,)) if spec.memory is HOST else spec))
             return {"tensor": name}
         if isinstance(value, (list, ttnn.Shape)):
-            return [self._value(item, tensors) for item in value]
+            return [self._describe_argument(item, tensors) for item in value]
         if isinstance(value, tuple):
-            return {"tuple": [self._value(item, tensors) for item in value]}
+            return {"tuple": [self._describe_argument(item, tensors) for item in value]}
         if isinstance(value, ttnn.MemoryConfig):
-            return _written_config(value)
+            return _describe_memory_config(value)
         if isinstance(value, ttnn.DataType):
             return {"dtype": value.name.lower()}
         if isinstance(value, ttnn.Layout):
@@ -161,7 +161,7 @@ class LiveTwin:
         raise UnclearCallError(f"an argument of type {type(value).__name__}")
 
 
-def _memory_map(library: Library, device: Any) -> MemoryMap:
+def _read_memory_map(library: Library, device: Any) -> MemoryMap:
     """As the open device tells it, whatever it was opened with."""
     facts = device_facts(library, device)
     pools = {memory.name: Pool(memory, *(int(number) for number in facts["pools"][memory.name])) for memory in MEMORIES}
@@ -181,7 +181,7 @@ def _memory_map(library: Library, device: Any) -> MemoryMap:
     )
 
 
-def _shard(config: Any) -> Shard | None:
+def _read_shard(config: Any) -> Shard | None:
     kind = config.memory_layout.name.lower()
     if kind == "interleaved":
         return None
@@ -194,8 +194,8 @@ def _shard(config: Any) -> Shard | None:
     return Shard(kind.removesuffix("_sharded"), height, width, ranges, by_column)
 
 
-def _written_config(config: Any) -> dict[str, Any]:
-    shard = _shard(config)
+def _describe_memory_config(config: Any) -> dict[str, Any]:
+    shard = _read_shard(config)
     written: dict[str, Any] = {"memory": config.buffer_type.name}
     if shard is not None:
         written["shard"] = {

@@ -5,20 +5,24 @@ The catalogue says how one operator is called. Between calls a value stays in th
 that serves the next one: images with their channels last, rows of several sequences unfolded.
 """
 
+import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
+from pathlib import Path
 from typing import Any
 
+from ttmem.base.errors import BadInputError
 from ttmem.hardware import OpenSettings, open_board
 from ttmem.operators.bound_case import CannotRunError
 from ttmem.operators.case import CaseTensor
 from ttmem.operators.case_program import RESULT, Recipe, recipe_of
 from ttmem.operators.catalogue_entries import DEVICE, FREE, Operator, catalogue
-from ttmem.operators.graphs import Graph, GraphCall
+from ttmem.operators.graphs import Graph, GraphCall, trace_graph
+from ttmem.operators.tracer.job import TraceJob
 from ttmem.prediction import image_lowering, view_lowering
-from ttmem.prediction.call_writer import Held, Workbench
+from ttmem.prediction.call_writer import DeviceValue, CallWriter
 from ttmem.prediction.request import EAGER, PYTHON, Request
 from ttmem.prediction.stream import CONSTANT, ModelCall, Step, Stream
 
@@ -29,7 +33,7 @@ _ROW_MAJOR_RESULTS = {
     "_adaptive_avg_pool2d", "adaptive_max_pool2d", "upsample_nearest2d", "upsample_bilinear2d", "grid_sampler_2d",
 }  # fmt: skip
 """Operators whose call answers in rows and not in tiles."""
-_PLACES = {"topk": "uint16", "sort": "uint16", "argmax": "uint32"}
+_INDEX_DTYPES = {"topk": "uint16", "sort": "uint16", "argmax": "uint32"}
 """What places are counted in by calls that find them; torch counts in int64."""
 _MOST_UINT16 = 65535
 _ASSUMED = {
@@ -43,13 +47,13 @@ _ALWAYS = (
 )
 
 
-class Lowering:
+class GraphLowering:
     """Walks a graph once."""
 
     def __init__(self, graph: Graph, request: Request) -> None:
         self._graph = graph
         self._request = request
-        self.bench = Workbench(graph, request)
+        self.writer = CallWriter(graph, request)
         self.memory_map = open_board(request.board, OpenSettings(request.l1_small_bytes, request.trace_region_bytes))
         self._calls: list[ModelCall] = []
         self._assumed = Counter[str]()
@@ -60,7 +64,7 @@ class Lowering:
         self._uses = Counter(value for call in needed for value in call.takes)
         self._producer = {value: call for call in graph.calls for value in call.makes}
 
-    def stream(self) -> Stream:
+    def build_stream(self) -> Stream:
         """All of it."""
         for index, call in enumerate(self._graph.calls):
             if self._needed[index]:
@@ -69,11 +73,11 @@ class Lowering:
         told = (f"{text} ({count} times)" if count > 1 else text for text, count in self._assumed.items())
         return Stream(
             self._graph.model,
-            tuple(self.bench.residents),
+            tuple(self.writer.residents),
             tuple(self._calls),
-            assumed=(_ASSUMED[asked.liveness], *self._of_this_model(), *_ALWAYS, *self._graph.remarks, *told),
+            assumed=(_ASSUMED[asked.liveness], *self._list_model_assumptions(), *_ALWAYS, *self._graph.remarks, *told),
             is_placed=False,
-            as_loaded_bytes=image_lowering.as_loaded_bytes(self._graph),
+            as_loaded_bytes=image_lowering.count_as_loaded_bytes(self._graph),
             facts={
                 "parameters": self._graph.parameters,
                 "batch": asked.batch,
@@ -82,7 +86,7 @@ class Lowering:
             },
         )
 
-    def _of_this_model(self) -> Iterator[str]:
+    def _list_model_assumptions(self) -> Iterator[str]:
         """What is assumed only where the model has such a part."""
         sign = "softmax" if self._request.attention == EAGER else "scaled_dot_product"
         if any(sign in call.case.op for call in self._graph.calls):
@@ -101,7 +105,7 @@ class Lowering:
             if not is_constant:
                 changing.update(call.makes)
             else:
-                self.bench.derive(call)
+                self.writer.derive_constant(call)
             constant.append(is_constant)
         return constant
 
@@ -127,46 +131,46 @@ class Lowering:
         last.update(dict.fromkeys(self._graph.results, _NEVER))
         return last
 
-    def uses_of(self, value: int) -> int:
+    def count_uses(self, value: int) -> int:
         """How many calls take it."""
         return self._uses[value]
 
     # --- one call -------------------------------------------------------------------------------------------------
 
     def _lower(self, index: int, call: GraphCall) -> None:
-        bench, unsupported = self.bench, ""
+        bench, unsupported = self.writer, ""
         bench.begin(lambda value: self._last.get(value, -1) <= index)
         operator = catalogue().find(call.case.op)
         if operator is None and not call.makes:
             return
         try:
-            self._do(call, operator)
+            self._lower_on_device(call, operator)
         except (CannotRunError, LookupError, TypeError, ValueError) as error:
             # Arguments that no rule has met (a model may hold anything) cost their call, not the answer.
             unsupported = str(error) if isinstance(error, CannotRunError) else f"no form here takes it: {error!r}"
             bench.begin(bench.dies)
             for value in call.takes:
-                bench.needed(value)
+                bench.require(value)
             for value in call.makes:
-                bench.bound(value)
-        made = {value: bench.held[value] for value in call.makes if value in bench.held}
+                bench.allocate_result(value)
+        made = {value: bench.device_values[value] for value in call.makes if value in bench.device_values}
         steps, frees = bench.end((*call.takes, *call.makes))
         if not steps and not frees:
             return
         called = [step["call"] for step in steps if "call" in step]
         name = called[-1] if called else f"aten.{call.case.op}"
-        otherwise = () if unsupported else bench.otherwise(made.values())
+        otherwise = () if unsupported else bench.list_fallback(made.values())
         self._calls.append(
             ModelCall(name, tuple(steps), tuple(frees), call.module, call.case.op, unsupported, otherwise=otherwise)
         )
         if index + 1 < len(self._graph.calls) and self._request.liveness == PYTHON:
             bench.release_dropped(index, self._last, self._calls)
 
-    def _do(self, call: GraphCall, operator: Operator | None) -> None:
+    def _lower_on_device(self, call: GraphCall, operator: Operator | None) -> None:
         if operator is None:
             raise CannotRunError(f"{call.case.op} is not in the catalogue")
         if operator.support == FREE or view_lowering.is_unchanged(self, call):
-            self.bench.alias(call.takes[0], call.makes[0])
+            self.writer.alias(call.takes[0], call.makes[0])
             return
         if operator.support != DEVICE:
             raise CannotRunError(f"{call.case.op} does not run on the device: {operator.note or operator.lowering}")
@@ -174,16 +178,16 @@ class Lowering:
             raise CannotRunError(
                 "there are no complex tensors on the device; the result is counted as pairs of numbers"
             )
-        if view_lowering.lowered(self, call) or image_lowering.lowered(self, call):
+        if view_lowering.lower_view_call(self, call) or image_lowering.lower_image_call(self, call):
             return
-        if operator.kind in _ELEMENTWISE and self._elementwise(call):
+        if operator.kind in _ELEMENTWISE and self._lower_elementwise(call):
             return
-        self._by_recipe(call, operator)
+        self._lower_by_recipe(call, operator)
 
-    def _by_recipe(self, call: GraphCall, operator: Operator) -> None:
+    def _lower_by_recipe(self, call: GraphCall, operator: Operator) -> None:
         """As the catalogue says, every tensor in the form that it wants."""
-        bench = self.bench
-        recipe = self.recipe(call.case.op, [(t, t.shape) for t in call.case.tensors], call)
+        bench = self.writer
+        recipe = self.lower_case(call.case.op, [(t, t.shape) for t in call.case.tensors], call)
         if recipe.is_free:
             bench.alias(call.takes[0], call.makes[0])
             return
@@ -195,15 +199,15 @@ class Lowering:
                 names[tensor.name] = bench.load(path, CONSTANT, (path,), tensor.shape, tensor.layout, tensor.dtype)
                 continue
             value = values[tensor.name]
-            weight = image_lowering.prepared_weight(self, call, recipe, tensor) if tensor.on_host else None
-            names[tensor.name] = weight or bench.in_form(value, tensor.shape, tensor.layout, tensor.dtype)
-        shapes = [image_lowering.result_shape(operator.result, value) for value in map(self.shape_of, call.makes)]
+            weight = image_lowering.prepare_weight(self, call, recipe, tensor) if tensor.on_host else None
+            names[tensor.name] = weight or bench.ensure_form(value, tensor.shape, tensor.layout, tensor.dtype)
+        shapes = [image_lowering.channels_last_shape(operator.result, value) for value in map(self.shape_of, call.makes)]
         if call.case.op == "unbind":  # pieces of one, which somebody squeezes when that matters
             place = call.case.args.get("dim", 0) % (len(shapes[0]) + 1)
             shapes = [(*shape[:place], 1, *shape[place:]) for shape in shapes]
         self.emit(call, recipe, names, shapes, is_last=operator.result.startswith("channels_last"))
 
-    def recipe(
+    def lower_case(
         self, op: str, tensors: list[tuple[CaseTensor, tuple[int, ...]]], call: GraphCall, **args: Any
     ) -> Recipe:
         """The catalogue's word on an operator with tensors of these shapes."""
@@ -221,59 +225,59 @@ class Lowering:
         is_last: bool = False,
     ) -> None:
         """The steps of a recipe under this stream's names; what they make is held in these shapes."""
-        bench, single = self.bench, len(call.makes) == 1
-        fresh = [bench.fresh(value) for value in call.makes]
+        bench, single = self.writer, len(call.makes) == 1
+        fresh = [bench.new_name(value) for value in call.makes]
         renamed = {**names, **{f"{RESULT}.{place}": name for place, name in enumerate(fresh)}}
         described: Sequence[Step] = recipe.described_steps
         if call.case.op == "native_group_norm":
-            described = image_lowering.norm_blocks(self, call, described)
+            described = image_lowering.split_group_norm(self, call, described)
         for step in described:
             if "alloc" in step or "host" in step:
                 continue
-            made = bench.renamed(step, renamed)
+            made = bench.rename_step(step, renamed)
             if step.get("out") == RESULT:
                 made = {**made, "out": fresh[0] if single else fresh}
             if isinstance(made.get("makes"), list):
                 made["makes"] = [list(shape) for shape in shapes]
             bench.steps.append(made)
         if recipe.operator.kind == "pool":  # where its result lies is the operation's choice, often L1
-            bench.to_dram(fresh)
+            bench.move_to_dram(fresh)
         layout = "row_major" if call.case.op in _ROW_MAJOR_RESULTS or _is_padded_in_front(call) else "tile"
         for value, name, shape in zip(call.makes, fresh, shapes, strict=True):
-            bench.hold(value, Held(name, shape, layout, self._made_dtype(call, value), is_last))
+            bench.hold(value, DeviceValue(name, shape, layout, self._result_dtype(call, value), is_last))
 
-    def _made_dtype(self, call: GraphCall, value: int) -> str:
+    def _result_dtype(self, call: GraphCall, value: int) -> str:
         own = self._graph.values[value].dtype
-        if own != "int64" or call.case.op not in _PLACES:
-            return self.bench.dtype_of(value)
+        if own != "int64" or call.case.op not in _INDEX_DTYPES:
+            return self.writer.dtype_of(value)
         is_long = max(self.shape_of(call.takes[0]), default=0) > _MOST_UINT16
-        return "uint32" if is_long else _PLACES[call.case.op]
+        return "uint32" if is_long else _INDEX_DTYPES[call.case.op]
 
-    def _elementwise(self, call: GraphCall) -> bool:
+    def _lower_elementwise(self, call: GraphCall) -> bool:
         """On values as they lie, where they all lie alike; False: they must be laid out as torch has them."""
         if len(call.makes) != 1:
             return False
         wanted = self.shape_of(call.makes[0])
-        held = {value: self.bench.held[value] for value in call.takes if value in self.bench.held}
+        held = {value: self.writer.device_values[value] for value in call.takes if value in self.writer.device_values}
         leads = [one for value, one in held.items() if self.shape_of(value) == wanted and one.shape != wanted]
         if not leads:
             return False
         lead = leads[0]
-        shapes = [self._shape_beside(value, lead, wanted) for value in call.takes]
+        shapes = [self._match_shape(value, lead, wanted) for value in call.takes]
         if any(shape is None for shape in shapes):
             return False
         named = [(t, shape) for t, shape in zip(call.case.tensors, shapes, strict=True) if shape is not None]
-        recipe = self.recipe(call.case.op, named, call)
+        recipe = self.lower_case(call.case.op, named, call)
         if recipe.is_free:
-            self.bench.alias(call.takes[0], call.makes[0])
+            self.writer.alias(call.takes[0], call.makes[0])
             return True
         values = _values_by_name(call, recipe.operator)
-        names = {t.name: self.bench.in_form(values[t.name], t.shape, t.layout, t.dtype, is_last=lead.is_last)
+        names = {t.name: self.writer.ensure_form(values[t.name], t.shape, t.layout, t.dtype, is_last=lead.is_last)
                  for t in recipe.inputs}  # fmt: skip
         self.emit(call, recipe, names, [lead.shape], is_last=lead.is_last)
         return True
 
-    def _shape_beside(self, value: int, lead: Held, wanted: tuple[int, ...]) -> tuple[int, ...] | None:
+    def _match_shape(self, value: int, lead: DeviceValue, wanted: tuple[int, ...]) -> tuple[int, ...] | None:
         """The shape in which another operand goes with the first one; None when it cannot stay as it is."""
         own = self.shape_of(value)
         if own == wanted:
@@ -321,3 +325,57 @@ def _values_by_name(call: GraphCall, operator: Operator) -> dict[str, int]:
         else:
             found[tensor.name] = value
     return found
+
+
+_SEQUENCE = 128
+
+
+_RECIPE_FIELDS = ("chips", "phase", "users", "context", "kv_cache", "prefill_chunk")
+
+
+def build_stream(request: Request) -> Stream:
+    """What its forward pass does to one chip."""
+    if asked := [name for name in _RECIPE_FIELDS if getattr(request, name)]:
+        option = asked[0].replace("_", "-")
+        raise BadInputError(
+            f"--{option} is for language models that a recipe lays out, not for a traced one",
+            where=request.target,
+            hint="the config.json of a language model, or hf: and its configuration; else --batch, --size, --seq",
+        )
+    job = TraceJob(
+        request.target,
+        request.inputs,
+        request.size,
+        dict(request.settings),
+        request.batch,
+        request.sequence or _SEQUENCE,
+        eager_attention=request.attention == EAGER,
+    )
+    graph = _trace_graph(job, request.torch_python)
+    weights = [value.name for value in graph.values if value.role == "parameter"]
+    for kind in filter(None, request.weights):
+        if not any(kind in name for name in weights):
+            known = sorted({name.split(".")[-2] for name in weights if "." in name})
+            raise BadInputError(f"no weight's name holds '{kind}' (--weights)", hint=f"known: {', '.join(known[:20])}")
+    return GraphLowering(graph, request).build_stream()
+
+
+def _trace_graph(job: TraceJob, python: str | None) -> Graph:
+    """The last one is kept: searches and advice ask for the same model in other types and on other boards."""
+    files = [target.partition("::")[0] for target in (job.target, job.inputs) if "::" in target]
+    key = repr((job, python, [Path(file).stat().st_mtime_ns for file in files if Path(file).exists()]))
+    traced: dict[str, Graph] = _own.__dict__.setdefault("traced", {})
+    if key not in traced:
+        graph = trace_graph(job, python=python)
+        traced.clear()
+        traced[key] = graph
+    return traced[key]
+
+
+def forget_graph() -> None:
+    """Trace the next model anew: a file that it imports may have changed."""
+    _own.__dict__.pop("traced", None)
+
+
+_own = threading.local()
+"""Several models are traced at the same time, each by a thread of its own."""

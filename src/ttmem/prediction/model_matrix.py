@@ -32,15 +32,15 @@ from ttmem.base.text_files import read_bytes
 from ttmem.operators.sweeps.distribute import Remark, as_finished, connected
 from ttmem.operators.sweeps.journal import locked_folder
 from ttmem.operators.tracing import kept_tracer
-from ttmem.prediction import run_script, run_stream
-from ttmem.prediction.peak_demand import Demand, demands
+from ttmem.prediction import run_stream
+from ttmem.prediction.request import Demand, find_demands
 from ttmem.prediction.request import Prediction, Request
-from ttmem.prediction.targets import is_script, stream_of
-from ttmem.prediction.warm import kept_warm, release, warm
+from ttmem.prediction.targets import is_script, build_stream
+from ttmem.prediction.warm import keep_warm, release_warm, use_warm
 
 JOURNAL = "journal.jsonl"
 _MOST_IN_LOT = 4
-Progress = Callable[[int, int, "AtlasRow"], None]
+Progress = Callable[[int, int, "MatrixRow"], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ Question = tuple[ListedModel, str]
 
 
 @dataclass(frozen=True, slots=True)
-class AtlasRow:
+class MatrixRow:
     """One model on one board."""
 
     model: str
@@ -93,37 +93,37 @@ class AtlasRow:
     seconds: float = 0.0
 
 
-def answer(model: ListedModel, board: str) -> AtlasRow:
+def predict_row(model: ListedModel, board: str) -> MatrixRow:
     """One row; also what a worker of a cluster does."""
     began = time.perf_counter()
     request = replace(model.request, board=board)
     try:
-        row = _row(model.text, board, run_script.ran(request) if is_script(request.target) else _played(request))
+        row = _build_row(model.text, board, run_stream.predict_script(request) if is_script(request.target) else _predict_stream(request))
     except TtmemError as error:
-        row = AtlasRow(model.text, board, None, reason=f"{error}")
+        row = MatrixRow(model.text, board, None, reason=f"{error}")
     except Exception as error:  # one model of hundreds must not end the others
-        row = AtlasRow(model.text, board, None, reason=f"{type(error).__name__}: {error}"[:300])
+        row = MatrixRow(model.text, board, None, reason=f"{type(error).__name__}: {error}"[:300])
     return replace(row, seconds=round(time.perf_counter() - began, 1))
 
 
-def _played(request: Request) -> Prediction:
-    with warm() as opened:
+def _predict_stream(request: Request) -> Prediction:
+    with use_warm() as opened:
         with kept_tracer(opened.tracers):
-            stream = stream_of(request)
-        return run_stream.play(stream, request, opened.engine(request))
+            stream = build_stream(request)
+        return run_stream.predict_stream(stream, request, opened.engine(request))
 
 
-def answer_lot(run: str, lot: Sequence[Question]) -> list[AtlasRow]:
+def predict_lot(run: str, lot: Sequence[Question]) -> list[MatrixRow]:
     """What a worker of a cluster does; its engines stay open for the run's next lot."""
-    with kept_warm(run):
-        return [answer(*question) for question in lot]
+    with keep_warm(run):
+        return [predict_row(*question) for question in lot]
 
 
-def _row(text: str, board: str, found: Prediction) -> AtlasRow:
-    seen: dict[str, Peak] | dict[str, Demand] = peaks(found.profile) if found.fits else demands(found)
+def _build_row(text: str, board: str, found: Prediction) -> MatrixRow:
+    seen: dict[str, Peak] | dict[str, Demand] = peaks(found.profile) if found.fits else find_demands(found)
     failed = None if found.fits else failure(found.profile)
     dram, l1 = seen.get("DRAM"), seen.get("L1")
-    return AtlasRow(
+    return MatrixRow(
         text,
         board,
         found.fits,
@@ -146,7 +146,7 @@ def _percent(part: int, whole: int) -> float | None:
     return round(100 * part / whole, 2) if whole else None
 
 
-def make_atlas(
+def make_matrix(
     models: Sequence[ListedModel],
     boards: Sequence[str],
     folder: Path,
@@ -155,14 +155,14 @@ def make_atlas(
     scheduler: str | None = None,
     progress: Progress | None = None,
     remark: Remark | None = None,
-) -> list[AtlasRow]:
+) -> list[MatrixRow]:
     """All rows, in the order of the list; those that the folder has are not asked for again."""
     asked = [(model, board) for model in models for board in boards]
-    with locked_folder(folder, "atlas"), _journal(folder) as (known, file):
+    with locked_folder(folder, "atlas"), _open_journal(folder) as (known, file):
         questions = {model.key(board): (model, board) for model, board in asked}  # equal lines are one question
         missing = [question for key, question in questions.items() if key not in known]
         done = len(questions) - len(missing)
-        for model, board, row in _answers(missing, workers, scheduler, remark):
+        for model, board, row in _predict_missing(missing, workers, scheduler, remark):
             key = model.key(board)
             known[key] = row
             file.write(json.dumps({"key": key, "row": asdict(row)}) + "\n")
@@ -174,37 +174,37 @@ def make_atlas(
         return [known[model.key(board)] for model, board in asked]
 
 
-def _answers(
+def _predict_missing(
     missing: Sequence[Question], workers: int, scheduler: str | None, remark: Remark | None
-) -> Iterator[tuple[ListedModel, str, AtlasRow]]:
+) -> Iterator[tuple[ListedModel, str, MatrixRow]]:
     """As they come: in threads here (tracing and the real library are processes of their own), or from a cluster."""
     if scheduler is None:
-        yield from _answers_here(missing, workers)
+        yield from _predict_in_threads(missing, workers)
         return
     run = uuid.uuid4().hex
     with connected(scheduler, "an atlas") as client:
         try:
-            asked = [(run, lot) for lot in _lots(missing, sum(client.nthreads().values()))]
+            asked = [(run, lot) for lot in _split_into_lots(missing, sum(client.nthreads().values()))]
             sizes = [len(lot) for _, lot in asked]
-            for (_, lot), rows, error in as_finished(client, answer_lot, asked, sizes, remark):
+            for (_, lot), rows, error in as_finished(client, predict_lot, asked, sizes, remark):
                 for number, (model, board) in enumerate(lot):
-                    lost = AtlasRow(model.text, board, None, reason=f"{type(error).__name__}: {error}"[:300])
+                    lost = MatrixRow(model.text, board, None, reason=f"{type(error).__name__}: {error}"[:300])
                     yield model, board, rows[number] if error is None else lost
         finally:
             with suppress(Exception):  # a cluster that is gone has nothing to release
-                client.run(release, run)
+                client.run(release_warm, run)
 
 
-def _answers_here(missing: Sequence[Question], workers: int) -> Iterator[tuple[ListedModel, str, AtlasRow]]:
-    left = deque(_lots(missing, workers))
-    rows: SimpleQueue[tuple[ListedModel, str, AtlasRow] | None] = SimpleQueue()
+def _predict_in_threads(missing: Sequence[Question], workers: int) -> Iterator[tuple[ListedModel, str, MatrixRow]]:
+    left = deque(_split_into_lots(missing, workers))
+    rows: SimpleQueue[tuple[ListedModel, str, MatrixRow] | None] = SimpleQueue()
 
     def work() -> None:
         try:
-            with warm():
+            with use_warm():
                 while left:
-                    for model, board in _next_of(left):
-                        rows.put((model, board, answer(model, board)))
+                    for model, board in _take_lot(left):
+                        rows.put((model, board, predict_row(model, board)))
         finally:
             rows.put(None)
 
@@ -220,13 +220,13 @@ def _answers_here(missing: Sequence[Question], workers: int) -> Iterator[tuple[L
             left.clear()
 
 
-def _next_of(lots: deque[list[Question]]) -> list[Question]:
+def _take_lot(lots: deque[list[Question]]) -> list[Question]:
     with suppress(IndexError):  # another thread took the last one
         return lots.popleft()
     return []
 
 
-def _lots(questions: Sequence[Question], workers: int) -> list[list[Question]]:
+def _split_into_lots(questions: Sequence[Question], workers: int) -> list[list[Question]]:
     """A model on some of its boards: who has traced it answers them all."""
     most = max(1, min(_MOST_IN_LOT, len(questions) // max(workers, 1)))
     lots: list[list[Question]] = []
@@ -238,16 +238,16 @@ def _lots(questions: Sequence[Question], workers: int) -> list[list[Question]]:
 
 
 @contextmanager
-def _journal(folder: Path) -> Iterator[tuple[dict[str, AtlasRow], IO[str]]]:
+def _open_journal(folder: Path) -> Iterator[tuple[dict[str, MatrixRow], IO[str]]]:
     """What is known, and the file that what follows is written to; a line that a kill cut in half goes."""
     path = folder / JOURNAL
-    known: dict[str, AtlasRow] = {}
+    known: dict[str, MatrixRow] = {}
     told_bytes = read_bytes(path, most=DOCUMENT_BYTES, what="a journal") if path.exists() else b""
     whole = told_bytes[: told_bytes.rfind(b"\n") + 1]
     for number, line in enumerate(whole.splitlines(), 1):
         try:
             told: dict[str, Any] = json.loads(line)
-            known[str(told["key"])] = msgspec.convert(told["row"], AtlasRow)
+            known[str(told["key"])] = msgspec.convert(told["row"], MatrixRow)
         except (ValueError, KeyError, TypeError):
             where = f"{path}:{number}"
             raise BadInputError("is no journal of an atlas", where=where, hint="name a new folder") from None

@@ -8,13 +8,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from ttmem.analysis.failure import failure
+from ttmem.analysis.failure import failure, memory_failure
 from ttmem.analysis.peaks import Peak, peaks
 from ttmem.base import toml
-from ttmem.base.errors import MissingPartError, TtmemError
+from ttmem.base.errors import BadInputError, MissingPartError, TtmemError
 from ttmem.base.formatting import megabytes
 from ttmem.engines.engine import MOCK, TWIN, Engine, EngineSettings, Entry, open_engine
 from ttmem.engines.interpreters import find_interpreter
+from ttmem.engines.run_script import RunSettings, run_script
 from ttmem.hardware import BOARDS, OpenSettings, open_board
 from ttmem.prediction.request import AUTO, OperationCounts, Prediction, Request
 from ttmem.prediction.stream import CACHE, CONSTANT, INPUT, RESERVE, WEIGHT, ModelCall, Resident, Stream
@@ -36,16 +37,16 @@ _RESULTS_ALONE = (
 
 
 @contextmanager
-def opened(request: Request) -> Iterator[Engine]:
+def open_for_request(request: Request) -> Iterator[Engine]:
     """The engine that the request asks for. Searches play many streams on one: each finds an empty board."""
-    with open_engine(engine_name(request), settings_of(request)) as engine:
+    with open_engine(choose_engine(request), engine_settings(request)) as engine:
         yield engine
 
 
 @contextmanager
-def starting(request: Request) -> Iterator[tuple[Engine, Callable[[], None]]]:
+def start_engine(request: Request) -> Iterator[tuple[Engine, Callable[[], None]]]:
     """The same, started while the model is traced; the second is to be called before the engine is used."""
-    engine = open_engine(engine_name(request), settings_of(request))
+    engine = open_engine(choose_engine(request), engine_settings(request))
     with ThreadPoolExecutor(1) as pool:
         started = pool.submit(engine.__enter__)
 
@@ -60,7 +61,7 @@ def starting(request: Request) -> Iterator[tuple[Engine, Callable[[], None]]]:
             engine.close()
 
 
-def settings_of(request: Request) -> EngineSettings:
+def engine_settings(request: Request) -> EngineSettings:
     """How the request's board is opened."""
     return EngineSettings(
         board=request.board,
@@ -70,7 +71,7 @@ def settings_of(request: Request) -> EngineSettings:
     )
 
 
-def engine_name(request: Request) -> str:
+def choose_engine(request: Request) -> str:
     """``auto`` is the real library where it can open the board, else the twin."""
     if request.engine != AUTO:
         return request.engine
@@ -85,16 +86,16 @@ def engine_name(request: Request) -> str:
     return MOCK
 
 
-def play(stream: Stream, request: Request, engine: Engine | None = None) -> Prediction:
+def predict_stream(stream: Stream, request: Request, engine: Engine | None = None) -> Prediction:
     """What the stream comes to on the request's board; a crash or a hang of the library is the prediction's failure."""
     if engine is None:
-        with opened(request) as own:
-            return play(stream, request, own)
-    name = engine_name(request)
-    script = list(script_of(stream))
-    heard = _Heard([entry["is_bound"] for entry in script if "name" in entry])
+        with open_for_request(request) as own:
+            return predict_stream(stream, request, own)
+    name = choose_engine(request)
+    script = list(list_entries(stream))
+    heard = PlaybackResult([entry["is_bound"] for entry in script if "name" in entry])
     for message in engine.play(script, timeout=_STEP_SECONDS):
-        heard.hear(message)
+        heard.add_message(message)
     profile = heard.capture.profile(
         name=stream.name,
         script=request.target,
@@ -103,11 +104,11 @@ def play(stream: Stream, request: Request, engine: Engine | None = None) -> Pred
         kind=KIND,
         facts={key: value for key, value in stream.facts.items() if value is not None},
     )
-    return _prediction(stream, request, name, profile, heard)
+    return _build_prediction(stream, request, name, profile, heard)
 
 
 @dataclass(slots=True)
-class _Heard:
+class PlaybackResult:
     """What was said while a stream was played."""
 
     bounds: list[bool]
@@ -120,7 +121,7 @@ class _Heard:
     refused: list[dict[str, Any]] = field(default_factory=list)
     last_started: dict[str, Any] = field(default_factory=dict)
 
-    def hear(self, message: dict[str, Any]) -> None:
+    def add_message(self, message: dict[str, Any]) -> None:
         self.capture.feed(message)
         if "start" in message:
             self.last_started = {"name": message["name"], "place": message["file"]}
@@ -132,20 +133,20 @@ class _Heard:
                 self.refused.append(self.last_started | {"why": message["refused"]})
             self.confidences["unknown" if is_bound else message.get("confidence", "exact")] += 1
             if message.get("doubt"):
-                self._doubt(message["doubt"])
+                self._add_doubt(message["doubt"])
         if "bounded" in message:  # of the operation that has just ended
             self.confidences["exact"] -= 1
             self.confidences["bounded"] += 1
-            self._doubt(message["bounded"])
+            self._add_doubt(message["bounded"])
         if "played" in message:
             late = _STEP_SECONDS if message["timed_out"] else None
             self.capture.process_ended(signal_number=message["signal"] or None, timeout_seconds=late)
 
-    def _doubt(self, text: str) -> None:
+    def _add_doubt(self, text: str) -> None:
         self.doubts[text] += 1
         self.doubted_at.setdefault(text, self.last_started.get("place", ""))
 
-    def told_doubts(self) -> Iterator[str]:
+    def list_caveats(self) -> Iterator[str]:
         """What the figures leave out, the gravest first; then why figures of single operations are bounds."""
         if unknown := self.confidences["unknown"]:
             yield _RESULTS_ALONE.format(unknown, "s" * (unknown > 1))
@@ -154,18 +155,18 @@ class _Heard:
             yield f"{text} ({count} operation{'s' * (count > 1)}{places})"
 
 
-def script_of(stream: Stream) -> Iterator[Entry]:
+def list_entries(stream: Stream) -> Iterator[Entry]:
     """The entries of ``engines.worker.playing``: what is there first, a moment to look, then the operations."""
     for resident in stream.residents:
-        yield from _loaded(resident)
+        yield from _list_resident_entries(resident)
     yield {"moment": True}
     for call in stream.calls:
-        yield from _called(call)
+        yield from _list_call_entries(call)
         if call.keeps:
             yield {"moment": True}
 
 
-def _loaded(resident: Resident) -> Iterator[Entry]:
+def _list_resident_entries(resident: Resident) -> Iterator[Entry]:
     """What it is is said of the step that brings it to the device: the last one."""
     *earlier, last = (resident.step, *resident.preparation)
     known = {"path": resident.name, "role": resident.role}
@@ -178,7 +179,7 @@ def _loaded(resident: Resident) -> Iterator[Entry]:
         yield entry
 
 
-def _called(call: ModelCall) -> Iterator[Entry]:
+def _list_call_entries(call: ModelCall) -> Iterator[Entry]:
     for number, step in enumerate(call.steps):
         if "free" in step:
             yield {"step": {**step, "force": False}}  # a view of it keeps the buffer
@@ -191,7 +192,7 @@ def _called(call: ModelCall) -> Iterator[Entry]:
             # A compiled module has names of its own (slice_static): a log of the same graph has them too.
             is_only_one = not call.operator and sum("call" in one for one in call.steps) == 1
             entry["name"] = call.name if is_only_one else step.get("call", call.name)
-            entry |= {"label": _label(call, entry["name"]), "is_bound": bool(call.unsupported)}
+            entry |= {"label": _result_label(call, entry["name"]), "is_bound": bool(call.unsupported)}
             if call.otherwise and "call" in step:
                 entry |= {"otherwise": list(call.otherwise), "skips": len(call.steps) - number - 1}
         yield entry
@@ -199,14 +200,14 @@ def _called(call: ModelCall) -> Iterator[Entry]:
         yield {"step": {"free": name, "force": False}}
 
 
-def _label(call: ModelCall, name: str) -> str:
+def _result_label(call: ModelCall, name: str) -> str:
     """What a result is called: where in the model it was made, and by what."""
     short = name.rpartition(".")[2]
     return f"{call.module}:{short}" if call.module else short
 
 
-def _prediction(stream: Stream, request: Request, engine: str, profile: Profile, heard: _Heard) -> Prediction:
-    sizes = _resident_bytes(stream, request, heard.capture.residents)
+def _build_prediction(stream: Stream, request: Request, engine: str, profile: Profile, heard: PlaybackResult) -> Prediction:
+    sizes = _measure_residents(stream, request, heard.capture.residents)
     fullest = peaks(profile).get("DRAM")
     staying = (WEIGHT, CACHE, CONSTANT, RESERVE)
     held = sum(one.bytes_per_bank for one in sizes if one.role in staying and MEMORIES[one.memory] == "DRAM")
@@ -221,9 +222,9 @@ def _prediction(stream: Stream, request: Request, engine: str, profile: Profile,
     unsupported = tuple(
         f"{call.operator or call.name} ({call.module}): {call.unsupported}" for call in stream.unsupported
     )
-    unsupported += tuple(f"{one['name']} ({one['place']}): refused: {_short(one['why'])}" for one in heard.refused)
+    unsupported += tuple(f"{one['name']} ({one['place']}): refused: {_shorten(one['why'])}" for one in heard.refused)
     counts = heard.confidences
-    interval = None if stream.is_placed or fullest is None else _interval(fullest, held)
+    interval = None if stream.is_placed or fullest is None else _port_interval(fullest, held)
     return Prediction(
         request=request,
         profile=profile,
@@ -241,22 +242,22 @@ def _prediction(stream: Stream, request: Request, engine: str, profile: Profile,
             unknown=counts["unknown"],
             unsupported=unsupported,
         ),
-        assumed=(*stream.assumed, *([] if interval is None else [_of_ports(stream)]), *heard.told_doubts()),
+        assumed=(*stream.assumed, *([] if interval is None else [_describe_port_check(stream)]), *heard.list_caveats()),
         error_bound_percent=stream.error_bound_percent,
         interval_bytes=interval,
         as_loaded_bytes=0 if interval is None else stream.as_loaded_bytes,
     )
 
 
-def _interval(fullest: Peak, held_bytes_per_bank: int) -> tuple[int, int]:
+def _port_interval(fullest: Peak, held_bytes_per_bank: int) -> tuple[int, int]:
     """From a port that keeps its activations in L1 to one that keeps all in DRAM, with the error that was measured."""
-    low = int(held_bytes_per_bank * fullest.banks / (1 + _measured()["lower_end_excess_percent"] / 100))
+    low = int(held_bytes_per_bank * fullest.banks / (1 + _load_port_measurements()["lower_end_excess_percent"] / 100))
     return low, max(low, fullest.peak_bytes_per_bank * fullest.banks)
 
 
-def _of_ports(stream: Stream) -> str:
+def _describe_port_check(stream: Stream) -> str:
     """How well such an interval was met by measured ports."""
-    ports = _measured()
+    ports = _load_port_measurements()
     others = ports["ports"] - ports["within"]
     checked = (
         f"Checked against {ports['ports']} tt-metal ports: {ports['within']} peaked inside this interval. The other "
@@ -269,17 +270,17 @@ def _of_ports(stream: Stream) -> str:
     return f"{checked}; for this model that adds {more}, and then {'all ' if fit == ports['ports'] else ''}{fit} fit."
 
 
-def _measured() -> dict[str, Any]:
+def _load_port_measurements() -> dict[str, Any]:
     found: dict[str, Any] = toml.load_packaged("ttmem.prediction", "measured.toml")["interval"]
     return found
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     """The first sentence of what the library says."""
     return " ".join(text.split())[:160]
 
 
-def _resident_bytes(stream: Stream, request: Request, seen: Mapping[str, Loaded]) -> list[Loaded]:
+def _measure_residents(stream: Stream, request: Request, seen: Mapping[str, Loaded]) -> list[Loaded]:
     """Role, memory, bytes per bank and in all of what stays; what no longer fitted by what it would take."""
     found = []
     memory_map = open_board(request.board, OpenSettings(request.l1_small_bytes, request.trace_region_bytes))
@@ -293,3 +294,38 @@ def _resident_bytes(stream: Stream, request: Request, seen: Mapping[str, Loaded]
             found.append(Loaded(resident.role, memory, placed.taken_bytes_per_bank, placed.total_bytes))
     kept = {one.name for call in stream.calls for one in call.keeps}
     return [*found, *(one for path, one in seen.items() if path in kept)]
+
+
+_SAYS = "none: the target is a ttnn script and was run on a mock board"
+
+
+def predict_script(request: Request) -> Prediction:
+    """The script's own run; its failure is the first one."""
+    if request.engine == TWIN:
+        raise BadInputError("a script runs on the real library", where=request.target, hint="leave --engine out")
+    settings = RunSettings(board=request.board, python=request.python)
+    run = run_script(request.target, settings=settings, output=2)
+    profile = run.profile
+    ended = failure(profile)
+    if ended is not None and not any(len(timeline.state_kind) for timeline in profile.timelines):
+        shown = f"ttmem run {request.target} shows it; a model of torch is FILE.py::load_model"
+        hint = f"it used no device; {run.remedy.replace(' ttmem run ', ' ttmem fit ') or shown}"
+        raise BadInputError(f"the script ends for another reason than memory: {ended.message[:200]}",
+                            where=request.target, hint=hint)  # fmt: skip
+    dram, arguments = peaks(profile).get("DRAM"), [one for one in profile.arguments if one.on_device]
+    weights_bytes = sum(one.device_bytes or 0 for one in arguments if one.kind == "parameter")
+    cache_bytes = sum(one.device_bytes or 0 for one in arguments if one.kv_cache)
+    most = dram.peak_bytes_per_bank * dram.banks if dram else 0
+    return Prediction(
+        request=request,
+        profile=profile,
+        fits=memory_failure(profile) is None,
+        engine=MOCK,
+        chips=int(profile.facts.get("chips") or 1),
+        weights_bytes=weights_bytes,
+        kv_cache_bytes=cache_bytes,
+        activations_peak_bytes=max(most - weights_bytes - cache_bytes, 0),
+        operations=OperationCounts(exact=sum(map(len, profile.timelines))),
+        assumed=(_SAYS,),
+        error_bound_percent=0.0,
+    )

@@ -22,7 +22,7 @@ class TargetKind(NamedTuple):
 
     holds: Callable[[Request], bool]
     home: str
-    """The module whose ``stream_of(request)`` makes the stream; imported when it is asked for."""
+    """The module whose ``build_stream(request)`` makes the stream; imported when it is asked for."""
 
 
 _OTHER_FILES = (".py", ".json", ".toml", ".yaml", ".yml", ".safetensors", ".bin", ".pt")
@@ -43,7 +43,7 @@ def _is_traced(request: Request) -> bool:
 KINDS: tuple[TargetKind, ...] = (
     TargetKind(is_module, "ttmem.prediction.compiled"),
     TargetKind(wants_recipe, "ttmem.prediction.language.stream"),
-    TargetKind(_is_traced, "ttmem.prediction.torch_model"),
+    TargetKind(_is_traced, "ttmem.prediction.lowering"),
 )
 
 
@@ -52,11 +52,11 @@ def is_script(target: str) -> bool:
     return target.endswith(".py") and "::" not in target
 
 
-def stream_of(request: Request) -> Stream:
+def build_stream(request: Request) -> Stream:
     """The stream of a request's target on its board."""
     for kind in KINDS:
         if kind.holds(request):
-            made: Stream = import_module(kind.home).stream_of(request)
+            made: Stream = import_module(kind.home).build_stream(request)
             return made
     missing = not request.target.startswith("hf:") and not Path(request.target.partition("::")[0]).exists()
     raise BadInputError("no such file" if missing else "no model, module or script", where=request.target, hint=HINT)

@@ -7,10 +7,10 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ttmem.operators.graphs import GraphCall
-from ttmem.prediction.call_writer import Held
+from ttmem.prediction.call_writer import DeviceValue
 
 if TYPE_CHECKING:
-    from ttmem.prediction.lowering import Lowering
+    from ttmem.prediction.lowering import GraphLowering
 
 _VIEWS = ("view", "_unsafe_view", "reshape", "squeeze", "unsqueeze")
 _STRIDED = ("as_strided", "as_strided_")
@@ -18,7 +18,7 @@ _PRODUCTS = ("mm", "addmm")
 _ALONG = ("cat", "split", "split_with_sizes", "chunk", "slice")
 
 
-def is_unchanged(lowering: Lowering, call: GraphCall) -> bool:
+def is_unchanged(lowering: GraphLowering, call: GraphCall) -> bool:
     """Strides are torch's own affair where every element stays in its place: pooling over one dimension sets them."""
     if call.case.op not in _STRIDED:
         return False
@@ -29,27 +29,27 @@ def is_unchanged(lowering: Lowering, call: GraphCall) -> bool:
     return is_same and all(size == 1 or own == new for size, own, new in zip(shape, strides, given, strict=True))
 
 
-def lowered(lowering: Lowering, call: GraphCall) -> bool:
+def lower_view_call(lowering: GraphLowering, call: GraphCall) -> bool:
     """Whether the call was one of these, and is done."""
-    held = lowering.bench.held.get(call.takes[0]) if call.takes else None
+    held = lowering.writer.device_values.get(call.takes[0]) if call.takes else None
     if call.case.op in _VIEWS and held is not None:
-        return _viewed(lowering, call, held)
+        return _lower_view(lowering, call, held)
     if call.case.op in ("transpose", "permute"):
-        return _moved(lowering, call, held)
+        return _lower_permute(lowering, call, held)
     if call.case.op in _PRODUCTS:
-        return _product(lowering, call)
-    return call.case.op in _ALONG and _along_channels(lowering, call)
+        return _lower_product(lowering, call)
+    return call.case.op in _ALONG and _lower_channel_axis(lowering, call)
 
 
-def _viewed(lowering: Lowering, call: GraphCall, held: Held) -> bool:
-    (source, made), bench = (call.takes[0], call.makes[0]), lowering.bench
+def _lower_view(lowering: GraphLowering, call: GraphCall, held: DeviceValue) -> bool:
+    (source, made), bench = (call.takes[0], call.makes[0]), lowering.writer
     own, wanted = lowering.shape_of(source), lowering.shape_of(made)
     if held.is_last:
         if wanted[:2] == own[:2] and len(wanted) > 2:  # only pixels are counted differently
             bench.alias(source, made)
             return True
         if prod(own[2:]) == 1 and wanted == own[:2]:
-            name = bench.in_form(source, wanted, held.layout, held.dtype, is_last=True)
+            name = bench.ensure_form(source, wanted, held.layout, held.dtype, is_last=True)
             _hold_again(lowering, made, name, wanted, held)
             return True
         return False
@@ -59,16 +59,16 @@ def _viewed(lowering: Lowering, call: GraphCall, held: Held) -> bool:
         return True
     if held.shape == own or held.layout != "tile":
         return False
-    name = bench.in_form(source, wanted, held.layout, held.dtype, is_last=False)
+    name = bench.ensure_form(source, wanted, held.layout, held.dtype, is_last=False)
     _hold_again(lowering, made, name, wanted, held)
     return True
 
 
-def _hold_again(lowering: Lowering, made: int, name: str, shape: tuple[int, ...], held: Held) -> None:
-    lowering.bench.hold(made, Held(name, shape, held.layout, held.dtype))
+def _hold_again(lowering: GraphLowering, made: int, name: str, shape: tuple[int, ...], held: DeviceValue) -> None:
+    lowering.writer.hold(made, DeviceValue(name, shape, held.layout, held.dtype))
 
 
-def _order(lowering: Lowering, call: GraphCall) -> list[int]:
+def _permutation(lowering: GraphLowering, call: GraphCall) -> list[int]:
     rank = len(lowering.shape_of(call.takes[0]))
     if call.case.op == "permute":
         return [dim % rank for dim in call.case.args["dims"]]
@@ -78,17 +78,17 @@ def _order(lowering: Lowering, call: GraphCall) -> list[int]:
     return order
 
 
-def _moved(lowering: Lowering, call: GraphCall, held: Held | None) -> bool:
+def _lower_permute(lowering: GraphLowering, call: GraphCall, held: DeviceValue | None) -> bool:
     """Channels that go to the end are there already; channels that come from the end may stay until somebody minds."""
     if held is None:
         return False
-    source, made, bench = call.takes[0], call.makes[0], lowering.bench
-    order, rank = _order(lowering, call), len(lowering.shape_of(source))
+    source, made, bench = call.takes[0], call.makes[0], lowering.writer
+    order, rank = _permutation(lowering, call), len(lowering.shape_of(source))
     if rank not in (3, 4):
         return False
     to_end, from_end = [0, *range(2, rank), 1], [0, rank - 1, *range(1, rank - 1)]
     if held.is_last and order == to_end:
-        name = bench.in_form(source, lowering.shape_of(made), held.layout, held.dtype, is_last=True)
+        name = bench.ensure_form(source, lowering.shape_of(made), held.layout, held.dtype, is_last=True)
         _hold_again(lowering, made, name, lowering.shape_of(made), held)
         return True
     if not held.is_last and order == from_end and held.shape == lowering.shape_of(source) and rank == 4:
@@ -97,39 +97,39 @@ def _moved(lowering: Lowering, call: GraphCall, held: Held | None) -> bool:
     return False
 
 
-def _product(lowering: Lowering, call: GraphCall) -> bool:
+def _lower_product(lowering: GraphLowering, call: GraphCall) -> bool:
     """A product of folded rows is made unfolded: ttnn.linear takes any rank."""
     place = 0 if call.case.op == "mm" else 1
     value = call.takes[place]
-    held = lowering.bench.held.get(value)
+    held = lowering.writer.device_values.get(value)
     if held is None or held.is_last or held.shape == lowering.shape_of(value):
         return False
     shapes = [(t, held.shape if number == place else t.shape) for number, t in enumerate(call.case.tensors)]
-    recipe = lowering.recipe(call.case.op, shapes, call)
+    recipe = lowering.lower_case(call.case.op, shapes, call)
     values = dict(zip((t.name for t in call.case.tensors), call.takes, strict=True))
     names = {
-        t.name: lowering.bench.in_form(values[t.name], t.shape, t.layout, t.dtype, is_last=False) for t in recipe.inputs
+        t.name: lowering.writer.ensure_form(values[t.name], t.shape, t.layout, t.dtype, is_last=False) for t in recipe.inputs
     }
     made = (*held.shape[:-1], lowering.shape_of(call.makes[0])[-1])
     lowering.emit(call, recipe, names, [made])
     return True
 
 
-def _along_channels(lowering: Lowering, call: GraphCall) -> bool:
+def _lower_channel_axis(lowering: GraphLowering, call: GraphCall) -> bool:
     """Joined or cut along the channels where these are last."""
     if call.case.args.get("dim") not in (1, 1 - len(lowering.shape_of(call.makes[0])) + 0):
         return False
-    held = [lowering.bench.held.get(value) for value in call.takes]
+    held = [lowering.writer.device_values.get(value) for value in call.takes]
     leads = [one for one in held if one is not None and one.is_last]
     rank = len(lowering.shape_of(call.makes[0]))
     if not leads or call.case.args["dim"] % rank != 1 or any(one is None for one in held):
         return False
     prefix = leads[0].shape[:-1]
     shapes = [(t, (*prefix, t.shape[1])) for t in call.case.tensors]
-    recipe = lowering.recipe(call.case.op, shapes, call, dim=len(prefix))
+    recipe = lowering.lower_case(call.case.op, shapes, call, dim=len(prefix))
     values = {t.name: value for t, value in zip(recipe.inputs, call.takes, strict=True)}
     names = {
-        t.name: lowering.bench.in_form(values[t.name], t.shape, t.layout, t.dtype, is_last=True) for t in recipe.inputs
+        t.name: lowering.writer.ensure_form(values[t.name], t.shape, t.layout, t.dtype, is_last=True) for t in recipe.inputs
     }
     made = [(*prefix, lowering.shape_of(value)[1]) for value in call.makes]
     lowering.emit(call, recipe, names, made, is_last=True)

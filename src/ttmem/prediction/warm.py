@@ -9,7 +9,7 @@ from ttmem.engines.engine import Engine, EngineSettings, open_engine
 from ttmem.operators.tracing import Tracers, close_tracers
 from ttmem.prediction import run_stream
 from ttmem.prediction.request import Request
-from ttmem.prediction.torch_model import forget_graph
+from ttmem.prediction.lowering import forget_graph
 
 _MOST_ENGINES = 4
 """Boards that stay open: each is a process with the whole library."""
@@ -27,7 +27,7 @@ class Warm:
 
     def engine(self, request: Request) -> Engine:
         """The engine that a request asks for, open already where it was asked before."""
-        key = run_stream.engine_name(request), run_stream.settings_of(request)
+        key = run_stream.choose_engine(request), run_stream.engine_settings(request)
         self._engines[key] = self._engines.pop(key) if key in self._engines else open_engine(*key)
         while len(self._engines) > _MOST_ENGINES:
             self._engines.pop(next(iter(self._engines))).close()
@@ -46,7 +46,7 @@ _kept: dict[int, Warm] = {}
 
 
 @contextmanager
-def warm() -> Iterator[Warm]:
+def use_warm() -> Iterator[Warm]:
     """That of this thread; where it has none, one that is closed at the end."""
     found: Warm | None = getattr(_own, "warm", None)
     if found is not None:
@@ -61,8 +61,8 @@ def warm() -> Iterator[Warm]:
 
 
 @contextmanager
-def kept_warm(run: str) -> Iterator[Warm]:
-    """That of this thread for a run, which ``release`` closes."""
+def keep_warm(run: str) -> Iterator[Warm]:
+    """That of this thread for a run, which ``release_warm`` closes."""
     thread = threading.get_ident()
     found = _kept.get(thread)
     if found is None or found.run != run:
@@ -76,7 +76,7 @@ def kept_warm(run: str) -> Iterator[Warm]:
         _own.warm = None
 
 
-def release(run: str) -> None:
+def release_warm(run: str) -> None:
     """Close what was kept for a run, in all threads."""
     for thread in [thread for thread, found in _kept.items() if found.run == run]:
         _kept.pop(thread).close()

@@ -8,27 +8,22 @@ from dataclasses import replace
 from typing import Any
 
 from ttmem.base.errors import BadInputError
-from ttmem.hardware import DATA_TYPES, MEMORIES
+from ttmem.hardware import BOARDS, DATA_TYPES, MEMORIES, MemoryMap, OpenSettings, open_board
 from ttmem.profile.model import GIVEN
 from ttmem.profile.model import MEMORIES as MEMORY_NAMES
 from ttmem.profile.tensor_type import TensorType
 from ttmem.tuning import edits
-from ttmem.tuning.edited_run import BOUNDED, EXACT, UNKNOWN, Applied
 from ttmem.tuning.captured_run import History, Life
-from ttmem.tuning.chunking import Cut, cut_of, cut_pieces, temporaries_of
-from ttmem.tuning.device_edits import on_board, with_region
-from ttmem.tuning.edited_run import GONE, Draft, Piece
+from ttmem.tuning.chunking import Cut, chunk_operations
+from ttmem.tuning.edited_run import BOUNDED, EXACT, GONE, UNKNOWN, UNKNOWN_BECAUSE, Applied, Draft, Piece, spec_of
 from ttmem.tuning.edits import Edit
 from ttmem.tuning.free_points import free_point
 from ttmem.tuning.groups import Group, chosen
-from ttmem.tuning.edited_run import spec_of
 from ttmem.twin.operations import RECORDS
 from ttmem.twin.placement import Placement, place
 from ttmem.twin.replay import read_shard
 from ttmem.twin.tensor_spec import InvalidSpecError, TensorSpec
 
-UNKNOWN_BECAUSE = "not bounded: "
-"""How a doubt begins that leaves nothing to promise."""
 FIRST, LAST = "first", "last"
 _OWN_MEMORY = frozenset({"matmul", "linear", "conv2d", "max_pool2d", "scaled_dot_product_attention"})
 """Operations whose result does not follow the memory of their first input."""
@@ -63,7 +58,7 @@ def effect(draft: Draft, edit: Edit, groups: Sequence[Group]) -> Applied:
         if edit.kind == edits.INPLACE:
             found, doubt = _inplace(draft, group, over), ""
         elif edit.kind == edits.CHUNK:
-            found, doubt = _chunk(draft, edit, group, cuts)
+            found, doubt = chunk_operations(draft, edit, group, cuts)
         else:
             try:
                 found, doubt = _KINDS[edit.kind](draft, edit, group, change)
@@ -313,36 +308,6 @@ _COPIES_IF_NEEDED = {
 _PLAIN = frozenset({"from_torch", "as_tensor", "to_device", "allocate_tensor_on_device", "deallocate", "to_torch"})
 
 
-def _chunk(draft: Draft, edit: Edit, group: Group, cuts: dict[int, Cut]) -> _Found:
-    """Its temporaries shrink; parts of its inputs and all parts of its result are there besides while it runs."""
-    history = draft.history
-    if not edit.value.isdigit() or int(edit.value) < 2:
-        raise BadInputError(f"'{edit}': into how many parts?", hint="write chunk:#47=4")
-    change: dict[int, Piece] = {}
-    quantum = history.memory_map.quantum_bytes
-    added = draft.free_number()
-    doubt = ""
-    for index in dict.fromkeys(life.producer for life in group.lives if life.producer >= 0):
-        if index in draft.cut or any(life.number in draft.written_over for life in history.results(index)):
-            raise BadInputError(
-                f"'{edit}': operation {index} runs in parts or writes in place already", hint="write one edit of it"
-            )
-        cut = cut_of(draft, index, int(edit.value))
-        if cut is None:
-            doubt = f"{UNKNOWN_BECAUSE}how {history.operations[index].name} is cut is not known"
-        else:
-            cuts[index] = cut
-            for piece in cut_pieces(draft, index, cut):
-                change[added] = piece
-                added += 1
-        share = cut.share if cut is not None else 1 / int(edit.value)
-        for life in temporaries_of(history, index):
-            piece = draft.piece(life.number)
-            size = -(-int(piece.bytes_per_bank * share + 1) // quantum) * quantum
-            change[life.number] = piece._replace(bytes_per_bank=min(size, piece.bytes_per_bank))
-    return change, doubt or "all parts of the result are counted as long as the operation runs"
-
-
 def _order(draft: Draft, edit: Edit, group: Group, _known: Mapping[int, Piece]) -> _Found:
     """Uploads happen before everything else, or each right before its first use."""
     if edit.value not in (FIRST, LAST):
@@ -379,3 +344,64 @@ _NOTHING = {
     edits.CHUNK: "the operation takes nothing that parts would make smaller",
     edits.ORDER: "it is made then already",
 }
+
+
+_REGIONS = ("L1_SMALL", "TRACE")
+
+
+def with_region(draft: Draft, edit: Edit) -> tuple[Draft, Applied]:
+    """The device is opened with another region."""
+    name = edit.target.upper()
+    if name not in _REGIONS or not edit.value.isdigit():
+        raise BadInputError(f"'{edit}' is no region", hint="write region:L1_SMALL=0 or region:TRACE=0, in bytes")
+    assert draft.memory_map is not None
+    settings = draft.memory_map.settings
+    size = int(edit.value)
+    settings = (
+        replace(settings, l1_small_bytes=size) if name == "L1_SMALL" else replace(settings, trace_region_bytes=size)
+    )
+    opened = open_board(draft.memory_map.board_name, settings)
+    return _reopened(draft, opened), Applied(edit, {}, (), EXACT)
+
+
+def _reopened(draft: Draft, opened: MemoryMap) -> Draft:
+    pools = tuple((pool.banks, pool.base_address, pool.bytes_per_bank) for pool in opened.pools)
+    return replace(draft, memory_map=opened, pools=pools)
+
+
+def on_board(draft: Draft, edit: Edit) -> tuple[Draft, Applied]:
+    """Tensors spread over other banks; what programs need there is not known, so it is taken as it was."""
+    board = BOARDS.find(edit.value)
+    assert draft.memory_map is not None
+    settings = draft.memory_map.settings
+    regions = OpenSettings(l1_small_bytes=settings.l1_small_bytes, trace_region_bytes=settings.trace_region_bytes)
+    opened = open_board(board, regions)
+    moved = _reopened(draft, opened)
+    change: dict[int, Piece] = {}
+    for number in draft.numbers():
+        piece = draft.piece(number)
+        if piece.is_there:
+            change[number] = _elsewhere(piece, draft.pools[piece.memory][0], opened)
+    unclear = next((one for one in map(draft.piece, draft.numbers()) if one.is_there and _is_unclear(one)), None)
+    if unclear is not None:
+        why = "not bounded: temporary memory and shards are taken as they were"
+        return moved.with_change(change), Applied(edit, change, (), UNKNOWN, why)
+    why = "what programs need in L1 is taken as it was"
+    return moved.with_change(change), Applied(edit, change, (), BOUNDED, why)
+
+
+def _is_unclear(piece: Piece) -> bool:
+    """Another board may have another temporary, or cut a tensor otherwise."""
+    return piece.type is None or piece.type.shard_bytes > 0
+
+
+def _elsewhere(piece: Piece, banks: int, opened: MemoryMap) -> Piece:
+    memory = MEMORIES.find(MEMORY_NAMES[piece.memory])
+    pool, quantum = opened.pool(memory), opened.quantum_bytes
+    if piece.type is not None and piece.type.page_bytes:
+        size = piece.type.bytes_per_bank(pool.banks, opened.page_alignment_bytes(memory))
+    elif pool.banks:
+        size = -(-piece.bytes_per_bank * banks // pool.banks)
+    else:
+        size = piece.bytes_per_bank
+    return piece._replace(bytes_per_bank=max(-(-size // quantum) * quantum, quantum))

@@ -163,7 +163,7 @@ def history(profile: Profile, rank: int | None = None) -> History:
     ended = memory_failure(profile)
     if ended is None or ended.rank != found.timeline.rank:
         return found
-    from ttmem.tuning.completing import completed  # it asks what histories are
+    from ttmem.tuning.failed_call import completed  # it asks what histories are
 
     return completed(found, ended)
 

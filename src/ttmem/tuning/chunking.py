@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from ttmem.base.errors import BadInputError
 from ttmem.profile.tensor_type import TensorType
 from ttmem.tuning.captured_run import History, Life
-from ttmem.tuning.edited_run import Draft, Piece
-from ttmem.tuning.edited_run import spec_of
+from ttmem.tuning.edited_run import UNKNOWN_BECAUSE, Draft, Piece, spec_of
+from ttmem.tuning.edits import Edit
+from ttmem.tuning.groups import Group
 from ttmem.twin.operations import RECORDS
 from ttmem.twin.placement import place
 from ttmem.twin.tensor_spec import InvalidSpecError
@@ -118,3 +120,33 @@ def temporaries_of(history: History, index: int) -> list[Life]:
         taken = history.cache["taken"] = [life.taken_at for life in history.lives]
     behind = history.lives[bisect.bisect_left(taken, first) : bisect.bisect_right(taken, last)]
     return [life for life in behind if life.given_at <= last + 1 and life.taken_at > first]
+
+
+def chunk_operations(draft: Draft, edit: Edit, group: Group, cuts: dict[int, Cut]) -> tuple[dict[int, Piece], str]:
+    """Its temporaries shrink; parts of its inputs and all parts of its result are there besides while it runs."""
+    history = draft.history
+    if not edit.value.isdigit() or int(edit.value) < 2:
+        raise BadInputError(f"'{edit}': into how many parts?", hint="write chunk:#47=4")
+    change: dict[int, Piece] = {}
+    quantum = history.memory_map.quantum_bytes
+    added = draft.free_number()
+    doubt = ""
+    for index in dict.fromkeys(life.producer for life in group.lives if life.producer >= 0):
+        if index in draft.cut or any(life.number in draft.written_over for life in history.results(index)):
+            raise BadInputError(
+                f"'{edit}': operation {index} runs in parts or writes in place already", hint="write one edit of it"
+            )
+        cut = cut_of(draft, index, int(edit.value))
+        if cut is None:
+            doubt = f"{UNKNOWN_BECAUSE}how {history.operations[index].name} is cut is not known"
+        else:
+            cuts[index] = cut
+            for piece in cut_pieces(draft, index, cut):
+                change[added] = piece
+                added += 1
+        share = cut.share if cut is not None else 1 / int(edit.value)
+        for life in temporaries_of(history, index):
+            piece = draft.piece(life.number)
+            size = -(-int(piece.bytes_per_bank * share + 1) // quantum) * quantum
+            change[life.number] = piece._replace(bytes_per_bank=min(size, piece.bytes_per_bank))
+    return change, doubt or "all parts of the result are counted as long as the operation runs"

@@ -11,8 +11,17 @@ import ast
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ttmem.tuning import names as known
-from ttmem.tuning.reads import ADDS, Reads
+from ttmem.tuning.names import (
+    ADDS,
+    Reads,
+    bindings,
+    binds,
+    changes_items,
+    is_of_outside,
+    is_parameter,
+    parameter,
+    reaching,
+)
 from ttmem.tuning.source import Source
 from ttmem.tuning.syntax import FUNCTIONS, Spot, targets_of
 
@@ -105,7 +114,7 @@ class Flow:
             found, why = self._aliases(made, name)
             if why:
                 return Objection(why)
-            if name != expression and known.is_parameter(self._source.function_of(made), name):
+            if name != expression and is_parameter(self._source.function_of(made), name):
                 return Objection(f"the caller may read `{name}`")
             if line := self._reads.later(made, name, block.block, end, is_alias=name != expression):
                 return Objection(f"line {line} may read `{name}` after that", is_read=True)
@@ -115,26 +124,26 @@ class Flow:
     def _rebound(self, made: Spot, end: int, expression: str) -> Objection | None:
         """The name may mean another tensor at the end of the region."""
         first, rest = made.statements[made.place], made.statements[made.place + 1 : end + 1]
-        for node in known.bindings(self._source, expression, rest[0], rest[-1]) if rest else ():
+        for node in bindings(self._source, expression, rest[0], rest[-1]) if rest else ():
             return Objection(f"`{expression}` is rebound on line {getattr(node, 'lineno', 0)}", is_read=True)
-        if len(known.bindings(self._source, expression, first, scope=first)) > 1:
+        if len(bindings(self._source, expression, first, scope=first)) > 1:
             return Objection(f"`{expression}` is rebound on line {first.lineno}", is_read=True)
         container = expression.rpartition("[")[0]
-        if container and known.changes_items(self._source, rest, container):
+        if container and changes_items(self._source, rest, container):
             return Objection(f"the items of `{container}` change in between")
         return None
 
     def objection_to_reuse(self, statement: ast.stmt, expression: str) -> Objection | None:
         """Why the tensor that ``x`` holds before ``x = f(x)`` may not go with it: others may mean the old one."""
         function = self._source.function_of(statement)
-        before = known.reaching(self._source, statement, expression)
+        before = reaching(self._source, statement, expression)
         if function is None or not before:
             return Objection(f"`{expression}` may be a tensor of the caller there")
         names, seen = [other for one in before for other in self._also_named(one, expression)], {expression}
         if _UNKNOWN_NAME in names:
             return Objection(KEPT)
         definitions = self._source.syntax.definitions(expression)
-        if any(known.is_of_outside(self._source, one, function, scope=function) for one in definitions):
+        if any(is_of_outside(self._source, one, function, scope=function) for one in definitions):
             return Objection(f"`{expression}` is also another thing")
         todo = [expression]
         while todo:
@@ -151,7 +160,7 @@ class Flow:
                 lines = (node.lineno for node in self._reads.of(function, other) if not self._reads.is_harmless(node))
                 if line := next(lines, 0) or self._reads.elsewhere(statement, other, function):
                     return Objection(f"line {line} may read `{other}` after that", is_read=True)
-                if known.is_parameter(function, other):
+                if is_parameter(function, other):
                     return Objection(f"the caller may read `{other}`")
             names = []
         return None
@@ -305,12 +314,12 @@ class Flow:
                 for name in _AS_OBJECTS
                 for one in file.syntax.functions.get(name, [])
             ]
-        found = [(file, one) for file, one in found if known.parameter(one, place, keyword)] if found else []
+        found = [(file, one) for file, one in found if parameter(one, place, keyword)] if found else []
         if not found:
             return [], unknown
         hands_on = False
         for file, one in found:
-            name = known.parameter(one, place, keyword)
+            name = parameter(one, place, keyword)
             flow = Flow(file, self._others, self._views, overwrites=self._overwrites)
             if any(isinstance(node, _HANDS_BACK) for node in ast.walk(one)):
                 return [], f"{one.name} may keep it"
@@ -330,7 +339,7 @@ class Flow:
             if one in seen:
                 continue
             seen.add(one)
-            is_own = one == name or (known.binds(function, one) and not known.is_parameter(function, one))
+            is_own = one == name or (binds(function, one) and not is_parameter(function, one))
             if not is_own or len(seen) > _MOST_NAMES:
                 return False, f"{function.name} may keep it"
             for node in self._reads.of(function, one):

@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
-from ttmem.hardware import MemoryMap
+
+from ttmem.hardware import DATA_TYPES, MemoryMap
+from ttmem.hardware import MEMORIES as MEMORY_RECORDS
 from ttmem.profile.model import MEMORIES
 from ttmem.profile.tensor_type import TensorType
 from ttmem.tuning.captured_run import History
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from ttmem.tuning.chunking import Cut
 from ttmem.tuning.edits import CHUNK, FREE, Edit
 from ttmem.tuning.groups import Group
-from ttmem.hardware import DATA_TYPES, MEMORIES
-from ttmem.profile.model import MEMORIES as MEMORY_NAMES
 from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
 
+if TYPE_CHECKING:
+    from ttmem.tuning.chunking import Cut
 
 L1_NUMBER = MEMORIES.index("L1")
 Curve = NDArray[np.int64]
@@ -208,6 +208,8 @@ BOUNDED = "bounded"
 """Not more than what is said."""
 UNKNOWN = "unknown"
 """Nothing is promised: what is said is a guess."""
+UNKNOWN_BECAUSE = "not bounded: "
+"""The beginning of a doubt that leaves nothing to promise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +243,8 @@ class Applied:
 
 def spec_of(type_: TensorType) -> TensorSpec | None:
     """As the twin writes it; sharding is not known in full, so it is left out."""
-    if type_.dtype not in DATA_TYPES or not type_.layout or type_.memory not in MEMORY_NAMES:
+    if type_.dtype not in DATA_TYPES or not type_.layout or type_.memory not in MEMORIES:
         return None
     return TensorSpec(
-        type_.shape, DATA_TYPES.find(type_.dtype), LAYOUTS.find(type_.layout), MEMORIES.find(type_.memory)
+        type_.shape, DATA_TYPES.find(type_.dtype), LAYOUTS.find(type_.layout), MEMORY_RECORDS.find(type_.memory)
     )

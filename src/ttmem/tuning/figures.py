@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ttmem.analysis.failure import run_end
@@ -79,3 +80,38 @@ def _limiting(draft: Draft, memory: str, operation: int, size: int) -> Limiting:
     known = operations[operation] if 0 <= operation < len(operations) else None
     bank = draft.pools[MEMORIES.index(memory)][2]
     return Limiting(memory, operation, known.name if known else "", known.location if known else "", size, bank)
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What is to be reached; with neither, the peaks are lowered as far as it goes."""
+
+    fits: bool = False
+    limits: Mapping[str, int] | None = None
+    """Highest peak by memory (DRAM, L1), bytes per bank."""
+
+    @property
+    def is_open(self) -> bool:
+        """No target: the edits that lower the peaks most."""
+        return not self.fits and not self.limits
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierPoint:
+    """How low the peaks are with so many edits."""
+
+    edits: int
+    dram_peak_bytes_per_bank: int
+    l1_peak_with_programs_bytes_per_core: int
+    fits: bool
+
+
+def is_reached(goal: Goal, *, fits: bool, peaks: Mapping[str, int]) -> bool:
+    """What did not come to its end says nothing of its peak."""
+    if not goal.is_open and not fits:
+        return False
+    return all(peaks[memory] <= limit for memory, limit in (goal.limits or {}).items())
+
+
+def _point(count: int, found: Figures) -> FrontierPoint:
+    return FrontierPoint(count, found.dram_peak_bytes_per_bank, found.l1_peak_with_programs_bytes_per_core, found.fits)

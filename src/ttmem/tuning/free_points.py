@@ -5,16 +5,21 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
-from ttmem.tuning import names as known
 from ttmem.tuning.captured_run import History, Life
 from ttmem.tuning.dataflow import Flow, Objection
-from ttmem.tuning.groups import Group, depth_of, files_of, groups_of, is_as_captured, targets_at
-from ttmem.tuning.returning import hands_on_its_own
+from ttmem.tuning.groups import (
+    Group,
+    _expression,
+    _Named,
+    depth_of,
+    files_of,
+    groups_of,
+    is_as_captured,
+)
+from ttmem.tuning.names import bindings, reaching
 from ttmem.tuning.source import Place, Source, place_of, source_of
 from ttmem.tuning.syntax import targets_of
 
@@ -76,7 +81,7 @@ def _written_point(history: History, group: Group) -> FreePoint | Objection:
     if isinstance(used, Objection):
         return used
     if again := [one for one in used if one is not made or any(life.uses for life in group.lives)]:
-        rebinding = [one for one in again if known.bindings(source, named.expression, one, scope=one)]
+        rebinding = [one for one in again if bindings(source, named.expression, one, scope=one)]
         if len(rebinding) == 1 and (named.expression in targets_of(rebinding[0]) or rebinding[0] is made):
             return _point_of_rebinding(history, source, group, named, rebinding[0])
     last = _last_of(source, made, used)
@@ -116,7 +121,7 @@ def _point_of_rebinding(
         return rebound
     if targets_of(statement) != (expression,) or len(statement.targets) != 1:
         return rebound
-    before = known.reaching(source, statement, expression)
+    before = reaching(source, statement, expression)
     if not before:
         return Objection(f"{rebound.why}, and may be a tensor of the caller there")
     held = [life for one in before for other in made_by(history, source, one, expression) for life in other.lives]
@@ -213,115 +218,6 @@ def flow_of(history: History, group: Group, source: Source, *, overwrites: bool 
     others = [one for one in map(source_of, files_of(history)) if one]
     aliases = history.cache.setdefault("aliases", {})
     return Flow(source, others, views, overwrites=overwrites, known_aliases=aliases)
-
-
-class _Named(NamedTuple):
-    """What a statement calls the tensors that it makes."""
-
-    expression: str
-    is_list: bool
-
-    def code(self, library: str, item: str) -> str:
-        if self.is_list:
-            return f"for {item} in {self.expression}: {library}.deallocate({item})"
-        return f"{library}.deallocate({self.expression})"
-
-
-def _expression(history: History, source: Source, made: ast.stmt, group: Group) -> _Named | None:
-    """A part of a tuple by its own name, an item of a list by its place; None when the statement names something else.
-
-    ``y = ttnn.sum(ttnn.gelu(x))`` makes two tensors, and only the outer one is ``y``. A function may hand on
-    another tensor in another run.
-    """
-    if not all(hands_on_its_own(path) for path in {_path_inside(history, life) for life in group.lives}):
-        return None
-    if (node := source.expression_at(group.site)) is not None:
-        targets = targets_at(source, group.site)
-        if any(isinstance(one, (ast.IfExp, ast.BoolOp)) for one in _between(source, node, made)):
-            return None  # the name may mean another tensor
-        if len(targets) > 1:  # q, k, v = ttnn.split(x, 64)
-            return _Named(group.name, False) if group.name in targets else None
-        if len(targets) == 1:
-            return _item_of(history, group, targets[0])
-        made_into = source.parent(node)  # kept = [make() for _ in range(3)]
-        targets = targets_of(made)
-        if not isinstance(made_into, ast.ListComp) or made_into.elt is not node or len(targets) != 1:
-            return None
-        return _list_of(group, targets[0]) if made_into is getattr(made, "value", None) else None
-    targets = targets_of(made)
-    if isinstance(made, ast.AugAssign):  # x += y makes a new tensor
-        whole = (made.lineno, made.col_offset, made.end_lineno, made.end_col_offset)
-        return _Named(group.name, False) if targets == (group.name,) and group.site.span == whole else None
-    value: ast.expr | None = getattr(made, "value", None)
-    if group.name in targets and not isinstance(value, (ast.ListComp, ast.List)):
-        outer = value
-        if isinstance(value, ast.Tuple) and _is_plain(value, len(targets)):
-            outer = value.elts[targets.index(group.name)]
-        return _Named(group.name, False) if _makes(history, group, outer) else None
-    if len(targets) != 1 or not isinstance(made, (ast.Assign, ast.AnnAssign)):
-        return None
-    (target,) = targets
-    if isinstance(value, ast.ListComp):
-        return _list_of(group, target) if _makes(history, group, value.elt) else None
-    named = _item_of(history, group, target)
-    return named if named is None or named.expression != target or _makes(history, group, value) else None
-
-
-def _between(source: Source, node: ast.AST, statement: ast.stmt) -> Iterator[ast.AST]:
-    for above in source.ancestors(node):
-        if above is statement:
-            return
-        yield above
-
-
-def _item_of(history: History, group: Group, target: str) -> _Named | None:
-    """The target itself, or a part of it where the call makes several tensors."""
-    names = {life.name for life in group.lives}
-    if len(names) == 1 and next(iter(names)).startswith(f"{target}["):
-        return _Named(next(iter(names)), False)
-    made = {sum(one.type is not None for one in history.results(life.producer)) for life in group.lives}
-    return _Named(target, False) if made == {1} else None
-
-
-def _list_of(group: Group, target: str) -> _Named | None:
-    """All items of a list, where the group is just these."""
-    each = {f"{target}[{place}]" for place in range(len(group.lives))}
-    return _Named(target, True) if {life.name for life in group.lives} == each else None
-
-
-def _path_inside(history: History, life: Life) -> tuple[str, ...]:
-    """The calls from the naming statement to the operation."""
-    return history.operations[life.producer].path[depth_of(history, life) :]
-
-
-def _is_plain(value: ast.Tuple, count: int) -> bool:
-    return len(value.elts) == count and not any(isinstance(one, ast.Starred) for one in value.elts)
-
-
-def _makes(history: History, group: Group, value: ast.expr | None) -> bool:
-    """Whether the value of a statement is the very call that made the tensors, or one that hands them on."""
-    if isinstance(value, (ast.BinOp, ast.UnaryOp)):
-        return True
-    if not isinstance(value, ast.Call):
-        return False
-    called = value.func
-    word = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-    is_only = sum(isinstance(node, ast.Call) for node in ast.walk(value)) == 1
-    makers = {_maker(history, life) for life in group.lives}
-    return all(maker == word or (is_only and maker != "") for maker in makers)
-
-
-def _maker(history: History, life: Life) -> str:
-    """The function that the naming statement called to get a tensor: the operation, or one of the program's."""
-    operation = history.operations[life.producer]
-    depth = depth_of(history, life) + 1
-    if depth >= len(operation.path):
-        return operation.name.rpartition(".")[2]
-    place = place_of(operation.path[depth])
-    source = source_of(place.file)
-    statement = source.statement_of(place) if source is not None else None
-    function = source.function_of(statement) if source is not None and statement is not None else None
-    return getattr(function, "name", "?")
 
 
 def _statements_of_use(

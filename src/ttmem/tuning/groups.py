@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
 
 from ttmem.base.errors import BadInputError
 from ttmem.engines.worker.call_sites import HANDED_ON, given_to
 from ttmem.tuning.captured_run import History, Life
 from ttmem.tuning.edits import CHUNK, Edit
 from ttmem.tuning.source import Place, Source, place_of, source_of
-from ttmem.tuning.syntax import targets_of
+from ttmem.tuning.syntax import FUNCTIONS, targets_of
 
 _BY_NUMBER = "#"
 _ALL_WEIGHTS = "weights"
@@ -190,3 +193,170 @@ def is_as_captured(history: History, file: str) -> bool:
         return not Path(told.name).samefile(file) or not told.bytes or Path(file).stat().st_size == told.bytes
     except OSError:
         return False
+
+
+_MAY_RETURN_INPUT = (
+    *("identity", "move", "permute", "reallocate", "reshape", "slice", "squeeze", "to_device", "to_dtype"),
+    *("to_layout", "to_memory_config", "transpose", "typecast", "unsqueeze", "unsqueeze_to_4D", "view"),
+)
+"""Operations of ttnn that hand on what they are given where there is nothing to do."""
+_HARMLESS_DECORATORS = ("staticmethod", "classmethod", "property", "no_grad", "inference_mode")
+
+
+def hands_on_its_own(path: tuple[str, ...]) -> bool:
+    """Of the calls from a statement to the operation that makes its tensor, as the recorder saw them."""
+    return all(_returns_new(place_of(step)) for step in path[1:])
+
+
+def _returns_new(place: Place) -> bool:
+    source = source_of(place.file)
+    statement = source.statement_of(place) if source is not None else None
+    function = source.function_of(statement) if source is not None and statement is not None else None
+    if source is None or not isinstance(function, (ast.FunctionDef, ast.Lambda)):
+        return False
+    if isinstance(function, ast.Lambda):
+        return _is_new(source, function.body, place)
+    words = [ast.unparse(one).partition("(")[0].rpartition(".")[2] for one in function.decorator_list]
+    if any(word not in _HARMLESS_DECORATORS for word in words):
+        return False  # lru_cache hands on the same tensor again
+    return all(_is_new(source, one.value, place) for one in _returns(function))
+
+
+def _returns(function: ast.FunctionDef) -> Iterator[ast.Return]:
+    todo: list[ast.AST] = list(function.body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Return):
+            yield node
+        if not isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            todo += ast.iter_child_nodes(node)
+
+
+def _is_new(source: Source, value: ast.expr | None, place: Place) -> bool:
+    """Whether an expression always makes a tensor; the one that was seen to make it does."""
+    if isinstance(value, (ast.BinOp, ast.UnaryOp)):
+        return True
+    if isinstance(value, ast.IfExp):
+        return _is_new(source, value.body, place) and _is_new(source, value.orelse, place)
+    if isinstance(value, (ast.Tuple, ast.List)):
+        return all(_is_new(source, one, place) for one in value.elts)
+    if not isinstance(value, ast.Call):
+        return False
+    if value is source.expression_at(place):
+        return True
+    if place.span is None and value.lineno <= place.line <= (value.end_lineno or value.lineno):
+        return True
+    root: ast.expr = value.func
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    is_ttnn = isinstance(root, ast.Name) and root.id == source.ttnn
+    return is_ttnn and getattr(value.func, "attr", "") not in _MAY_RETURN_INPUT
+
+
+class _Named(NamedTuple):
+    """What a statement calls the tensors that it makes."""
+
+    expression: str
+    is_list: bool
+
+    def code(self, library: str, item: str) -> str:
+        if self.is_list:
+            return f"for {item} in {self.expression}: {library}.deallocate({item})"
+        return f"{library}.deallocate({self.expression})"
+
+
+def _expression(history: History, source: Source, made: ast.stmt, group: Group) -> _Named | None:
+    """A part of a tuple by its own name, an item of a list by its place; None when the statement names something else.
+
+    ``y = ttnn.sum(ttnn.gelu(x))`` makes two tensors, and only the outer one is ``y``. A function may hand on
+    another tensor in another run.
+    """
+    if not all(hands_on_its_own(path) for path in {_path_inside(history, life) for life in group.lives}):
+        return None
+    if (node := source.expression_at(group.site)) is not None:
+        targets = targets_at(source, group.site)
+        if any(isinstance(one, (ast.IfExp, ast.BoolOp)) for one in _between(source, node, made)):
+            return None  # the name may mean another tensor
+        if len(targets) > 1:  # q, k, v = ttnn.split(x, 64)
+            return _Named(group.name, False) if group.name in targets else None
+        if len(targets) == 1:
+            return _item_of(history, group, targets[0])
+        made_into = source.parent(node)  # kept = [make() for _ in range(3)]
+        targets = targets_of(made)
+        if not isinstance(made_into, ast.ListComp) or made_into.elt is not node or len(targets) != 1:
+            return None
+        return _list_of(group, targets[0]) if made_into is getattr(made, "value", None) else None
+    targets = targets_of(made)
+    if isinstance(made, ast.AugAssign):  # x += y makes a new tensor
+        whole = (made.lineno, made.col_offset, made.end_lineno, made.end_col_offset)
+        return _Named(group.name, False) if targets == (group.name,) and group.site.span == whole else None
+    value: ast.expr | None = getattr(made, "value", None)
+    if group.name in targets and not isinstance(value, (ast.ListComp, ast.List)):
+        outer = value
+        if isinstance(value, ast.Tuple) and _is_plain(value, len(targets)):
+            outer = value.elts[targets.index(group.name)]
+        return _Named(group.name, False) if _makes(history, group, outer) else None
+    if len(targets) != 1 or not isinstance(made, (ast.Assign, ast.AnnAssign)):
+        return None
+    (target,) = targets
+    if isinstance(value, ast.ListComp):
+        return _list_of(group, target) if _makes(history, group, value.elt) else None
+    named = _item_of(history, group, target)
+    return named if named is None or named.expression != target or _makes(history, group, value) else None
+
+
+def _between(source: Source, node: ast.AST, statement: ast.stmt) -> Iterator[ast.AST]:
+    for above in source.ancestors(node):
+        if above is statement:
+            return
+        yield above
+
+
+def _item_of(history: History, group: Group, target: str) -> _Named | None:
+    """The target itself, or a part of it where the call makes several tensors."""
+    names = {life.name for life in group.lives}
+    if len(names) == 1 and next(iter(names)).startswith(f"{target}["):
+        return _Named(next(iter(names)), False)
+    made = {sum(one.type is not None for one in history.results(life.producer)) for life in group.lives}
+    return _Named(target, False) if made == {1} else None
+
+
+def _list_of(group: Group, target: str) -> _Named | None:
+    """All items of a list, where the group is just these."""
+    each = {f"{target}[{place}]" for place in range(len(group.lives))}
+    return _Named(target, True) if {life.name for life in group.lives} == each else None
+
+
+def _path_inside(history: History, life: Life) -> tuple[str, ...]:
+    """The calls from the naming statement to the operation."""
+    return history.operations[life.producer].path[depth_of(history, life) :]
+
+
+def _is_plain(value: ast.Tuple, count: int) -> bool:
+    return len(value.elts) == count and not any(isinstance(one, ast.Starred) for one in value.elts)
+
+
+def _makes(history: History, group: Group, value: ast.expr | None) -> bool:
+    """Whether the value of a statement is the very call that made the tensors, or one that hands them on."""
+    if isinstance(value, (ast.BinOp, ast.UnaryOp)):
+        return True
+    if not isinstance(value, ast.Call):
+        return False
+    called = value.func
+    word = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    is_only = sum(isinstance(node, ast.Call) for node in ast.walk(value)) == 1
+    makers = {_maker(history, life) for life in group.lives}
+    return all(maker == word or (is_only and maker != "") for maker in makers)
+
+
+def _maker(history: History, life: Life) -> str:
+    """The function that the naming statement called to get a tensor: the operation, or one of the program's."""
+    operation = history.operations[life.producer]
+    depth = depth_of(history, life) + 1
+    if depth >= len(operation.path):
+        return operation.name.rpartition(".")[2]
+    place = place_of(operation.path[depth])
+    source = source_of(place.file)
+    statement = source.statement_of(place) if source is not None else None
+    function = source.function_of(statement) if source is not None and statement is not None else None
+    return getattr(function, "name", "?")

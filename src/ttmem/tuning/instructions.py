@@ -10,10 +10,9 @@ from ttmem.base.formatting import megabytes
 from ttmem.profile.device_history import shorten_path
 from ttmem.profile.model import MEMORIES
 from ttmem.tuning import edits
-from ttmem.tuning.edited_run import Applied
 from ttmem.tuning.apply_edit import LAST, reusable_input
 from ttmem.tuning.captured_run import History
-from ttmem.tuning.edited_run import Draft
+from ttmem.tuning.edited_run import Applied, Draft
 from ttmem.tuning.free_points import free_point
 from ttmem.tuning.groups import Group
 from ttmem.tuning.patch import Hunk

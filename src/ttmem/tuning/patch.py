@@ -8,7 +8,9 @@ what does not, the answer gives the reason.
 from __future__ import annotations
 
 import ast
+import difflib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,10 +19,9 @@ from typing import NamedTuple
 from ttmem.base.errors import BadInputError
 from ttmem.profile.model import MEMORIES
 from ttmem.tuning import edits
-from ttmem.tuning.edited_run import Applied
 from ttmem.tuning.apply_edit import LAST, shard_words
 from ttmem.tuning.captured_run import History, Operation
-from ttmem.tuning.diffing import hunks_of, unified
+from ttmem.tuning.edited_run import Applied
 from ttmem.tuning.free_points import FreePoint, free_point
 from ttmem.tuning.groups import Group, is_as_captured
 from ttmem.tuning.proposals import call_site, overwritten
@@ -341,3 +342,31 @@ def _before_and_after(file: str, replacements: Sequence[Replacement]) -> tuple[s
     after = source.mark + b"".join(lines).decode()
     Source(after)  # it is Python still, or this is a mistake of ours
     return before, after
+
+
+_NO_END = "\\ No newline at end of file\n"
+
+
+def unified(name: str, before: str, after: str) -> str:
+    """A diff with the paths ``a/name`` and ``b/name``."""
+    body = hunks_of(before, after)
+    return f"--- {_quoted(f'a/{name}')}\n+++ {_quoted(f'b/{name}')}\n{body}" if body else ""
+
+
+def _quoted(name: str) -> str:
+    """As both tools read it: C's escapes for control characters, a tab at the end of a name with spaces."""
+    if any(letter < " " or letter == "\x7f" for letter in name):
+        plain = name.replace("\\", "\\\\").replace('"', '\\"')
+        return '"' + "".join(one if one >= " " and one != "\x7f" else f"\\{ord(one):03o}" for one in plain) + '"'
+    return f"{name}\t" if " " in name else name
+
+
+def hunks_of(before: str, after: str, *, context: int = 3) -> str:
+    """The hunks alone."""
+    lines = list(difflib.unified_diff(_lines(before), _lines(after), n=context))[2:]
+    return "".join(line if line.endswith("\n") else f"{line}\n{_NO_END}" for line in lines)
+
+
+def _lines(text: str) -> list[str]:
+    """Only a line feed ends a line of a diff, whatever ends one of Python."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)

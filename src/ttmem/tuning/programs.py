@@ -21,9 +21,8 @@ from ttmem.profile.model import GIVEN, MEMORIES
 from ttmem.profile.tensor_type import TensorType
 from ttmem.tuning.captured_run import History
 from ttmem.tuning.chunking import temporaries_of
-from ttmem.tuning.edited_run import Change, Draft, Piece, as_captured, originals
+from ttmem.tuning.edited_run import Change, Draft, Piece, as_captured, originals, spec_of
 from ttmem.tuning.replay import L1AtLaunch, play
-from ttmem.tuning.edited_run import spec_of
 from ttmem.twin.operations import EXACT, RECORDS, Allocate, Call, Launch, Plan, plan_call
 from ttmem.twin.operations.plan import Step
 from ttmem.twin.placement import place

@@ -15,10 +15,9 @@ from ttmem.base.errors import TtmemError
 from ttmem.profile.model import MEMORIES
 from ttmem.profile.tensor_type import TensorType
 from ttmem.tuning import edits
-from ttmem.tuning.edited_run import Applied
 from ttmem.tuning.apply_edit import LAST, TAKES_DTYPE, effect, reusable_input
 from ttmem.tuning.captured_run import History
-from ttmem.tuning.edited_run import Draft
+from ttmem.tuning.edited_run import Applied, Draft
 from ttmem.tuning.edits import Edit
 from ttmem.tuning.free_points import free_point, made_by, objection
 from ttmem.tuning.groups import Group, groups_of, written

@@ -7,7 +7,8 @@ the set that a step has chosen, because only addresses tell whether the pieces t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,16 +16,74 @@ from ttmem.analysis.findings import captures_traces, negligible
 from ttmem.base.errors import TtmemError
 from ttmem.profile.model import MEMORIES
 from ttmem.tuning import edits
-from ttmem.tuning.edited_run import BOUNDED, EXACT, UNKNOWN, Applied
 from ttmem.tuning.apply_edit import apply, effect
 from ttmem.tuning.captured_run import History
-from ttmem.tuning.edited_run import L1_NUMBER, Draft, as_captured, launch_columns
+from ttmem.tuning.edited_run import BOUNDED, EXACT, L1_NUMBER, UNKNOWN, Applied, Draft, as_captured, launch_columns
 from ttmem.tuning.edits import Edit
-from ttmem.tuning.exhaustive import Exhaustive, TooFull
-from ttmem.tuning.figures import DRAM, L1, Figures, figures
+from ttmem.tuning.figures import DRAM, L1, Figures, FrontierPoint, Goal, _point, figures, is_reached
 from ttmem.tuning.programs import with_programs
-from ttmem.tuning.proposals import Proposal, proposals, saved_at
+from ttmem.tuning.proposals import MOST_GROUPS, Proposal, proposals, saved_at
 from ttmem.tuning.replay import play
+
+_MOST_SECONDS = 4.0
+_MOST_TRIED = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class TooFull:
+    """A moment at which a memory holds more than it may."""
+
+    memory: int
+    position: int
+    excess_bytes_per_bank: int
+    is_scattered: bool = False
+    """There is room enough, but not in one piece."""
+
+
+class Exhaustive:
+    """Sets of edits, the small ones first."""
+
+    def __init__(
+        self,
+        too_full: Callable[[Draft], TooFull | None],
+        candidates: Callable[[Draft, TooFull], list[tuple[int, Proposal]]],
+        extended: Callable[[Draft, Proposal], tuple[Draft, Applied | None]],
+    ) -> None:
+        self._too_full, self._candidates, self._extended = too_full, candidates, extended
+        self._ends = time.monotonic() + _MOST_SECONDS
+        self.tried = 0
+        self.is_complete = True
+        """Nothing was left out so far."""
+
+    def within(self, draft: Draft, count: int) -> list[Proposal] | None:
+        """A set of so many edits that reaches the target; None when none was found."""
+        full = self._too_full(draft)
+        if full is None:
+            return []
+        if full.is_scattered:
+            self.is_complete = False
+        if count == 0:
+            return None
+        found = self._candidates(draft, full)
+        if len({id(proposal.group) for _, proposal in found}) >= MOST_GROUPS:
+            self.is_complete = False
+        if not full.is_scattered and sum(saved for saved, _ in found[:count]) < full.excess_bytes_per_bank:
+            return None
+        for saved, proposal in found:
+            if not full.is_scattered and saved * count < full.excess_bytes_per_bank:
+                break  # those behind save no more: not even so many of them are enough
+            if self.tried >= _MOST_TRIED or time.monotonic() > self._ends:
+                self.is_complete = False
+                return None
+            self.tried += 1
+            after, applied = self._extended(draft, proposal)
+            if applied is None:
+                continue
+            rest = self.within(after, count - 1)
+            if rest is not None:
+                return [proposal, *rest]
+        return None
+
 
 _TIERS = (
     (edits.FREE,),
@@ -56,36 +115,12 @@ _MOST_TOGETHER = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
-    """What is to be reached; with neither, the peaks are lowered as far as it goes."""
-
-    fits: bool = False
-    limits: Mapping[str, int] | None = None
-    """Highest peak by memory (DRAM, L1), bytes per bank."""
-
-    @property
-    def is_open(self) -> bool:
-        """No target: the edits that lower the peaks most."""
-        return not self.fits and not self.limits
-
-
-@dataclass(frozen=True, slots=True)
 class Step:
     """One edit of the answer."""
 
     applied: Applied
     memory: str
     saves_bytes_per_bank: int
-
-
-@dataclass(frozen=True, slots=True)
-class FrontierPoint:
-    """How low the peaks are with so many edits."""
-
-    edits: int
-    dram_peak_bytes_per_bank: int
-    l1_peak_with_programs_bytes_per_core: int
-    fits: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +139,6 @@ class Found:
     """No smaller set of the candidates reaches the target: all of them were tried."""
     programs_doubt: str = ""
     """Why what programs need in L1 is not certain; empty when it is."""
-
-
-def is_reached(goal: Goal, *, fits: bool, peaks: Mapping[str, int]) -> bool:
-    """What did not come to its end says nothing of its peak."""
-    if not goal.is_open and not fits:
-        return False
-    return all(peaks[memory] <= limit for memory, limit in (goal.limits or {}).items())
 
 
 class _Allowed(NamedTuple):
@@ -371,10 +399,6 @@ def _region_gain(draft: Draft, proposal: Proposal) -> int:
         return 0
     number = MEMORIES.index(_TAKEN_FROM[proposal.edit.target.upper()])
     return apply(draft, proposal.edit)[0].pools[number][2] - draft.pools[number][2]
-
-
-def _point(count: int, found: Figures) -> FrontierPoint:
-    return FrontierPoint(count, found.dram_peak_bytes_per_bank, found.l1_peak_with_programs_bytes_per_core, found.fits)
 
 
 def search(history: History, goal: Goal, *, most: int | None = None, start: Draft | None = None) -> Found:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ttmem.tuning.captured_run import History, Life
-from ttmem.tuning.free_points import flow_of
+from ttmem.tuning.free_points import _step_at, flow_of
 from ttmem.tuning.groups import Group, depth_of, is_as_captured, targets_at
 from ttmem.tuning.names import statements
 from ttmem.tuning.source import Place, Source, place_of, source_of
@@ -53,24 +53,17 @@ def moved(history: History, group: Group) -> Move | str:
 
 def _first_use(history: History, source: Source, group: Group, life: Life, block: list[ast.stmt]) -> ast.stmt | None:
     """The statement of the block in which it is used first, where that use is the first operation of the statement."""
-    step = _step(history, life, life.uses[0]) if life.uses else None
+    step = _step_at(history, life, life.uses[0]) if life.uses else None
     used = source.statement_of(step) if step is not None and step.file == group.site.file else None
     outer: ast.AST | None = used
     while outer is not None and outer not in block:
         outer = source.parent(outer)
     if not isinstance(outer, ast.stmt):
         return None
-    before = _step(history, life, life.uses[0] - 1) if life.uses[0] else None
+    before = _step_at(history, life, life.uses[0] - 1) if life.uses[0] else None
     if before is not None and outer.lineno <= before.line <= (outer.end_lineno or outer.lineno):
         return None
     return source.first_of_line(outer)
-
-
-def _step(history: History, life: Life, operation: int) -> Place | None:
-    """Where the function that made a tensor was during an operation; None outside of it."""
-    depth = depth_of(history, life)
-    made, path = history.operations[life.producer].path, history.operations[operation].path
-    return place_of(path[depth]) if 0 <= depth < len(path) and path[:depth] == made[:depth] else None
 
 
 def _is_alone(history: History, source: Source, group: Group, made: ast.stmt) -> bool:

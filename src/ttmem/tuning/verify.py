@@ -14,16 +14,15 @@ from ttmem.analysis.peaks import peaks
 from ttmem.analysis.programs_l1 import programs_peak
 from ttmem.base.errors import BadInputError
 from ttmem.engines.run_script import RunSettings, run_script
-from ttmem.engines.worker.editing import NOT_MADE
+from ttmem.engines.worker.call_editor import NOT_MADE
 from ttmem.profile.builder import KIND
 from ttmem.profile.model import MEMORIES, Profile
 from ttmem.profile.tensor_type import TensorType
 from ttmem.tuning import edits
-from ttmem.tuning.edited_run import BOUNDED, EXACT, UNKNOWN, Applied
 from ttmem.tuning.apply_edit import TAKES_DTYPE, written_shard
 from ttmem.tuning.captured_run import History, Life
 from ttmem.tuning.chunking import Cut
-from ttmem.tuning.edited_run import Draft, as_captured
+from ttmem.tuning.edited_run import BOUNDED, EXACT, UNKNOWN, Applied, Draft, as_captured
 from ttmem.tuning.edits import Edit
 from ttmem.tuning.figures import DRAM, L1, Figures
 from ttmem.tuning.free_points import free_point

@@ -9,7 +9,7 @@ import pytest
 
 from fit.compiled.some_modules import free, function, module, tiles
 from ttmem.base.errors import BadInputError
-from ttmem.prediction.compiled import module_stream
+from ttmem.prediction.compiled import build_module_stream
 from ttmem.prediction.request import Request
 from ttmem.prediction.stream import Stream
 
@@ -52,7 +52,7 @@ def _chain(levels: int, times: int = 1, how: str = "call", last: str = "") -> st
 
 
 def _stream(text: str) -> Stream:
-    return module_stream(text.encode(), Request("chain.mlir"))
+    return build_module_stream(text.encode(), Request("chain.mlir"))
 
 
 @pytest.mark.parametrize("how", ["call", "load_cached", "trace"])

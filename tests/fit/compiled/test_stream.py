@@ -12,14 +12,14 @@ import pytest
 from fit.compiled.some_modules import function, height_shards, linear_layer, module, rows_of, tiles
 from ttmem import TtmemError
 from ttmem.base.errors import BadInputError
-from ttmem.prediction.compiled import module_stream
+from ttmem.prediction.compiled import build_module_stream
 from ttmem.prediction.request import Request
 from ttmem.prediction.stream import INPUT, WEIGHT, Stream
 from ttmem.readers.mlir.functions import read_modules
 
 
 def stream(text: str, **settings: str) -> Stream:
-    return module_stream(text.encode(), Request("layer.mlir", settings=settings))
+    return build_module_stream(text.encode(), Request("layer.mlir", settings=settings))
 
 
 def steps(made: Stream) -> list[dict[str, object]]:
@@ -189,7 +189,7 @@ def test_a_damaged_module_is_read_or_bad_input(seed: int) -> None:
     text, read = linear_layer().encode(), 0
     for _ in range(60):
         with suppress(BadInputError):
-            module_stream(_damaged(text, choose), Request("layer.mlir"))
+            build_module_stream(_damaged(text, choose), Request("layer.mlir"))
             read += 1
     assert read  # most damage leaves something to play
 

@@ -12,10 +12,10 @@ import pytest
 import ttmem
 from fit.language.configurations import LLAMA_8B
 from support.command_line import call
-from ttmem.prediction.language.capacity import capacity_of
-from ttmem.prediction.language.stream import stream_of
+from ttmem.prediction.largest import find_capacity
+from ttmem.prediction.language.stream import build_stream
 from ttmem.prediction.request import Request
-from ttmem.prediction.run_stream import play
+from ttmem.prediction.run_stream import predict_stream
 
 
 @pytest.fixture
@@ -28,14 +28,14 @@ def target(tmp_path: Path) -> str:
 @pytest.mark.parametrize("recipe", ["generic", "tt-transformers:accuracy"])
 def test_the_limits_of_the_table_are_those_of_the_whole_model(target: str, recipe: str) -> None:
     request = Request(target, engine="twin", recipe=recipe, users=8, context=4096)
-    capacity = capacity_of(request)
+    capacity = find_capacity(request)
     contexts = [point.context for point in capacity.points]
     assert contexts == sorted(contexts, reverse=True)
     assert dict(zip((1, 2, 4, 8, 16, 32), contexts, strict=True))[8] == capacity.largest_context
     for field, limit, step in (("context", capacity.largest_context, 32), ("users", capacity.largest_users, 1)):
         for value, fits in ((limit, True), (limit + step, False)):
             changed = replace(request, **{field: value})
-            assert play(stream_of(changed), changed).fits is fits
+            assert predict_stream(build_stream(changed), changed).fits is fits
 
 
 def test_the_verb_shows_the_table(target: str) -> None:
@@ -51,7 +51,7 @@ def test_the_verb_shows_the_table(target: str) -> None:
 def test_a_context_beyond_the_models_positions_is_not_cut(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     file.write_text(json.dumps({**LLAMA_8B, "num_hidden_layers": 2, "max_position_embeddings": 2048}))
-    capacity = capacity_of(Request(str(file), recipe="tt-transformers:performance", users=2, context=4096))
+    capacity = find_capacity(Request(str(file), recipe="tt-transformers:performance", users=2, context=4096))
     assert capacity.largest_context > 4096
     assert all(point.is_limit for point in capacity.points)
 

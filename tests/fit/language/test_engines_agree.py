@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fit.language.configurations import GEMMA_4, LLAMA_8B, MIXTRAL, QWEN3_32B
 from ttmem.engines.engine import Engine, EngineSettings, open_engine
 from ttmem.engines.interpreters import Interpreter
-from ttmem.prediction.language.stream import language_stream
+from ttmem.prediction.language.stream import build_language_stream
 from ttmem.prediction.request import L1_SMALL_BYTES, Request
 from ttmem.prediction.stream import Stream
 
@@ -86,7 +86,7 @@ def test_every_recipe_takes_the_same_bytes_on_both(
 ) -> None:
     recipe = "generic" if config["model_type"] in OTHERS else recipe
     request = Request("config.json", board=board, recipe=recipe, users=users, context=context, phase=phase)
-    stream = language_stream(request, config)
+    stream = build_language_stream(request, config)
     twin, mock = (_played(engine, stream) for engine in engines[board])
     # What the twin does not judge (how rows wider than 5,000 become tiles) it counts all the same.
     assert (twin if twin[0] != "unsupported" else ("pass", *twin[1:])) == mock
@@ -109,7 +109,7 @@ def test_a_decoder_is_played_to_its_logits(
     engines: dict[str, tuple[Engine, Engine]], config: dict[str, Any], changes: dict[str, Any]
 ) -> None:
     request = Request("config.json", **{"context": 2048, **changes})
-    stream = language_stream(request, {**config, "num_hidden_layers": 1})
+    stream = build_language_stream(request, {**config, "num_hidden_layers": 1})
     twin, mock = (_played(engine, stream) for engine in engines[request.board])
     assert twin == mock
     assert mock[0] == "pass"
@@ -123,7 +123,7 @@ def test_an_embedding_on_the_host_is_looked_up_there(engines: dict[str, tuple[En
         "layout = 'row_major'\nshape = ['vocabulary', 'dim // chips']\n"
     )
     config = {**LLAMA_8B, "num_hidden_layers": 1}
-    streams = [language_stream(Request("config.json", recipe=recipe), config) for recipe in ("generic", str(file))]
+    streams = [build_language_stream(Request("config.json", recipe=recipe), config) for recipe in ("generic", str(file))]
     device, host = (_played(engines["n150"][1], stream) for stream in streams)
     assert (device[0], host[0]) == ("pass", "pass")
     assert device[2] - host[2] == 128256 // 12 * 4096 * 2

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from fit.language.configurations import LLAMA_8B
 from ttmem.base.errors import BadInputError
-from ttmem.prediction.language.dimensions import dimensions_of, known_families
-from ttmem.prediction.language.stream import language_stream, layout_of
+from ttmem.prediction.language.dimensions import read_dimensions, list_families
+from ttmem.prediction.language.stream import build_language_stream, apply_recipe
 from ttmem.prediction.request import Request
 
 WITH_TOWERS = {"gemma3", "mllama", "phi4_multimodal", "gemma4", "gemma4_text", "got_ocr2", "gemma4_unified"}
@@ -42,14 +42,14 @@ print(json.dumps(found, default=str))
 
 
 def _parameters(config: dict[str, Any]) -> int:
-    layout = layout_of(Request("config.json", chips=1), config)
+    layout = apply_recipe(Request("config.json", chips=1), config)
     weights = [one for one in layout.residents() if one.role == "weight"]
     tied = layout.dimensions.tied  # then the head is the embedding, stored twice
     return sum(math.prod(one.step["shape"]) for one in weights if not (tied and one.name == "lm_head.weight"))
 
 
 def test_every_known_family_has_the_parameters_that_transformers_makes(torch_python: str) -> None:
-    kinds = ",".join(kind for kind in known_families() if kind not in WITH_TOWERS)
+    kinds = ",".join(kind for kind in list_families() if kind not in WITH_TOWERS)
     done = subprocess.run([torch_python, "-c", COUNTING, kinds], capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     assert len(found) > 30
@@ -87,7 +87,7 @@ def _counted(config: dict[str, Any]) -> int | None:
 )
 def test_what_is_wrong_or_not_known_is_refused_with_what_to_do(changes: dict[str, Any], told: str) -> None:
     with pytest.raises(BadInputError, match=told) as refused:
-        dimensions_of({**LLAMA_8B, **changes}, "config.json")
+        read_dimensions({**LLAMA_8B, **changes}, "config.json")
     assert refused.value.hint
 
 
@@ -103,17 +103,17 @@ KEYS = (*LLAMA_8B, "head_dim", "num_experts", "layer_types", "sliding_window", "
 )
 def test_whatever_a_configuration_holds_it_is_understood_or_bad_input(config: dict[str, Any], kind: str) -> None:
     with contextlib.suppress(BadInputError):
-        language_stream(Request("config.json"), {**LLAMA_8B, "num_hidden_layers": 1, **config, "model_type": kind})
+        build_language_stream(Request("config.json"), {**LLAMA_8B, "num_hidden_layers": 1, **config, "model_type": kind})
 
 
 def test_a_stack_refuses_models_that_it_does_not_have() -> None:
     config = {"model_type": "gpt2", "n_embd": 768, "n_layer": 12, "n_head": 12}
     with pytest.raises(BadInputError, match="has no models like 'gpt2'"):
-        layout_of(Request("config.json", recipe="tt-transformers:performance"), config)
+        apply_recipe(Request("config.json", recipe="tt-transformers:performance"), config)
 
 
 def test_heads_that_are_no_whole_tiles_do_not_make_a_model_unfit() -> None:
-    stream = language_stream(Request("config.json"), {**LLAMA_8B, "model_type": "phi3", "head_dim": 96})
+    stream = build_language_stream(Request("config.json"), {**LLAMA_8B, "model_type": "phi3", "head_dim": 96})
     assert any("padded" in text for text in stream.assumed)
 
 
@@ -144,5 +144,5 @@ def test_more_needs_no_less(sizes: dict[str, int], recipe: str, users: int, cont
 
 
 def _needed(recipe: str, asked: dict[str, int], config: dict[str, Any]) -> int:
-    layout = layout_of(Request("config.json", recipe=recipe, **asked), config)
+    layout = apply_recipe(Request("config.json", recipe=recipe, **asked), config)
     return sum(math.prod(one.step["shape"]) for one in layout.residents() if one.role != "reserve")

@@ -15,14 +15,14 @@ from fit.language.configurations import LLAMA_8B, MIXTRAL
 from support.command_line import call
 from ttmem.base.errors import BadInputError
 from ttmem.engines.twin import TwinEngine
-from ttmem.prediction.language.dimensions import dimensions_of
-from ttmem.prediction.language.layout import Layout
-from ttmem.prediction.language.recipe import load, open_recipe, recipe_names
-from ttmem.prediction.language.stream import language_stream
+from ttmem.prediction.language.dimensions import read_dimensions
+from ttmem.prediction.language.layout import RecipeLayout
+from ttmem.prediction.language.recipe import load_recipe, open_recipe, list_recipes
+from ttmem.prediction.language.stream import build_language_stream
 from ttmem.prediction.request import Request
-from ttmem.prediction.run_stream import play
+from ttmem.prediction.run_stream import predict_stream
 from ttmem.prediction.stream import RESERVE
-from ttmem.prediction.targets import stream_of
+from ttmem.prediction.targets import build_stream
 
 ACCURACY, PERFORMANCE = "tt-transformers:accuracy", "tt-transformers:performance"
 
@@ -33,7 +33,7 @@ def _request(**changes: Any) -> Request:
 
 def _taken(request: Request, config: dict[str, Any]) -> dict[str, int]:
     """Bytes per bank by the name of the tensor without its layer."""
-    layout = Layout(request, dimensions_of(config), open_recipe(request.recipe))
+    layout = RecipeLayout(request, read_dimensions(config), open_recipe(request.recipe))
     taken: Counter[str] = Counter()
     with TwinEngine(board=request.board) as engine:
         before = 0
@@ -81,14 +81,14 @@ def test_the_tensors_of_a_llama_are_those_of_the_formulas() -> None:
 
 
 def test_performance_keeps_its_last_layer_larger() -> None:
-    layout = Layout(_request(recipe=PERFORMANCE), dimensions_of(LLAMA_8B), open_recipe(PERFORMANCE))
+    layout = RecipeLayout(_request(recipe=PERFORMANCE), read_dimensions(LLAMA_8B), open_recipe(PERFORMANCE))
     types = [layout.data_type("gate", layout.layer_scope(number)) for number in (0, 30, 31)]
     assert types == ["bfloat4_b", "bfloat4_b", "bfloat8_b"]
 
 
 def test_what_is_asked_for_comes_before_what_the_recipe_says() -> None:
     request = _request(weights={"mlp": "bfp4", "": "bf16"}, kv_cache="bfloat4_b")
-    layout = Layout(request, dimensions_of(LLAMA_8B), open_recipe(ACCURACY))
+    layout = RecipeLayout(request, read_dimensions(LLAMA_8B), open_recipe(ACCURACY))
     assert [layout.data_type(kind) for kind in ("gate", "down", "qkv", "head", "cache", "embedding")] == [
         "bfloat4_b",
         "bfloat4_b",
@@ -102,8 +102,8 @@ def test_what_is_asked_for_comes_before_what_the_recipe_says() -> None:
 @pytest.mark.parametrize(("chips", "board"), [(1, "n150"), (2, "n300"), (8, "t3k"), (32, "galaxy"), (4, "p150x4")])
 @pytest.mark.parametrize("config", [LLAMA_8B, MIXTRAL], ids=["llama", "mixtral"])
 def test_more_chips_hold_less_each(chips: int, board: str, config: dict[str, Any]) -> None:
-    one = language_stream(_request(board=board, chips=1), config)
-    split = language_stream(_request(board=board), config)
+    one = build_language_stream(_request(board=board, chips=1), config)
+    split = build_language_stream(_request(board=board), config)
     assert (one.facts["chips"], split.facts["chips"]) == (1, chips)
 
     def elements(stream: Any) -> int:
@@ -114,12 +114,12 @@ def test_more_chips_hold_less_each(chips: int, board: str, config: dict[str, Any
 
 
 def test_a_batch_is_users() -> None:
-    assert language_stream(_request(batch=7), LLAMA_8B).facts["users"] == 7
-    assert language_stream(_request(batch=7, users=2), LLAMA_8B).facts["users"] == 2
+    assert build_language_stream(_request(batch=7), LLAMA_8B).facts["users"] == 7
+    assert build_language_stream(_request(batch=7, users=2), LLAMA_8B).facts["users"] == 2
 
 
 def test_a_board_with_too_many_chips_is_used_in_part() -> None:
-    stream = language_stream(
+    stream = build_language_stream(
         _request(board="t3k"), {**LLAMA_8B, "head_dim": 128, "num_attention_heads": 20, "num_key_value_heads": 10}
     )
     assert stream.facts["chips"] == 2
@@ -128,7 +128,7 @@ def test_a_board_with_too_many_chips_is_used_in_part() -> None:
 
 def test_chips_must_divide_the_heads() -> None:
     with pytest.raises(BadInputError, match="8 key-value heads cannot be divided among 3 chips") as refused:
-        language_stream(_request(chips=3), LLAMA_8B)
+        build_language_stream(_request(chips=3), LLAMA_8B)
     assert refused.value.hint == "--chips 1, 2, 4, 8"
 
 
@@ -147,7 +147,7 @@ def test_chips_must_divide_the_heads() -> None:
 )
 def test_a_wrong_request_is_told_what_is_wrong(changes: dict[str, Any], told: str) -> None:
     with pytest.raises(BadInputError, match=told):
-        language_stream(_request(**changes), LLAMA_8B)
+        build_language_stream(_request(**changes), LLAMA_8B)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_a_wrong_file_is_told_its_line_and_key(tmp_path: Path, text: str, line: 
     file = tmp_path / "mine.toml"
     file.write_text(text)
     with pytest.raises(BadInputError) as refused:
-        language_stream(_request(recipe=str(file)), LLAMA_8B)
+        build_language_stream(_request(recipe=str(file)), LLAMA_8B)
     assert told in refused.value.message
     assert refused.value.where == (f"{file}:{line}" if line else str(file))
 
@@ -212,10 +212,10 @@ def test_a_file_of_ones_own_changes_what_it_names_and_keeps_the_rest(tmp_path: P
         "[[tensor]]\nname = 'model.embed_tokens.weight'\nkind = 'embedding'\nplace = 'host'\n"
         "shape = ['vocabulary', 'dim']\nlayout = 'row_major'\n"
     )
-    recipe, base = load(file), open_recipe(PERFORMANCE)
+    recipe, base = load_recipe(file), open_recipe(PERFORMANCE)
     assert (recipe.name, recipe.let["block"], recipe.let["tokens"]) == ("mine", 32, base.let["tokens"])
     assert len(recipe.tensor) == len(base.tensor)
-    stream = language_stream(_request(recipe=str(file)), LLAMA_8B)
+    stream = build_language_stream(_request(recipe=str(file)), LLAMA_8B)
     steps = {resident.name: resident.step for resident in stream.residents}
     assert "model.embed_tokens.weight" not in steps
     assert steps["model.layers.0.self_attn.k_cache"]["dtype"] == "bfloat4_b"
@@ -236,7 +236,7 @@ def test_an_expression_that_comes_to_an_impossible_number_is_refused(tmp_path: P
     file = tmp_path / "mine.toml"
     file.write_text(f"extends = 'generic'\n{text}")
     with pytest.raises(BadInputError) as refused:
-        language_stream(_request(recipe=str(file)), LLAMA_8B)
+        build_language_stream(_request(recipe=str(file)), LLAMA_8B)
     assert told in refused.value.message
 
 
@@ -250,7 +250,7 @@ def test_what_is_announced_as_kept_free_is_kept(tmp_path: Path, extends: str, pe
     file.write_text(f"extends = '{extends}'\nreserve_percent = {percent}\n{only}{trace}")
     # WHEN a model is laid out by it
     request = _request(recipe=str(file))
-    kept = {one.name: one for one in language_stream(request, LLAMA_8B).residents if one.role == RESERVE}
+    kept = {one.name: one for one in build_language_stream(request, LLAMA_8B).residents if one.role == RESERVE}
     # THEN both are taken out of every bank
     bank = 1024 * 1024 * 1024
     bytes_per_bank = {name: math.prod(one.step["shape"]) * 4 / 12 for name, one in kept.items()}
@@ -265,7 +265,7 @@ def test_a_model_that_the_reserve_leaves_no_room_for_does_not_fit(tmp_path: Path
     found = {}
     for percent in (0, 20, 50, 90, 100):
         file.write_text(f"extends = 'generic'\nreserve_percent = {percent}\n")
-        found[percent] = play(stream_of(request), request).fits
+        found[percent] = predict_stream(build_stream(request), request).fits
     assert found == {0: True, 20: True, 50: False, 90: False, 100: False}
 
 
@@ -275,9 +275,9 @@ def test_a_model_that_the_reserve_leaves_no_room_for_does_not_fit(tmp_path: Path
 def test_a_recipe_of_a_few_keys_extends_generic(tmp_path: Path, text: str) -> None:
     file = tmp_path / "mine.toml"
     file.write_text(text)
-    found = {one.name for one in language_stream(_request(recipe=str(file)), LLAMA_8B).residents}
+    found = {one.name for one in build_language_stream(_request(recipe=str(file)), LLAMA_8B).residents}
     assert found - {"kept free"} == {
-        one.name for one in language_stream(_request(recipe="generic"), LLAMA_8B).residents
+        one.name for one in build_language_stream(_request(recipe="generic"), LLAMA_8B).residents
     }
 
 
@@ -297,9 +297,9 @@ def test_a_recipe_without_weights_is_refused(tmp_path: Path, tensor: str) -> Non
 def test_layers_that_a_model_does_not_have_are_named(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text("extends = 'generic'\n[[change]]\nlayers = [0, 79]\ntypes = { mlp = 'bfloat8_b' }\n")
-    assumed = language_stream(_request(recipe=str(file)), LLAMA_8B).assumed
+    assumed = build_language_stream(_request(recipe=str(file)), LLAMA_8B).assumed
     assert "the recipe changes layer 79, which a model with 32 layers does not have: no effect" in assumed
 
 
 def test_names_of_our_recipes() -> None:
-    assert recipe_names() == ["gemma4", "generic", "gpt-oss", ACCURACY, PERFORMANCE]
+    assert list_recipes() == ["gemma4", "generic", "gpt-oss", ACCURACY, PERFORMANCE]

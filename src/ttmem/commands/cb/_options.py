@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ttmem.base.errors import BadInputError
-from ttmem.commands._options import board_option, together
+from ttmem.commands.options import board_option, together
 from ttmem.commands._progress import progress_bar
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ttmem.base.errors import BadInputError
-from ttmem.commands._options import json_option, output_option, quiet_option, refuse_overwriting, writable_place
+from ttmem.commands.options import json_option, output_option, quiet_option, refuse_overwriting, writable_place
 from ttmem.commands._progress import progress_bar
 from ttmem.commands.cb._options import assumption_options, collect, predicted, workload_of
 from ttmem.commands.output import emit, json_text
-from ttmem.commands.run_command import verb
+from ttmem.commands.command_line import verb
 
 if TYPE_CHECKING:
     from ttmem.circular_buffers.scan import Scan

@@ -4,10 +4,10 @@
 import sys
 from pathlib import Path
 
-from ttmem.commands._options import json_option, output_option, quiet_option, refuse_overwriting, source_argument
+from ttmem.commands.options import json_option, output_option, quiet_option, refuse_overwriting, source_argument
 from ttmem.commands.cb._options import collect
 from ttmem.commands.output import color_wanted, columns, emit, json_text
-from ttmem.commands.run_command import verb
+from ttmem.commands.command_line import verb
 
 _EXAMPLES = """
 ttmem cb profile debug.log

@@ -6,18 +6,10 @@ from pathlib import Path
 
 import click
 
-from ttmem.commands._options import (
-    board_option,
-    json_option,
-    one_of,
-    output_option,
-    quiet_option,
-    refuse_overwriting,
-    writable_place,
-)
+from ttmem.commands.options import board_option, json_option, one_of, output_option, quiet_option, refuse_overwriting, writable_place
 from ttmem.commands._progress import progress_bar
 from ttmem.commands.output import color_wanted, columns, emit, json_text, note
-from ttmem.commands.run_command import verb
+from ttmem.commands.command_line import verb
 
 _EXAMPLES = """
 ttmem cb scan program_factory.cpp

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from ttmem.commands._options import json_option, output_option, refuse_overwriting, writable_place
+from ttmem.commands.options import json_option, output_option, refuse_overwriting, writable_place
 from ttmem.commands.cb._options import assumption_options, predicted, workload_of
 from ttmem.commands.output import emit, json_text, looks
-from ttmem.commands.run_command import verb
+from ttmem.commands.command_line import verb
 
 _EXAMPLES = """
 ttmem cb simulate 16 16

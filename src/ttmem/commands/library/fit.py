@@ -10,14 +10,14 @@ from ttmem.base.errors import BadInputError
 from ttmem.engines.interpreters import chosen_python
 from ttmem.hardware import BOARDS, DATA_TYPES
 from ttmem.operators.tracing import kept_tracer
-from ttmem.prediction import run_script, run_stream
-from ttmem.prediction.advice import Proposal, advise
-from ttmem.prediction.frontier import parse, points
-from ttmem.prediction.language.capacity import capacity_of
+from ttmem.prediction import run_stream
+from ttmem.prediction.advice import RequestChange, suggest_changes
+from ttmem.prediction.largest import parse_ranges, expand_ranges
+from ttmem.prediction.largest import find_capacity
 from ttmem.prediction.language.configuration import wants_recipe
-from ttmem.prediction.largest import Largest, search
+from ttmem.prediction.largest import LargestPrediction, search_largest
 from ttmem.prediction.request import Capacity, Prediction, Request
-from ttmem.prediction.targets import is_script, stream_of
+from ttmem.prediction.targets import is_script, build_stream
 from ttmem.profile.model import Profile
 from ttmem.reports.fit import document as reports
 
@@ -29,9 +29,9 @@ class Fit:
     """The answer."""
 
     prediction: Prediction
-    advice: tuple[Proposal, ...] = ()
+    advice: tuple[RequestChange, ...] = ()
     """What would make it fit, the smallest change first; only of what does not fit."""
-    largest: Largest | None = None
+    largest: LargestPrediction | None = None
     """Set when one was searched; the prediction is that of the largest that fits."""
 
     @property
@@ -48,7 +48,7 @@ class Fit:
     def capacity(self) -> Capacity | None:
         """Of a language model that a recipe lays out: how many users of how long a context fit; searched when asked."""
         request = self.prediction.request
-        return capacity_of(request) if self.largest is None and wants_recipe(request) else None
+        return find_capacity(request) if self.largest is None and wants_recipe(request) else None
 
     @cached_property
     def document(self) -> reports.FitDocument:
@@ -116,11 +116,11 @@ def on_boards(request: Request, boards: Sequence[str]) -> list[Fit]:
 
 def over_ranges(request: Request, text: str) -> reports.FitSweep:
     """The same model over ranges (``batch=1..64,size=224|640``)."""
-    asked = list(points(request, parse(text)))
+    asked = list(expand_ranges(request, parse_ranges(text)))
     with kept_tracer():
-        stream_of(asked[0][1])  # bad targets are told before an engine is started
-        with run_stream.opened(request) as engine:
-            found = [(place, run_stream.play(stream_of(one), one, engine)) for place, one in asked]
+        build_stream(asked[0][1])  # bad targets are told before an engine is started
+        with run_stream.open_for_request(request) as engine:
+            found = [(place, run_stream.predict_stream(build_stream(one), one, engine)) for place, one in asked]
     return reports.sweep_document(found)
 
 
@@ -133,19 +133,19 @@ def fitted(request: Request, maximum: str | None = None, *, advice: bool = True)
     if is_script(request.target):
         if maximum:
             raise BadInputError("a script decides its sizes itself", where=request.target, hint="leave --max out")
-        return Fit(run_script.ran(request))
-    with kept_tracer(), run_stream.starting(request) as (engine, ready):
-        stream = stream_of(request)
+        return Fit(run_stream.predict_script(request))
+    with kept_tracer(), run_stream.start_engine(request) as (engine, ready):
+        stream = build_stream(request)
         ready()
 
         def predict(changed: Request) -> Prediction:
-            is_same = changed.engine == request.engine and run_stream.settings_of(changed) == run_stream.settings_of(
-                request
-            )
-            return run_stream.play(stream_of(changed), changed, engine if is_same else None)
+            is_same = changed.engine == request.engine and run_stream.engine_settings(
+                changed
+            ) == run_stream.engine_settings(request)
+            return run_stream.predict_stream(build_stream(changed), changed, engine if is_same else None)
 
         if maximum is not None:
-            found = search(request, maximum, predict)
+            found = search_largest(request, maximum, predict)
             return Fit(found.prediction, largest=found)
-        prediction = run_stream.play(stream, request, engine)
-        return Fit(prediction, advise(prediction, predict) if advice else ())
+        prediction = run_stream.predict_stream(stream, request, engine)
+        return Fit(prediction, suggest_changes(prediction, predict) if advice else ())

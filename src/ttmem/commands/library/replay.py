@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ttmem.commands.opening import opened_board, text_lines
+from ttmem.commands.requested_board import opened_board, text_lines
 from ttmem.reports.boards.document import opening as opening_fields
 from ttmem.reports.replay.document import ReplayedScript, step
 from ttmem.twin.device import Device

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ttmem.base.errors import BadInputError
-from ttmem.commands.opening import opened_board
+from ttmem.commands.requested_board import opened_board
 from ttmem.hardware import BOARDS, DATA_TYPES, MEMORIES, MemoryMap
 from ttmem.reports.tensor.document import TensorCost, document
 from ttmem.twin.padding import explain_padding

@@ -19,7 +19,7 @@ from ttmem.commands.read import Source, read
 from ttmem.engines.interpreters import chosen_python
 from ttmem.engines.run_script import RunSettings, Supervision, is_empty
 from ttmem.engines.run_tests import run_tests
-from ttmem.engines.suite import RecordedSuite
+from ttmem.engines.run_tests import RecordedSuite
 from ttmem.profile.model import SUITE_KIND, Profile
 from ttmem.profile.store import StoredReport
 from ttmem.readers import sources

@@ -17,15 +17,14 @@ from ttmem.commands.read import Source, read
 from ttmem.engines.interpreters import chosen_python
 from ttmem.profile.model import MEMORIES, Profile
 from ttmem.readers.sources import locate
-from ttmem.tuning.edited_run import Applied
 from ttmem.tuning.apply_edit import apply
 from ttmem.tuning.captured_run import History, history
-from ttmem.tuning.edited_run import as_captured
-from ttmem.tuning.figures import DRAM, L1, Figures, figures
+from ttmem.tuning.edited_run import Applied, as_captured
+from ttmem.tuning.figures import DRAM, L1, Figures, FrontierPoint, Goal, figures, is_reached
 from ttmem.tuning.groups import chosen
 from ttmem.tuning.patch import Patch, patch
 from ttmem.tuning.programs import with_programs
-from ttmem.tuning.search import Found, FrontierPoint, Goal, Step, is_reached, search
+from ttmem.tuning.search import Found, Step, search
 from ttmem.tuning.verify import (
     Dropped,
     Verified,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from ttmem.commands import _options as options
+from ttmem.commands import options
 from ttmem.commands._progress import progress_bar
 from ttmem.commands.output import color_wanted, columns, emit, json_text, note
-from ttmem.commands.run_command import verb
+from ttmem.commands.command_line import verb
 
 
 @verb("""

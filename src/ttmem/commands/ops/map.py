@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ttmem.commands._options import board_option, json_option, python_option, quiet_option
+from ttmem.commands.options import board_option, json_option, python_option, quiet_option
 from ttmem.commands.ops._common import folder_at, statuses_on_mock, write_files
 from ttmem.commands.output import color_wanted, columns, emit, json_text, note
-from ttmem.commands.run_command import verb
+from ttmem.commands.command_line import verb
 
 if TYPE_CHECKING:
     from ttmem.operators.case_program import Recipe

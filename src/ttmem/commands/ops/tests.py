@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ttmem.base.errors import BadInputError, MissingPartError
-from ttmem.commands._options import choice_option, count_option, python_option, quiet_option
+from ttmem.commands.options import choice_option, count_option, python_option, quiet_option
 from ttmem.commands.ops._common import L1_SMALL_BYTES, folder_at, statuses_on_mock, write_files
 from ttmem.commands.output import emit, json_text, note
-from ttmem.commands.run_command import verb
+from ttmem.commands.command_line import verb
 
 if TYPE_CHECKING:
     from ttmem.operators.case import Case

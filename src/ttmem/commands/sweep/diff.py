@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from ttmem.commands._options import json_option, output_option
+from ttmem.commands.options import json_option, output_option
 from ttmem.commands.output import emit, json_text, looks
-from ttmem.commands.run_command import verb
+from ttmem.commands.command_line import verb
 
 
 @verb("""

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from ttmem.commands._options import board_option, choice_option, folder_option, python_option, quiet_option
+from ttmem.commands.options import board_option, choice_option, folder_option, python_option, quiet_option
 from ttmem.commands._progress import progress_bar
 from ttmem.commands.output import emit, json_text, note
-from ttmem.commands.run_command import verb
+from ttmem.commands.command_line import verb
 
 
 @verb("""

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ttmem.commands import _options as options
+from ttmem.commands import options
 from ttmem.commands.output import emit, json_text, note
-from ttmem.commands.run_command import verb
+from ttmem.commands.command_line import verb
 
 if TYPE_CHECKING:
     from ttmem.operators.sweeps.run import Progress

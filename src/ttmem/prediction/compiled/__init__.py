@@ -10,8 +10,8 @@ from typing import Any
 from ttmem.base.errors import BadInputError
 from ttmem.base.limits import DOCUMENT_BYTES
 from ttmem.hardware import BOARDS, open_board
-from ttmem.prediction.compiled.layouts import Layouts
-from ttmem.prediction.compiled.module_calls import Walk
+from ttmem.prediction.compiled.calls import ModuleTypes
+from ttmem.prediction.compiled.module_calls import FirstRun
 from ttmem.prediction.request import Request
 from ttmem.prediction.stream import Stream
 from ttmem.readers.byte_source import OpenedSource, TruncatedSourceError
@@ -21,7 +21,7 @@ _COLUMNS = 8
 _MOST = f"more than {DOCUMENT_BYTES >> 20} MiB"
 
 
-def stream_of(request: Request) -> Stream:
+def build_stream(request: Request) -> Stream:
     """The stream of a file: a module dump, or a log (packed or not) that holds one."""
     pieces: list[bytes] = []
     size = 0
@@ -37,20 +37,20 @@ def stream_of(request: Request) -> Stream:
             raise BadInputError(f"cannot be unpacked: {error.reason}", where=request.target) from error
         if opened.remarks:
             raise BadInputError(f"is too much to read whole: {opened.remarks[0]}", where=request.target)
-    return module_stream(b"".join(pieces), request)
+    return build_module_stream(b"".join(pieces), request)
 
 
-def module_stream(text: bytes, request: Request, name: str = "") -> Stream:
+def build_module_stream(text: bytes, request: Request, name: str = "") -> Stream:
     """The stream of a TTNN module, or of a log that holds one.
 
     ``--set graph=N`` chooses among several modules, ``--set function=NAME`` among several entries.
     """
     where = name or request.target
     modules = read_modules(text, where)
-    module = _chosen_module(modules, request.settings, where)
-    entry = _chosen_entry(module, request.settings, where)
-    layouts = Layouts(module.grid[1] if module.grid else _COLUMNS)
-    walk = Walk(module, layouts, where.rpartition("/")[2])
+    module = _choose_module(modules, request.settings, where)
+    entry = _choose_entry(module, request.settings, where)
+    layouts = ModuleTypes(module.grid[1] if module.grid else _COLUMNS)
+    walk = FirstRun(module, layouts, where.rpartition("/")[2])
     walk.run(entry)
     facts = {
         "module": module.name,
@@ -62,12 +62,12 @@ def module_stream(text: bytes, request: Request, name: str = "") -> Stream:
         f"{module.name}.{entry.name}",
         tuple(walk.residents),
         tuple(walk.calls),
-        tuple(_assumed(modules, module, entry, walk, layouts, request)),
+        tuple(_list_assumptions(modules, module, entry, walk, layouts, request)),
         facts,
     )
 
 
-def _chosen_module(modules: list[ModuleText], settings: Mapping[str, Any], where: str) -> ModuleText:
+def _choose_module(modules: list[ModuleText], settings: Mapping[str, Any], where: str) -> ModuleText:
     if "graph" not in settings:
         return max(modules, key=lambda module: module.operations)
     try:
@@ -77,7 +77,7 @@ def _chosen_module(modules: list[ModuleText], settings: Mapping[str, Any], where
         raise BadInputError(f"no graph '{settings['graph']}'", where=where, hint=hint) from None
 
 
-def _chosen_entry(module: ModuleText, settings: Mapping[str, Any], where: str) -> ModuleFunction:
+def _choose_entry(module: ModuleText, settings: Mapping[str, Any], where: str) -> ModuleFunction:
     entries = module.entries
     if not entries:
         hint = "the text is cut, or is no whole module: dump it again"
@@ -90,12 +90,12 @@ def _chosen_entry(module: ModuleText, settings: Mapping[str, Any], where: str) -
     return module.functions[wanted]
 
 
-def _assumed(
+def _list_assumptions(
     modules: list[ModuleText],
     module: ModuleText,
     entry: ModuleFunction,
-    walk: Walk,
-    layouts: Layouts,
+    walk: FirstRun,
+    layouts: ModuleTypes,
     request: Request,
 ) -> list[str]:
     said = ["placement, order and deallocations are the module's; the run is the first one, const-eval included"]
@@ -105,7 +105,7 @@ def _assumed(
         said.append(f"of {len(module.entries)} functions {entry.name} (--set function=NAME takes another)")
     if walk.frees_after_last_use and len(walk.calls) > 1:
         said.append("the module has no deallocations: tensors are freed after their last use")
-    if layouts.without_layout:
+    if layouts.missing_layouts:
         said.append("types without a layout are taken as interleaved tiles in DRAM")
     if layouts.other_types:
         names = ", ".join(sorted(layouts.other_types))

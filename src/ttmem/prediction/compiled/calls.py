@@ -6,10 +6,67 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from ttmem.prediction.compiled.convolutions import convolution_options
-from ttmem.prediction.compiled.layouts import TensorForm, on_device
-from ttmem.prediction.compiled.operations import CREATED, FORMS, PREPARED, UPLOADS, Form
+from ttmem.hardware import DATA_TYPES
+from ttmem.prediction.compiled.operations import CREATED, CALL_FORMS, PREPARED, UPLOADS, CallForm, convert_convolution
+from ttmem.profile.tensor_type import HOST
+from ttmem.readers.mlir._types import parse_tensor_type, shard_of
 from ttmem.readers.mlir.functions import ModuleOperation
+
+TensorForm = dict[str, Any]
+"""``{"shape", "dtype", "layout", "memory"}`` and a ``shard`` where there is one: an ``alloc`` step without its name."""
+
+_NEAREST = {"bool": "bfloat16", "float16": "bfloat16", "float64": "float32", "int64": "int32", "int16": "int32"}
+"""For types that the library has no tensors of: modules from before the compiler chose how tensors are stored."""
+
+
+class ModuleTypes:
+    """Types of one module; each text is read once."""
+
+    def __init__(self, columns: int) -> None:
+        self._columns = columns
+        self._known: dict[bytes, TensorForm | None] = {}
+        self.missing_layouts = 0
+        """Types that do not say where the tensor lies: a stage before layouts are chosen."""
+        self.other_types: set[str] = set()
+        """Data types that the library does not have."""
+
+    def read_type(self, type_text: bytes) -> TensorForm | None:
+        """The tensor that a type describes, None for what is no tensor (a device, a trace's number)."""
+        if type_text not in self._known:
+            self._known[type_text] = self._read(type_text)
+        return self._known[type_text]
+
+    def read_local_shape(self, type_text: bytes, rank: int) -> list[int] | None:
+        """What one chip has of a tensor, where the module says so."""
+        parsed = parse_tensor_type(type_text) if type_text else None
+        return list(parsed.shape) if parsed is not None and len(parsed.shape) == rank else None
+
+    def _read(self, type_text: bytes) -> TensorForm | None:
+        parsed = parse_tensor_type(type_text)
+        if parsed is None or b"#ttnn.trace_id" in type_text:
+            return None
+        dtype = DATA_TYPES.get(parsed.dtype)
+        if dtype is None or not dtype.in_ttnn:
+            nearest = _NEAREST.get(dtype.name if dtype else parsed.dtype)
+            if nearest is None:
+                return None
+            self.other_types.add(dtype.name if dtype else parsed.dtype)
+            dtype = DATA_TYPES.find(nearest)
+        if not parsed.memory:
+            self.missing_layouts += 1
+        form: TensorForm = {
+            "shape": list(parsed.shape),
+            "dtype": dtype.name,
+            "layout": parsed.layout or "tile",
+            "memory": parsed.memory or "DRAM",
+        }
+        shard = shard_of(type_text, self._columns) if parsed.memory not in ("", HOST) else None
+        return {**form, "shard": shard} if shard else form
+
+
+def is_on_device(form: TensorForm | None) -> bool:
+    return form is not None and form["memory"] != HOST
+
 
 Step = dict[str, Any]
 
@@ -19,7 +76,7 @@ _MOST_HOST_ELEMENTS = 1 << 25
 
 
 @dataclass(slots=True)
-class Held:
+class ModuleValue:
     """A value of the module: a tensor on the device under a name, or one on the host that nobody makes."""
 
     name: str
@@ -37,34 +94,34 @@ class Written:
     unsupported: str = ""
 
 
-def written(operation: ModuleOperation, operands: Sequence[Held | None], results: Sequence[Held]) -> Written:
+def build_steps(operation: ModuleOperation, operands: Sequence[ModuleValue | None], results: Sequence[ModuleValue]) -> Written:
     """The steps of an operation with these operands (None: the device, a number) and results on the device."""
     name = operation.name.removeprefix("ttnn.")
-    form = FORMS.get(name)
+    form = CALL_FORMS.get(name)
     if name in CREATED or name in UPLOADS or name in PREPARED:
-        return Written(_allocations(results))
+        return Written(_allocate_results(results))
     tensors = [held for held in operands if held is not None]
     if name in _CONVOLUTIONS and len(results) == 1 and len(tensors) >= 2:
-        return _convolution(name, operation, operands, results)
-    if not all(on_device(held.form) for held in tensors):
-        return Written(_allocations(results))  # the host's part is done there: what arrives is allocated
+        return _build_convolution(name, operation, operands, results)
+    if not all(is_on_device(held.form) for held in tensors):
+        return Written(_allocate_results(results))  # the host's part is done there: what arrives is allocated
     if form is None:
-        return Written(_allocations(results), f"no call is known for {operation.name}")
-    return Written([_call(form, operation, operands, results)])
+        return Written(_allocate_results(results), f"no call is known for {operation.name}")
+    return Written([_build_call(form, operation, operands, results)])
 
 
-def _allocations(results: Sequence[Held]) -> list[Step]:
+def _allocate_results(results: Sequence[ModuleValue]) -> list[Step]:
     return [{"alloc": held.name, **held.form} for held in results if held.form is not None]
 
 
-def _call(form: Form, operation: ModuleOperation, operands: Sequence[Held | None], results: Sequence[Held]) -> Step:
-    given = _given(form, operation, operands)
+def _build_call(form: CallForm, operation: ModuleOperation, operands: Sequence[ModuleValue | None], results: Sequence[ModuleValue]) -> Step:
+    given = _pair_keywords(form, operation, operands)
     args: list[Any] = [tensor for keyword, tensor in given if not keyword]
     kwargs: dict[str, Any] = {keyword: tensor for keyword, tensor in given if keyword}
     if form.tensors == ("*",):
         args = [args]
     made = results[0].form if results else None
-    known = {**operation.properties, **_of_result(made)}
+    known = {**operation.properties, **_result_properties(made)}
     for prop, convert in form.values:
         if prop in known:
             args.append(convert(known[prop]))
@@ -79,10 +136,10 @@ def _call(form: Form, operation: ModuleOperation, operands: Sequence[Held | None
             kwargs["layout"] = {"layout": made["layout"]}
         if form.gives_memory:
             kwargs["memory_config"] = _memory_config(made)
-    return _step(form.call, args, kwargs, results)
+    return _call_step(form.call, args, kwargs, results)
 
 
-def _step(call: str, args: list[Any], kwargs: dict[str, Any], results: Sequence[Held]) -> Step:
+def _call_step(call: str, args: list[Any], kwargs: dict[str, Any], results: Sequence[ModuleValue]) -> Step:
     step: Step = {"call": f"ttnn.{call}", "args": args, "kwargs": kwargs}
     if results:
         names = [held.name for held in results]
@@ -91,7 +148,7 @@ def _step(call: str, args: list[Any], kwargs: dict[str, Any], results: Sequence[
     return step
 
 
-def _given(form: Form, operation: ModuleOperation, operands: Sequence[Held | None]) -> list[tuple[str, dict[str, str]]]:
+def _pair_keywords(form: CallForm, operation: ModuleOperation, operands: Sequence[ModuleValue | None]) -> list[tuple[str, dict[str, str]]]:
     """Keyword and tensor of each operand; segments say which of the optional ones are there."""
     segments = operation.properties.get("operandSegmentSizes")
     places: list[int] = []
@@ -108,7 +165,7 @@ def _given(form: Form, operation: ModuleOperation, operands: Sequence[Held | Non
     ]
 
 
-def _of_result(made: TensorForm | None) -> dict[str, Any]:
+def _result_properties(made: TensorForm | None) -> dict[str, Any]:
     if made is None:
         return {}
     return {
@@ -122,17 +179,17 @@ def _memory_config(made: TensorForm) -> dict[str, Any]:
     return {key: made[key] for key in ("memory", "shard") if key in made}
 
 
-def _convolution(
-    name: str, operation: ModuleOperation, operands: Sequence[Held | None], results: Sequence[Held]
+def _build_convolution(
+    name: str, operation: ModuleOperation, operands: Sequence[ModuleValue | None], results: Sequence[ModuleValue]
 ) -> Written:
     """Weights that come from the host are made there: the library prepares and uploads them in the call."""
     tensors = [held for held in operands if held is not None and held.form is not None]
     steps: list[Step] = []
     for held in tensors[1:]:
         form = held.form
-        if form is not None and not on_device(form):
+        if form is not None and not is_on_device(form):
             if prod(form["shape"]) > _MOST_HOST_ELEMENTS or form["dtype"] not in ("bfloat16", "float32"):
-                return Written(_allocations(results), "its weights are on the host and too large to be made")
+                return Written(_allocate_results(results), "its weights are on the host and too large to be made")
             plain = {"shape": form["shape"], "dtype": form["dtype"], "layout": form["layout"]}
             steps.append({"host": held.name, **plain})
     keywords = ("input_tensor", "weight_tensor", "bias_tensor")
@@ -140,9 +197,9 @@ def _convolution(
     made = results[0].form
     if made is None:
         return Written([])
-    kwargs |= convolution_options(name, operation.properties, made["dtype"])
+    kwargs |= convert_convolution(name, operation.properties, made["dtype"])
     kwargs["memory_config"] = _memory_config(made)
-    steps.append(_step(name, [], kwargs, results))
+    steps.append(_call_step(name, [], kwargs, results))
     config = operation.properties.get("conv2d_config")
     if isinstance(config, dict) and config.get("deallocate_activation") is True:
         steps.append({"free": tensors[0].name, "force": False})  # the call has freed it: its name goes too

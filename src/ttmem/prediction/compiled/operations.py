@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which call of the library an operation of the ttnn dialect is, and how its properties become arguments.
 
-One ``Form`` per operation. Most operations have the name that the library gives them and take nothing but tensors;
+One ``CallForm`` per operation. Most operations have the name that the library gives them and take nothing but tensors;
 those are listed by name. What has no form here is not guessed at: its results are allocated as their types say.
 """
 
@@ -9,7 +9,118 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ttmem.prediction.compiled.program_configs import attention_config, kernel_config, product_config
+
+def convert_activation(said: Any) -> dict[str, Any] | None:
+    """``#ttnn.unary_with_param<op_type = silu>``, or the bare name."""
+    kind = said.get("op_type") if isinstance(said, Mapping) else said
+    if not kind:
+        return None
+    kinds = {"attribute": f"ttnn.UnaryOpType.{str(kind).upper()}"}
+    return {"new": "ttnn.UnaryWithParam", "args": [kinds], "kwargs": {}}
+
+
+_GRID = "compute_with_storage_grid_size"
+_NAMES = {"per_core_m": "per_core_M", "per_core_n": "per_core_N"}
+_PRODUCTS = (
+    ("mcast_in0", "ttnn.MatmulMultiCoreReuseMultiCast1DProgramConfig"),
+    ("transpose_mcast", "ttnn.MatmulMultiCoreReuseMultiCastProgramConfig"),
+    (_GRID, "ttnn.MatmulMultiCoreReuseProgramConfig"),
+    ("per_core_m", "ttnn.MatmulMultiCoreReuseMultiCastDRAMShardedProgramConfig"),
+)
+"""What a configuration has and those below it have not, and its class."""
+_UNSAID = ("hop_cores", "sub_core_grids")
+"""Sets of cores that are empty where the compiler writes them."""
+_FIDELITIES = {"lofi": "LoFi", "hifi2": "HiFi2", "hifi3": "HiFi3", "hifi4": "HiFi4"}
+
+
+def convert_matmul_config(said: Any) -> dict[str, Any] | None:
+    """``#ttnn.matmul_multi_core_reuse..._program_config`` of ``matmul`` and ``linear``."""
+    if not isinstance(said, Mapping):
+        return None
+    made = next((name for sign, name in _PRODUCTS if sign in said), None)
+    return None if made is None else {"new": made, "kwargs": _convert_options(said)}
+
+
+def convert_attention_config(said: Any) -> dict[str, Any] | None:
+    """``#ttnn.sdpa_program_config``."""
+    if not isinstance(said, Mapping) or _GRID not in said:
+        return None
+    return {"new": "ttnn.SDPAProgramConfig", "kwargs": _convert_options(said)}
+
+
+def convert_kernel_config(said: Any) -> dict[str, Any] | None:
+    """``#ttnn.device_compute_kernel_config``; all architectures take the same object."""
+    if not isinstance(said, Mapping):
+        return None
+    options: dict[str, Any] = {
+        key: value for key, value in said.items() if key != "math_fidelity" and isinstance(value, bool)
+    }
+    if said.get("math_fidelity") in _FIDELITIES:
+        options["math_fidelity"] = {"attribute": f"ttnn.MathFidelity.{_FIDELITIES[said['math_fidelity']]}"}
+    return {"new": "ttnn.WormholeComputeKernelConfig", "kwargs": options}
+
+
+def _convert_options(said: Mapping[str, Any]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for key, value in said.items():
+        if key in _UNSAID or value is None:
+            continue
+        if key == _GRID:
+            options[key] = {"tuple": value}
+        elif key == "fused_activation":
+            if activation := convert_activation(value):
+                options[key] = activation
+        else:
+            options[_NAMES.get(key, key)] = value
+    return options
+
+
+_SIZES = ("in_channels", "out_channels", "batch_size", "input_height", "input_width", "kernel_size", "stride")
+_MORE = ("padding", "dilation", "groups", "output_padding")
+_FLAGS = (
+    *("deallocate_activation", "reallocate_halo_output", "config_tensors_in_dram", "act_block_h_override"),
+    *("act_block_w_div", "reshard_if_not_optimal", "override_sharding_config", "transpose_shards"),
+    *("enable_act_double_buffer", "enable_weights_double_buffer", "enable_kernel_stride_folding"),
+)
+_SLICES = {"dram_height": "DRAMSliceHeight", "dram_width": "DRAMSliceWidth", "l1_full": "L1Full"}
+
+
+def convert_convolution(name: str, properties: Mapping[str, Any], dtype: str) -> dict[str, Any]:
+    """Keywords of ``conv2d`` and ``conv_transpose2d`` beside tensors."""
+    options: dict[str, Any] = {"device": {"device": 0}, "dtype": {"dtype": dtype}}
+    options |= {key: properties[key] for key in (*_SIZES, *_MORE) if key in properties}
+    config = properties.get("conv2d_config")
+    if isinstance(config, Mapping):
+        options["conv_config"] = {"new": "ttnn.Conv2dConfig", "kwargs": _convert_conv_config(config)}
+    slices = properties.get("conv2d_slice_config")
+    if name == "conv2d" and isinstance(slices, list) and len(slices) == 2 and slices[0] in _SLICES:
+        options["slice_config"] = _convert_slices(_SLICES[slices[0]], slices[1])
+    return options
+
+
+def _convert_slices(kind: str, count: int) -> dict[str, Any]:
+    if kind == "L1Full":
+        return {"attribute": "ttnn.Conv2dL1FullSliceConfig"}
+    slice_type = {"attribute": f"ttnn.Conv2dSliceConfig.SliceTypeEnum.{kind}"}
+    number = {"num_slices": count} if count else {}
+    return {"new": "ttnn.Conv2dSliceConfig", "kwargs": {"slice_type": slice_type, **number}}
+
+
+def _convert_conv_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    options: dict[str, Any] = {key: config[key] for key in _FLAGS if key in config}
+    if "weights_dtype" in config:
+        options["weights_dtype"] = {"dtype": _DATA_TYPES.get(config["weights_dtype"], "bfloat16")}
+    if "shard_layout" in config:
+        options["shard_layout"] = {"attribute": f"ttnn.TensorMemoryLayout.{str(config['shard_layout']).upper()}"}
+    if config.get("output_layout") in ("tile", "row_major"):
+        options["output_layout"] = {"layout": config["output_layout"]}
+    if activation := convert_activation(config.get("activation")):
+        options["activation"] = activation
+    return options
+
+
+_DATA_TYPES = {"bf16": "bfloat16", "f32": "float32", "bfp_bf8": "bfloat8_b", "bfp_bf4": "bfloat4_b"}
+
 
 Properties = Mapping[str, Any]
 Value = Any
@@ -43,7 +154,7 @@ def _padding(value: Any) -> Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class CallForm:
     """How an operation is called."""
 
     call: str
@@ -65,7 +176,7 @@ class Form:
     """Whether it writes into its first tensor and makes none."""
 
 
-def _options(**named: str | tuple[str, Convert]) -> dict[str, tuple[str, Convert]]:
+def _map_options(**named: str | tuple[str, Convert]) -> dict[str, tuple[str, Convert]]:
     return {keyword: (said, _same) if isinstance(said, str) else said for keyword, said in named.items()}
 
 
@@ -77,115 +188,115 @@ _COMPARISONS = """eq ne gt ge lt le logical_and logical_or logical_xor maximum m
 bitwise_or bitwise_xor logical_left_shift logical_right_shift"""
 _REDUCTIONS = "sum mean max min"
 _POOL = {
-    **_options(batch_size="batch_size", input_h="input_height", input_w="input_width", channels="channels"),
-    **_options(kernel_size="kernel_size", stride="stride", padding=("padding", _padding), ceil_mode="ceil_mode"),
+    **_map_options(batch_size="batch_size", input_h="input_height", input_w="input_width", channels="channels"),
+    **_map_options(kernel_size="kernel_size", stride="stride", padding=("padding", _padding), ceil_mode="ceil_mode"),
 }
 _NORM = ("", "weight", "bias")
-_KERNEL = _options(compute_kernel_config=("compute_config", kernel_config))
+_KERNEL = _map_options(compute_kernel_config=("compute_config", convert_kernel_config))
 _MATMUL = {
-    **_options(transpose_a="transpose_a", transpose_b="transpose_b", activation="activation"),
-    **_options(program_config=("matmul_program_config", product_config)),
+    **_map_options(transpose_a="transpose_a", transpose_b="transpose_b", activation="activation"),
+    **_map_options(program_config=("matmul_program_config", convert_matmul_config)),
     **_KERNEL,
 }
-_HEADS = _options(num_heads="num_heads", num_kv_heads="num_kv_heads", transpose_k_heads="transpose_k_heads")
+_HEADS = _map_options(num_heads="num_heads", num_kv_heads="num_kv_heads", transpose_k_heads="transpose_k_heads")
 _ATTENTION = {
-    **_options(is_causal="is_causal", scale="scale", sliding_window_size="sliding_window_size"),
-    **_options(program_config=("program_config", attention_config)),
+    **_map_options(is_causal="is_causal", scale="scale", sliding_window_size="sliding_window_size"),
+    **_map_options(program_config=("program_config", convert_attention_config)),
     **_KERNEL,
 }
 
-FORMS: dict[str, Form] = {
-    **{name: Form(name) for name in _UNARY.split()},
-    **{name: Form(name, gives_dtype=True) for name in _BINARY.split()},
-    **{name: Form(name) for name in _COMPARISONS.split()},
+CALL_FORMS: dict[str, CallForm] = {
+    **{name: CallForm(name) for name in _UNARY.split()},
+    **{name: CallForm(name, gives_dtype=True) for name in _BINARY.split()},
+    **{name: CallForm(name) for name in _COMPARISONS.split()},
     **{
-        name: Form(name, options=_options(dim=("dim_arg", _one_or_all), keepdim="keep_dim"))
+        name: CallForm(name, options=_map_options(dim=("dim_arg", _one_or_all), keepdim="keep_dim"))
         for name in _REDUCTIONS.split()
     },
-    "leaky_relu": Form("leaky_relu", values=(("parameter", _same),)),
-    "pow_scalar": Form("pow", values=(("rhs", _same),)),
-    "pow_tensor": Form("pow"),
-    "clamp_scalar": Form("clamp", options=_options(min="min", max="max")),
-    "clamp_tensor": Form("clamp", ("", "min", "max")),
-    "where": Form("where"),
-    "typecast": Form("typecast", values=(("result dtype", _same),)),
-    "to_dtype": Form("typecast", values=(("result dtype", _same),)),
-    "to_layout": Form("to_layout", values=(("result layout", _same),), gives_dtype=True),
-    "to_memory_config": Form("to_memory_config"),
-    "reshape": Form("reshape", values=(("result shape", _same),)),
-    "permute": Form("permute", values=(("permutation", _tuple),)),
-    "transpose": Form("transpose", values=(("dim0", _same), ("dim1", _same))),
-    "concat": Form("concat", ("*",), values=(("dim", _same),)),
-    "slice_static": Form("slice", values=(("begins", _same), ("ends", _same), ("step", _same))),
-    "pad": Form("pad", values=(("padding", _pairs), ("value", _same))),
-    "repeat": Form("repeat", values=(("repeat_dims", lambda dims: {"shape": dims}),)),
-    "repeat_interleave": Form("repeat_interleave", values=(("repeats", _same), ("dim", _same))),
-    "softmax": Form(
-        "softmax", values=(("dimension", _same),), options={**_options(numeric_stable="numericStable"), **_KERNEL}
+    "leaky_relu": CallForm("leaky_relu", values=(("parameter", _same),)),
+    "pow_scalar": CallForm("pow", values=(("rhs", _same),)),
+    "pow_tensor": CallForm("pow"),
+    "clamp_scalar": CallForm("clamp", options=_map_options(min="min", max="max")),
+    "clamp_tensor": CallForm("clamp", ("", "min", "max")),
+    "where": CallForm("where"),
+    "typecast": CallForm("typecast", values=(("result dtype", _same),)),
+    "to_dtype": CallForm("typecast", values=(("result dtype", _same),)),
+    "to_layout": CallForm("to_layout", values=(("result layout", _same),), gives_dtype=True),
+    "to_memory_config": CallForm("to_memory_config"),
+    "reshape": CallForm("reshape", values=(("result shape", _same),)),
+    "permute": CallForm("permute", values=(("permutation", _tuple),)),
+    "transpose": CallForm("transpose", values=(("dim0", _same), ("dim1", _same))),
+    "concat": CallForm("concat", ("*",), values=(("dim", _same),)),
+    "slice_static": CallForm("slice", values=(("begins", _same), ("ends", _same), ("step", _same))),
+    "pad": CallForm("pad", values=(("padding", _pairs), ("value", _same))),
+    "repeat": CallForm("repeat", values=(("repeat_dims", lambda dims: {"shape": dims}),)),
+    "repeat_interleave": CallForm("repeat_interleave", values=(("repeats", _same), ("dim", _same))),
+    "softmax": CallForm(
+        "softmax", values=(("dimension", _same),), options={**_map_options(numeric_stable="numericStable"), **_KERNEL}
     ),
-    "argmax": Form("argmax", options=_options(dim="dim", keepdim="keep_dim")),
-    "cumsum": Form("cumsum", options=_options(dim="dim"), gives_memory=False),
-    "sort": Form("sort", options=_options(dim="dim", descending="descending", stable="stable")),
-    "topk": Form("topk", values=(("k", _same), ("dim", _same))),
-    "gather": Form("gather", ("", "index"), values=(("dim", _same),)),
-    "matmul": Form("matmul", options=_MATMUL, gives_dtype=True),
-    "linear": Form("linear", ("", "", "bias"), options=_MATMUL, gives_dtype=True),
-    "rms_norm": Form("rms_norm", _NORM, options={**_options(epsilon="epsilon"), **_KERNEL}),
-    "layer_norm": Form("layer_norm", _NORM, options={**_options(epsilon="epsilon"), **_KERNEL}),
-    "batch_norm_inference": Form(
+    "argmax": CallForm("argmax", options=_map_options(dim="dim", keepdim="keep_dim")),
+    "cumsum": CallForm("cumsum", options=_map_options(dim="dim"), gives_memory=False),
+    "sort": CallForm("sort", options=_map_options(dim="dim", descending="descending", stable="stable")),
+    "topk": CallForm("topk", values=(("k", _same), ("dim", _same))),
+    "gather": CallForm("gather", ("", "index"), values=(("dim", _same),)),
+    "matmul": CallForm("matmul", options=_MATMUL, gives_dtype=True),
+    "linear": CallForm("linear", ("", "", "bias"), options=_MATMUL, gives_dtype=True),
+    "rms_norm": CallForm("rms_norm", _NORM, options={**_map_options(epsilon="epsilon"), **_KERNEL}),
+    "layer_norm": CallForm("layer_norm", _NORM, options={**_map_options(epsilon="epsilon"), **_KERNEL}),
+    "batch_norm_inference": CallForm(
         "batch_norm",
         ("", "running_mean", "running_var", "weight", "bias"),
-        options=_options(eps="epsilon"),
+        options=_map_options(eps="epsilon"),
         fixed={"training": False},
     ),
-    "embedding": Form("embedding", gives_layout=True),
-    "max_pool2d": Form("max_pool2d", ("input_tensor",), options={**_POOL, **_options(dilation="dilation")}),
-    "avg_pool2d": Form(
-        "avg_pool2d", ("input_tensor",), options={**_POOL, **_options(count_include_pad="count_include_pad")}
+    "embedding": CallForm("embedding", gives_layout=True),
+    "max_pool2d": CallForm("max_pool2d", ("input_tensor",), options={**_POOL, **_map_options(dilation="dilation")}),
+    "avg_pool2d": CallForm(
+        "avg_pool2d", ("input_tensor",), options={**_POOL, **_map_options(count_include_pad="count_include_pad")}
     ),
-    "global_avg_pool2d": Form("global_avg_pool2d"),
-    "upsample": Form("upsample", values=(("scale_factor", _same),), options=_options(mode="mode")),
-    "nlp_concat_heads": Form("experimental.nlp_concat_heads"),
-    "nlp_concat_heads_decode": Form(
-        "experimental.nlp_concat_heads_decode", options=_options(num_heads="num_heads"), gives_memory=False
+    "global_avg_pool2d": CallForm("global_avg_pool2d"),
+    "upsample": CallForm("upsample", values=(("scale_factor", _same),), options=_map_options(mode="mode")),
+    "nlp_concat_heads": CallForm("experimental.nlp_concat_heads"),
+    "nlp_concat_heads_decode": CallForm(
+        "experimental.nlp_concat_heads_decode", options=_map_options(num_heads="num_heads"), gives_memory=False
     ),
-    "nlp_create_qkv_heads": Form("experimental.nlp_create_qkv_heads", options=_HEADS),
-    "nlp_create_qkv_heads_decode": Form("experimental.nlp_create_qkv_heads_decode", options=_HEADS),
-    "concatenate_heads": Form("transformer.concatenate_heads"),
-    "split_query_key_value_and_split_heads": Form(
+    "nlp_create_qkv_heads": CallForm("experimental.nlp_create_qkv_heads", options=_HEADS),
+    "nlp_create_qkv_heads_decode": CallForm("experimental.nlp_create_qkv_heads_decode", options=_HEADS),
+    "concatenate_heads": CallForm("transformer.concatenate_heads"),
+    "split_query_key_value_and_split_heads": CallForm(
         "transformer.split_query_key_value_and_split_heads",
         ("", "kv_input_tensor"),
-        options=_options(num_heads="num_heads", num_kv_heads="num_kv_heads", transpose_key="transpose_key"),
+        options=_map_options(num_heads="num_heads", num_kv_heads="num_kv_heads", transpose_key="transpose_key"),
     ),
-    "scaled_dot_product_attention": Form(
+    "scaled_dot_product_attention": CallForm(
         "transformer.scaled_dot_product_attention", ("", "", "", "attn_mask", "attention_sink"), options=_ATTENTION
     ),
-    "scaled_dot_product_attention_decode": Form(
+    "scaled_dot_product_attention_decode": CallForm(
         "transformer.scaled_dot_product_attention_decode",
         ("", "", "", "attn_mask", "cur_pos_tensor", "attention_sink"),
         options=_ATTENTION,
     ),
-    "paged_scaled_dot_product_attention_decode": Form(
+    "paged_scaled_dot_product_attention_decode": CallForm(
         "transformer.paged_scaled_dot_product_attention_decode",
         ("", "", "", "page_table_tensor", "attn_mask", "cur_pos_tensor", "attention_sink"),
         options=_ATTENTION,
     ),
-    "rotary_embedding": Form("experimental.rotary_embedding"),
-    "rotary_embedding_llama": Form(
-        "experimental.rotary_embedding_llama", options=_options(is_decode_mode="is_decode_mode")
+    "rotary_embedding": CallForm("experimental.rotary_embedding"),
+    "rotary_embedding_llama": CallForm(
+        "experimental.rotary_embedding_llama", options=_map_options(is_decode_mode="is_decode_mode")
     ),
-    "fill_cache": Form("fill_cache", values=(("batch_offset", _same),), gives_memory=False, in_place=True),
-    "paged_update_cache": Form(
+    "fill_cache": CallForm("fill_cache", values=(("batch_offset", _same),), gives_memory=False, in_place=True),
+    "paged_update_cache": CallForm(
         "experimental.paged_update_cache",
         ("", "", "update_idxs_tensor", "page_table"),
-        options=_options(share_cache="share_cache"),
+        options=_map_options(share_cache="share_cache"),
         gives_memory=False,
         in_place=True,
     ),
-    "paged_fill_cache": Form(
+    "paged_fill_cache": CallForm(
         "experimental.paged_fill_cache",
         ("", "", "", "batch_idx_tensor"),
-        options=_options(batch_idx="batch_offset"),
+        options=_map_options(batch_idx="batch_offset"),
         gives_memory=False,
         in_place=True,
     ),

@@ -31,18 +31,18 @@ def wants_recipe(request: Request) -> bool:
     asks = (request.phase, request.users, request.context, request.kv_cache, request.prefill_chunk, request.chips)
     if not request.target.startswith(PREFIX) or (request.recipe == "generic" and not any(asks)):
         return False
-    return request.recipe != "generic" or is_language_config(config_of(request))
+    return request.recipe != "generic" or is_language_config(read_config(request))
 
 
-def config_of(request: Request) -> Mapping[str, Any]:
+def read_config(request: Request) -> Mapping[str, Any]:
     """With ``--set`` applied."""
     settings = json.dumps(dict(request.settings), sort_keys=True)
     if request.target.startswith(PREFIX):
-        return _described(request.target, settings, request.torch_python)
-    return _read(Path(request.target), json.loads(settings))
+        return _describe(request.target, settings, request.torch_python)
+    return _read_file(Path(request.target), json.loads(settings))
 
 
-def name_of(request: Request, config: Mapping[str, Any]) -> str:
+def model_name(request: Request, config: Mapping[str, Any]) -> str:
     """For people: the folder of a downloaded model says more than ``config``."""
     if request.target.startswith(PREFIX):
         return request.target.removeprefix(PREFIX)
@@ -53,12 +53,12 @@ def name_of(request: Request, config: Mapping[str, Any]) -> str:
 
 
 @lru_cache(maxsize=64)
-def _described(target: str, settings: str, torch_python: str | None) -> Mapping[str, Any]:
+def _describe(target: str, settings: str, torch_python: str | None) -> Mapping[str, Any]:
     """Starting torch takes seconds, and searches ask for the same one again and again."""
     return describe_config(target, json.loads(settings), python=torch_python)
 
 
-def _read(path: Path, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+def _read_file(path: Path, settings: Mapping[str, Any]) -> Mapping[str, Any]:
     file = path / "config.json" if path.is_dir() else path
     content = read_bytes(file, most=_MOST_FILE_BYTES, what="a configuration")
     try:

@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 from ttmem.hardware import open_board
-from ttmem.prediction.language.layout import Layout
+from ttmem.prediction.language.layout import RecipeLayout
 from ttmem.prediction.language.scope import Scope
 from ttmem.prediction.request import DECODE, EAGER, PREFILL
 from ttmem.prediction.stream import ModelCall, Step
@@ -33,31 +33,31 @@ _Calls = Generator[ModelCall, None, str]
 class Decoder:
     """Writes the calls of a pass in order; a tensor is freed by the call that uses it last."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: RecipeLayout) -> None:
         self._layout = layout
         self._dtype = layout.request.dtype
         self._chips = layout.chips
         self._number = 0
-        self.assumed: list[str] = list(_assumed(layout))
+        self.assumed: list[str] = list(_list_assumptions(layout))
 
     def calls(self, layers: int) -> Iterator[ModelCall]:
         """From the tokens through so many layers to the logits."""
         self._rows = self._layout.scope.number("tokens") if self._layout.phase == PREFILL else self._layout.users
-        hidden = yield from self._embedded("model.embed_tokens")
+        hidden = yield from self._embed("model.embed_tokens")
         for number in range(layers):
             hidden = yield from self._layer(hidden, self._layout.layer_scope(number))
         yield from self._head(hidden)
 
-    def _embedded(self, module: str) -> _Calls:
+    def _embed(self, module: str) -> _Calls:
         dim = self._layout.dimensions.dim
         made, shaped, hidden = self._name(), self._name(), self._name()
         if self._layout.is_on_host(f"{module}.weight"):
             yield ModelCall("upload", (self._alloc(hidden, [1, 1, self._rows, dim]),), (), module)
             return hidden
         given = [{"tensor": "input_ids"}, {"tensor": f"{module}.weight"}]
-        step = _call("embedding", given, made, layout={"layout": "tile"})
+        step = _call_step("embedding", given, made, layout={"layout": "tile"})
         yield ModelCall("ttnn.embedding", (step,), module=module)
-        yield self._one("reshape", [made, [1, 1, self._rows, dim // self._chips]], shaped, module, frees=(made,))
+        yield self._call_one("reshape", [made, [1, 1, self._rows, dim // self._chips]], shaped, module, frees=(made,))
         if self._chips > 1:
             yield self._collective("all_gather", hidden, [1, 1, self._rows, dim], module, (shaped,))
             shaped = hidden
@@ -65,9 +65,9 @@ class Decoder:
         if sizes.position_rows:
             placed, summed = self._name(), self._name()
             yield ModelCall("positions", (self._alloc(placed, [1, 1, self._rows, dim]),), (), "model.embed_positions")
-            yield self._one("add", [shaped, placed], summed, "model.embed_positions", frees=(shaped, placed))
+            yield self._call_one("add", [shaped, placed], summed, "model.embed_positions", frees=(shaped, placed))
             shaped = summed
-        return (yield from self._normed(shaped, "model.embed_norm")) if sizes.embedding_norm else shaped
+        return (yield from self._normalize(shaped, "model.embed_norm")) if sizes.embedding_norm else shaped
 
     # --- a layer ------------------------------------------------------------------------------------------------------
 
@@ -80,17 +80,17 @@ class Decoder:
         yield self._norm(hidden, f"{module}.input_layernorm", normed)
         attended = yield from self._attention(normed, f"{module}.self_attn", scope)
         if post:
-            attended = yield from self._normed(attended, f"{module}.post_attention_layernorm")
+            attended = yield from self._normalize(attended, f"{module}.post_attention_layernorm")
         summed = self._name()
-        yield self._one("add", [hidden, attended], summed, module, frees=(hidden, attended))
+        yield self._call_one("add", [hidden, attended], summed, module, frees=(hidden, attended))
         norm = "pre_feedforward_layernorm" if post else "post_attention_layernorm"
         normed = self._name()
         yield self._norm(summed, f"{module}.{norm}", normed)
         fed = yield from self._feed_forward(normed, f"{module}.mlp", scope)
         if post:
-            fed = yield from self._normed(fed, f"{module}.post_feedforward_layernorm")
+            fed = yield from self._normalize(fed, f"{module}.post_feedforward_layernorm")
         result = self._name()
-        yield self._one("add", [summed, fed], result, module, frees=(summed, fed))
+        yield self._call_one("add", [summed, fed], result, module, frees=(summed, fed))
         return result
 
     def _parallel_layer(self, hidden: str, module: str, scope: Scope) -> _Calls:
@@ -101,11 +101,11 @@ class Decoder:
         yield self._norm(hidden, f"{module}.{'post_attention' if own else 'input'}_layernorm", second)
         attended = yield from self._attention(first, f"{module}.self_attn", scope)
         fed = yield from self._feed_forward(second, f"{module}.mlp", scope)
-        yield self._one("add", [attended, fed], both, module, frees=(attended, fed))
-        yield self._one("add", [hidden, both], result, module, frees=(hidden, both))
+        yield self._call_one("add", [attended, fed], both, module, frees=(attended, fed))
+        yield self._call_one("add", [hidden, both], result, module, frees=(hidden, both))
         return result
 
-    def _normed(self, source: str, module: str) -> _Calls:
+    def _normalize(self, source: str, module: str) -> _Calls:
         made = self._name()
         yield self._norm(source, module, made, frees=(source,))
         return made
@@ -116,7 +116,7 @@ class Decoder:
         given: dict[str, Any] = {"weight": {"tensor": f"{module}.weight"}} if sizes.norms_per_layer else {}
         if sizes.norm_bias:
             given["bias"] = {"tensor": f"{module}.bias"}
-        step = _call(name, [{"tensor": source}], made, **given, epsilon=1e-5)
+        step = _call_step(name, [{"tensor": source}], made, **given, epsilon=1e-5)
         return ModelCall(f"ttnn.{name}", (step,), tuple(frees), module)
 
     def _attention(self, normed: str, module: str, scope: Scope) -> _Calls:
@@ -129,11 +129,11 @@ class Decoder:
         query, key, value = self._name(), self._name(), self._name()
         yield self._split_heads(qkv, (query, key, value), module, (heads, key_heads, width))
         if named["qk_norm"] and not named["whole_qk_norm"]:
-            query = yield from self._normed(query, f"{module}.q_norm")
-            key = yield from self._normed(key, f"{module}.k_norm")
+            query = yield from self._normalize(query, f"{module}.q_norm")
+            key = yield from self._normalize(key, f"{module}.k_norm")
         if named["rotary"]:
-            query = yield from self._rotated(query, module, (heads, width))
-            key = yield from self._rotated(key, module, (key_heads, width))
+            query = yield from self._rotate(query, module, (heads, width))
+            key = yield from self._rotate(key, module, (key_heads, width))
         if self._layout.phase == DECODE:
             context = yield from self._attend_to_cache(query, key, value, module, width)
         else:
@@ -143,12 +143,12 @@ class Decoder:
             steps = (self._alloc(joined, [1, 1, self._rows, heads * width]),)
             yield ModelCall("ttnn.experimental.nlp_concat_heads", steps, (context,), module)
         else:
-            yield self._one("experimental.nlp_concat_heads", [context], joined, module, frees=(context,))
+            yield self._call_one("experimental.nlp_concat_heads", [context], joined, module, frees=(context,))
         made = self._name()
         yield self._linear(
             joined, f"{module}.o_proj", made, (joined,), **self._bias(f"{module}.o_proj", named["o_bias"])
         )
-        return (yield from self._reduced(made, module))
+        return (yield from self._reduce(made, module))
 
     def _split_heads(self, qkv: str, made: tuple[str, str, str], module: str, sizes: tuple[int, int, int]) -> ModelCall:
         heads, key_heads, width = sizes
@@ -157,7 +157,7 @@ class Decoder:
             counts = zip(made, (heads, key_heads, key_heads), strict=True)
             steps = tuple(self._alloc(tensor, [1, count, self._rows, width]) for tensor, count in counts)
             return ModelCall(f"ttnn.{name}", steps, (qkv,), module)
-        step = _call(
+        step = _call_step(
             name,
             [{"tensor": qkv}],
             list(made),
@@ -167,7 +167,7 @@ class Decoder:
         )
         return ModelCall(f"ttnn.{name}", (step,), (qkv,), module)
 
-    def _rotated(self, source: str, module: str, sizes: tuple[int, int]) -> _Calls:
+    def _rotate(self, source: str, module: str, sizes: tuple[int, int]) -> _Calls:
         made = self._name()
         if sizes[1] % _WHOLE_HEAD:
             steps = (self._alloc(made, [1, sizes[0], self._rows, sizes[1]]),)
@@ -175,12 +175,12 @@ class Decoder:
             return made
         tables = "rope" if sizes[1] == self._layout.dimensions.head_dim else "rope.wide"
         given = [source, f"{tables}.cos", f"{tables}.sin"]
-        yield self._one("experimental.rotary_embedding", given, made, module, frees=(source,))
+        yield self._call_one("experimental.rotary_embedding", given, made, module, frees=(source,))
         if self._rows % 32 == 0:
             return made
         cut = self._name()  # the rotation makes whole tiles of rows
         ends = [1, sizes[0], self._rows, sizes[1]]
-        yield self._one("slice", [made, [0, 0, 0, 0], ends], cut, module, frees=(made,))
+        yield self._call_one("slice", [made, [0, 0, 0, 0], ends], cut, module, frees=(made,))
         return cut
 
     def _attend(self, query: str, key: str, value: str, module: str, sizes: tuple[int, int, int]) -> _Calls:
@@ -190,9 +190,9 @@ class Decoder:
             if cache_type != self._dtype:
                 written = self._name()
                 given = (written,)
-                yield self._one("typecast", [tensor, {"dtype": cache_type}], written, module)
+                yield self._call_one("typecast", [tensor, {"dtype": cache_type}], written, module)
             arguments = [{"tensor": f"{module}.{cache}"}, {"tensor": written}, 0]
-            yield ModelCall("ttnn.fill_cache", (_call("fill_cache", arguments, ""),), given, module)
+            yield ModelCall("ttnn.fill_cache", (_call_step("fill_cache", arguments, ""),), given, module)
         context, frees = self._name(), (query, key, value)
         if self._rows < -(-self._layout.prompt // 32) * 32 or sizes[2] % _TILE:
             shape = [1, sizes[0], self._rows, sizes[2]]
@@ -203,7 +203,7 @@ class Decoder:
             yield from self._eager((query, key, value), context, module, sizes)
         else:
             name = "transformer.scaled_dot_product_attention"
-            step = _call(name, [{"tensor": tensor} for tensor in frees], context, is_causal=True)
+            step = _call_step(name, [{"tensor": tensor} for tensor in frees], context, is_causal=True)
             yield ModelCall(f"ttnn.{name}", (step,), frees, module)
         return context
 
@@ -213,22 +213,22 @@ class Decoder:
         """Scores of every position to every other, which fused attention never has as a whole."""
         (query, key, value), (heads, key_heads, _) = given, sizes
         if heads > key_heads:
-            key = yield from self._repeated(key, module, sizes)
-            value = yield from self._repeated(value, module, sizes)
+            key = yield from self._repeat_heads(key, module, sizes)
+            value = yield from self._repeat_heads(value, module, sizes)
         turned, scores, shares = self._name(), self._name(), self._name()
-        yield self._one("transpose", [key, -2, -1], turned, module, frees=(key,))
-        yield self._one("matmul", [query, turned], scores, module, frees=(query, turned))
-        step = _call("softmax", [{"tensor": scores}], shares, dim=-1, numeric_stable=True)
+        yield self._call_one("transpose", [key, -2, -1], turned, module, frees=(key,))
+        yield self._call_one("matmul", [query, turned], scores, module, frees=(query, turned))
+        step = _call_step("softmax", [{"tensor": scores}], shares, dim=-1, numeric_stable=True)
         yield ModelCall("ttnn.softmax", (step,), (scores,), module)
-        yield self._one("matmul", [shares, value], context, module, frees=(shares, value))
+        yield self._call_one("matmul", [shares, value], context, module, frees=(shares, value))
 
-    def _repeated(self, source: str, module: str, sizes: tuple[int, int, int]) -> _Calls:
+    def _repeat_heads(self, source: str, module: str, sizes: tuple[int, int, int]) -> _Calls:
         """Each head of keys as often as there are queries for it."""
         heads, key_heads, width = sizes
         apart, repeated, made = self._name(), self._name(), self._name()
-        yield self._one("reshape", [source, [key_heads, 1, self._rows, width]], apart, module, frees=(source,))
-        yield self._one("repeat", [apart, [1, heads // key_heads, 1, 1]], repeated, module, frees=(apart,))
-        yield self._one("reshape", [repeated, [1, heads, self._rows, width]], made, module, frees=(repeated,))
+        yield self._call_one("reshape", [source, [key_heads, 1, self._rows, width]], apart, module, frees=(source,))
+        yield self._call_one("repeat", [apart, [1, heads // key_heads, 1, 1]], repeated, module, frees=(apart,))
+        yield self._call_one("reshape", [repeated, [1, heads, self._rows, width]], made, module, frees=(repeated,))
         return made
 
     def _attend_to_cache(self, query: str, key: str, value: str, module: str, width: int) -> _Calls:
@@ -239,7 +239,7 @@ class Decoder:
             name = "ttnn.transformer.scaled_dot_product_attention_decode"
             yield ModelCall(name, steps, (query, key, value), module)
             return back
-        yield self._one("transpose", [query, 1, 2], turned, module, frees=(query, key, value))
+        yield self._call_one("transpose", [query, 1, 2], turned, module, frees=(query, key, value))
         name = "transformer.scaled_dot_product_attention_decode"
         caches = [{"tensor": f"{module}.{cache}"} for cache in ("k_cache", "v_cache")]
         positions = [self._layout.context - 1] * self._layout.users
@@ -249,9 +249,9 @@ class Decoder:
             sizes = {"q_chunk_size": 0, "k_chunk_size": 64}
             given = {"compute_with_storage_grid_size": {"tuple": [grid.columns, grid.rows]}, **sizes}
             chunks["program_config"] = {"new": "ttnn.SDPAProgramConfig", "kwargs": given}
-        step = _call(name, [{"tensor": turned}, *caches], context, cur_pos=positions, **chunks)
+        step = _call_step(name, [{"tensor": turned}, *caches], context, cur_pos=positions, **chunks)
         yield ModelCall(f"ttnn.{name}", (step,), (turned,), module)
-        yield self._one("transpose", [context, 1, 2], back, module, frees=(context,))
+        yield self._call_one("transpose", [context, 1, 2], back, module, frees=(context,))
         return back
 
     def _feed_forward(self, normed: str, module: str, scope: Scope) -> _Calls:
@@ -263,13 +263,13 @@ class Decoder:
         if sizes.gated:
             yield self._linear(normed, f"{module}.gate_proj", gate, activation=sizes.activation, **bias["gate"])
             yield self._linear(normed, f"{module}.up_proj", up, (normed,), **bias["up"])
-            yield self._one("multiply", [gate, up], product, module, frees=(gate, up))
+            yield self._call_one("multiply", [gate, up], product, module, frees=(gate, up))
         else:
             yield self._linear(
                 normed, f"{module}.up_proj", product, (normed,), activation=sizes.activation, **bias["up"]
             )
         yield self._linear(product, f"{module}.down_proj", made, (product,), **bias["down"])
-        return (yield from self._reduced(made, module))
+        return (yield from self._reduce(made, module))
 
     def _bias(self, module: str, is_there: bool) -> dict[str, Any]:
         return {"bias": {"tensor": f"{module}.bias"}} if is_there else {}
@@ -283,14 +283,14 @@ class Decoder:
         expert = f"{module}.experts"
         yield ModelCall("expert gate", (self._alloc(gate, [1, 1, rows, hidden]),), (), expert)
         yield ModelCall("expert up", (self._alloc(up, [1, 1, rows, hidden]),), (), expert)
-        yield self._one("multiply", [gate, up], product, expert, frees=(gate, up))
+        yield self._call_one("multiply", [gate, up], product, expert, frees=(gate, up))
         steps = (self._alloc(made, [1, 1, rows, scope.names["dim"]]),)
         yield ModelCall("expert down", steps, (product, routed, normed), expert)
         total = self._name()
-        yield self._one("add", [made, made], total, expert, frees=(made,))
-        return (yield from self._reduced(total, module))
+        yield self._call_one("add", [made, made], total, expert, frees=(made,))
+        return (yield from self._reduce(total, module))
 
-    def _reduced(self, partial: str, module: str) -> _Calls:
+    def _reduce(self, partial: str, module: str) -> _Calls:
         """Over the chips."""
         if self._chips == 1:
             return partial
@@ -304,7 +304,7 @@ class Decoder:
         if self._layout.phase == PREFILL and self._rows > _LAST_ROWS:
             last = self._name()
             begins, ends = [0, 0, self._rows - _LAST_ROWS, 0], [1, 1, self._rows, dim]
-            yield self._one("slice", [hidden, begins, ends], last, "model", frees=(hidden,))
+            yield self._call_one("slice", [hidden, begins, ends], last, "model", frees=(hidden,))
         normed, logits = self._name(), "logits"
         yield self._norm(last, "model.norm", normed, frees=(last,))
         yield self._linear(
@@ -318,14 +318,14 @@ class Decoder:
         return f"v{self._number}"
 
     def _linear(self, source: str, module: str, made: str, frees: Sequence[str] = (), **named: Any) -> ModelCall:
-        step = _call(
+        step = _call_step(
             "linear", [{"tensor": source}, {"tensor": f"{module}.weight"}], made, **named, dtype={"dtype": self._dtype}
         )
         return ModelCall("ttnn.linear", (step,), tuple(frees), module)
 
-    def _one(self, name: str, given: Sequence[Any], made: str, module: str, frees: Sequence[str] = ()) -> ModelCall:
+    def _call_one(self, name: str, given: Sequence[Any], made: str, module: str, frees: Sequence[str] = ()) -> ModelCall:
         arguments = [{"tensor": item} if isinstance(item, str) else item for item in given]
-        return ModelCall(f"ttnn.{name}", (_call(name, arguments, made),), tuple(frees), module)
+        return ModelCall(f"ttnn.{name}", (_call_step(name, arguments, made),), tuple(frees), module)
 
     def _collective(self, name: str, made: str, shape: list[int], module: str, frees: Sequence[str]) -> ModelCall:
         return ModelCall(f"ttnn.{name}", (self._alloc(made, shape),), tuple(frees), module)
@@ -334,14 +334,14 @@ class Decoder:
         return {"alloc": name, "shape": shape, "dtype": self._dtype, "layout": "tile", "memory": "DRAM"}
 
 
-def _call(name: str, arguments: Sequence[Any], out: str | list[str], **named: Any) -> Step:
+def _call_step(name: str, arguments: Sequence[Any], out: str | list[str], **named: Any) -> Step:
     step: dict[str, Any] = {"call": f"ttnn.{name}", "args": list(arguments)}
     if named:
         step["kwargs"] = named
     return {**step, "out": out} if out else step
 
 
-def _assumed(layout: Layout) -> Iterator[str]:
+def _list_assumptions(layout: RecipeLayout) -> Iterator[str]:
     if layout.chips > 1:
         yield ASSUMED_CHIPS
     if layout.dimensions.head_dim % _WHOLE_HEAD:

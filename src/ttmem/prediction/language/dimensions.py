@@ -11,7 +11,7 @@ from ttmem.base.errors import BadInputError
 from ttmem.twin.bank_sizes import round_up
 
 _NEEDED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
-_FOREIGN = {
+_UNSUPPORTED_KEYS = {
     "kv_lora_rank": "attention with compressed keys and values",
     "state_size": "state space layers",
     "ssm_state_size": "state space layers",
@@ -46,7 +46,7 @@ _Flag = bool | str
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class DecoderFamily:
     """What is in the code of models of these types, not in their configuration."""
 
     types: tuple[str, ...]
@@ -82,7 +82,7 @@ class Family:
     refused_if: Mapping[str, str] = field(default_factory=dict)
     refused_unless: Mapping[str, str] = field(default_factory=dict)
 
-    def flag(self, name: str, text: Mapping[str, Any]) -> bool:
+    def read_flag(self, name: str, text: Mapping[str, Any]) -> bool:
         said = getattr(self, name)
         return bool(text.get(said)) if isinstance(said, str) else bool(said)
 
@@ -150,38 +150,38 @@ class Dimensions:
 
 def is_language_config(config: Mapping[str, Any]) -> bool:
     """Whether it describes a decoder of a family that is known."""
-    family = _family(str(_text_part(config).get("model_type", "")))
+    family = _find_family(str(_text_part(config).get("model_type", "")))
     return family is not None and not family.refused
 
 
-def dimensions_of(config: Mapping[str, Any], where: str = "") -> Dimensions:
+def read_dimensions(config: Mapping[str, Any], where: str = "") -> Dimensions:
     """The sizes that a configuration gives; refuses with what is missing or not known."""
     try:
-        return _dimensions(config, where)
+        return _read_dimensions(config, where)
     except (TypeError, ValueError, KeyError, AttributeError, ZeroDivisionError, OverflowError) as error:
         # Any of dozens of keys may hold anything at all.
         hint = "is it the config.json of a model?"
         raise BadInputError(f"the configuration is not as it should be: {error}", where=where, hint=hint) from error
 
 
-def _dimensions(config: Mapping[str, Any], where: str) -> Dimensions:
+def _read_dimensions(config: Mapping[str, Any], where: str) -> Dimensions:
     text, assumed = _text_part(config), list[str]()
     kind = str(text.get("model_type") or config.get("model_type") or "")
-    family = _family(kind) or _family(str(config.get("model_type", "")))
+    family = _find_family(kind) or _find_family(str(config.get("model_type", "")))
     text = {**(family.defaults if family else {}), **{key: value for key, value in text.items() if value is not None}}
-    if why := _foreign(text, family):
+    if why := _find_unsupported_part(text, family):
         raise BadInputError(
             f"'{kind or 'this model'}' has {why}, which no recipe describes",
             where=where,
-            hint=f"known: {', '.join(known_families())}; a PyTorch model can be traced: hf:NAMEConfig with --seq "
+            hint=f"known: {', '.join(list_families())}; a PyTorch model can be traced: hf:NAMEConfig with --seq "
             "alone, or file.py::load_model",
         )
     if family is None:
         assumed.append(f"the family '{kind}' is not known: taken for a decoder like Llama's")
-        family = Family((kind,))
+        family = DecoderFamily((kind,))
     text |= {name: text[own] for name, own in family.keys.items() if own in text and name not in text}
     _check(text, family, where)
-    images = _images(config, text)
+    images = _read_image_sizes(config, text)
     if not images and ("vision_config" in config or "audio_config" in config):
         assumed.append("vision and audio towers are not counted: the text model alone")
     if family.unsaid and not images:
@@ -189,14 +189,14 @@ def _dimensions(config: Mapping[str, Any], where: str) -> Dimensions:
     layers = text["num_hidden_layers"] - len(text.get("cross_attention_layers") or ())
     experts = next((int(text[key]) for key in _EXPERTS if text.get(key)), 0)
     heads, dim = text["num_attention_heads"], text["hidden_size"]
-    sliding, window = _windows(text, family, layers)
+    sliding, window = _read_windows(text, family, layers)
     hidden = int(text.get("intermediate_size") or text.get("expansion_ratio", 4) * dim)
     width = (text.get("moe_intermediate_size") or hidden) if experts else hidden
-    shared = _shared_hidden(text, family, kind, (experts, width, hidden))
-    own_sizes = _heads_per_layer(text, sliding)
+    shared = _shared_expert_width(text, family, kind, (experts, width, hidden))
+    own_sizes = _read_heads_per_layer(text, sliding)
     if experts:
         dense = {**_DENSE, "hidden": int(text.get(family.dense_size) or hidden)}
-        for number in _dense_layers(text, layers):
+        for number in _list_dense_layers(text, layers):
             own_sizes.setdefault(number, {}).update(dense)
     positions = int(text.get("max_position_embeddings") or 0)
     is_falcon_40b = bool(text.get("new_decoder_architecture")) and text.get("num_ln_in_parallel_attn") != 1
@@ -206,20 +206,20 @@ def _dimensions(config: Mapping[str, Any], where: str) -> Dimensions:
         layers=layers,
         dim=dim,
         heads=heads,
-        key_heads=_key_heads(text, heads),
+        key_heads=_count_key_heads(text, heads),
         head_dim=text.get("head_dim") or dim // heads,
         hidden=width,
         vocabulary=text["vocab_size"],
         positions=positions,
         tied=bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False))),
         activation="gelu" if "gelu" in str(text.get("hidden_act") or text.get("hidden_activation") or "") else "silu",
-        qkv_bias=family.flag("qkv_bias", text) or (bool(text.get("attention_bias")) and family.qkv_bias is False),
-        qk_norm=family.flag("qk_norm", text),
+        qkv_bias=family.read_flag("qkv_bias", text) or (bool(text.get("attention_bias")) and family.qkv_bias is False),
+        qk_norm=family.read_flag("qk_norm", text),
         norms_per_layer=2 if is_falcon_40b or text.get("parallel_attn") is False else family.norms_per_layer,
         window=window,
         sliding=sliding,
         local_rope=_has_local_rope(text),
-        **{name: family.flag(name, text) for name in flags},
+        **{name: family.read_flag(name, text) for name in flags},
         rotary=family.positions == "rotary" and not text.get("alibi"),
         position_rows=positions + family.more_positions if family.positions == "learned" else 0,
         embedding_norm=family.embedding_norm,
@@ -236,17 +236,17 @@ def _dimensions(config: Mapping[str, Any], where: str) -> Dimensions:
     )
 
 
-_OF_TOWER = (
+_TOWER_KEYS = (
     "image_size", "patch_size", "num_hidden_layers", "num_global_layers", "hidden_size", "intermediate_size"
 )  # fmt: skip
 
 
-def _images(config: Mapping[str, Any], text: Mapping[str, Any]) -> dict[str, Any]:
+def _read_image_sizes(config: Mapping[str, Any], text: Mapping[str, Any]) -> dict[str, Any]:
     """Of Llama 3.2 with vision: the layers between those of the text model, and the tower."""
     tower = config.get("vision_config")
     if not isinstance(tower, Mapping) or not text.get("cross_attention_layers"):
         return {}
-    sizes = {key: tower.get(key) for key in (*_OF_TOWER, "max_num_tiles")}
+    sizes = {key: tower.get(key) for key in (*_TOWER_KEYS, "max_num_tiles")}
     if not all(type(size) is int and 0 < size < _MOST for size in sizes.values()):
         return {}
     patches = (tower["image_size"] // tower["patch_size"]) ** 2 + 1  # a class token beside them
@@ -259,10 +259,10 @@ def _images(config: Mapping[str, Any], text: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-def _foreign(text: Mapping[str, Any], family: Family | None) -> str:
+def _find_unsupported_part(text: Mapping[str, Any], family: DecoderFamily | None) -> str:
     """What there is in the model that nothing here describes."""
     if family is None:
-        found = next((why for key, why in _FOREIGN.items() if text.get(key)), "")
+        found = next((why for key, why in _UNSUPPORTED_KEYS.items() if text.get(key)), "")
         is_like_llama = "rms_norm_eps" in text or not {"layer_norm_eps", "layer_norm_epsilon"} & text.keys()
         return found or ("" if is_like_llama else "norms with biases, unlike a Llama")
     if family.refused:
@@ -271,7 +271,7 @@ def _foreign(text: Mapping[str, Any], family: Family | None) -> str:
     return next(iter([*reasons, *(why for key, why in family.refused_unless.items() if not text.get(key))]), "")
 
 
-def _check(text: Mapping[str, Any], family: Family, where: str) -> None:
+def _check(text: Mapping[str, Any], family: DecoderFamily, where: str) -> None:
     missing = [family.keys.get(key, key) for key in _NEEDED if key not in text]
     if family.gated and "intermediate_size" not in text:
         missing.append("intermediate_size")
@@ -284,7 +284,7 @@ def _check(text: Mapping[str, Any], family: Family, where: str) -> None:
     if text["num_hidden_layers"] > MOST_LAYERS:
         told = f"num_hidden_layers is {text['num_hidden_layers']:,}; {MOST_LAYERS:,} is the most"
         raise BadInputError(told, where=where, hint="--set num_hidden_layers=NUMBER")
-    heads, key_heads = text["num_attention_heads"], _key_heads(text, text["num_attention_heads"])
+    heads, key_heads = text["num_attention_heads"], _count_key_heads(text, text["num_attention_heads"])
     if heads % key_heads:
         raise BadInputError(
             f"num_attention_heads is {heads}, which {key_heads} key-value heads do not divide",
@@ -302,7 +302,7 @@ def _check(text: Mapping[str, Any], family: Family, where: str) -> None:
         raise BadInputError("cross_attention_layers leaves no layer", where=where)
 
 
-def _key_heads(text: Mapping[str, Any], heads: int) -> int:
+def _count_key_heads(text: Mapping[str, Any], heads: int) -> int:
     """Falcon and StarCoder have a flag for one head of keys."""
     if text.get("new_decoder_architecture"):
         return int(text.get("num_kv_heads") or heads)
@@ -311,7 +311,7 @@ def _key_heads(text: Mapping[str, Any], heads: int) -> int:
     return int(text.get("num_key_value_heads") or heads)
 
 
-def _dense_layers(text: Mapping[str, Any], layers: int) -> list[int]:
+def _list_dense_layers(text: Mapping[str, Any], layers: int) -> list[int]:
     """Layers without experts in a model that has them."""
     listed = text.get("moe_layers")
     if isinstance(listed, list):
@@ -321,7 +321,7 @@ def _dense_layers(text: Mapping[str, Any], layers: int) -> list[int]:
     return [number for number in range(layers) if number < first or (number + 1) % step or number in alone]
 
 
-def _shared_hidden(text: Mapping[str, Any], family: Family, kind: str, sizes: tuple[int, int, int]) -> int:
+def _shared_expert_width(text: Mapping[str, Any], family: DecoderFamily, kind: str, sizes: tuple[int, int, int]) -> int:
     """The width of the expert that sees every token."""
     experts, width, hidden = sizes
     if not experts:
@@ -332,20 +332,20 @@ def _shared_hidden(text: Mapping[str, Any], family: Family, kind: str, sizes: tu
     return int(own or int(text.get("n_shared_experts") or 0) * width or (hidden if kind in _DENSE_TOO else 0))
 
 
-def known_families() -> list[str]:
+def list_families() -> list[str]:
     """Model types, sorted."""
-    return sorted(kind for kind, family in _families().items() if not family.refused)
+    return sorted(kind for kind, family in _load_families().items() if not family.refused)
 
 
 @cache
-def _families() -> dict[str, Family]:
+def _load_families() -> dict[str, DecoderFamily]:
     records = toml.load_packaged("ttmem.prediction.language", "families.toml")["family"]
-    families = [Family(**{**record, "types": tuple(record["types"])}) for record in records]
+    families = [DecoderFamily(**{**record, "types": tuple(record["types"])}) for record in records]
     return {kind: family for family in families for kind in family.types}
 
 
-def _family(kind: str) -> Family | None:
-    return _families().get(kind)
+def _find_family(kind: str) -> DecoderFamily | None:
+    return _load_families().get(kind)
 
 
 def _text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -354,7 +354,7 @@ def _text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
     return inner if isinstance(inner, Mapping) and "hidden_size" in inner else config
 
 
-def _windows(text: Mapping[str, Any], family: Family, layers: int) -> tuple[tuple[bool, ...], int]:
+def _read_windows(text: Mapping[str, Any], family: DecoderFamily, layers: int) -> tuple[tuple[bool, ...], int]:
     window = text.get("sliding_window")
     if not isinstance(window, int) or text.get("use_sliding_window") is False:
         return (False,) * layers, 0
@@ -375,7 +375,7 @@ def _has_local_rope(text: Mapping[str, Any]) -> bool:
     return text.get("sliding_window") is not None and text.get("use_sliding_window") in (None, True)
 
 
-def _heads_per_layer(text: Mapping[str, Any], sliding: tuple[bool, ...]) -> dict[int, dict[str, int]]:
+def _read_heads_per_layer(text: Mapping[str, Any], sliding: tuple[bool, ...]) -> dict[int, dict[str, int]]:
     """Layers that see the whole context may have heads of another size and number (Gemma 4)."""
     own: dict[int, dict[str, int]] = {}
     whole = {"head_dim": text.get("global_head_dim"), "key_heads": text.get("num_global_key_value_heads")}

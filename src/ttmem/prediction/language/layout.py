@@ -14,13 +14,13 @@ from ttmem.prediction.language.recipe import (
     GROUPS,
     MATRICES,
     REQUESTED,
-    Choice,
-    HeldTensor,
+    ConditionalNumber,
+    StageTensor,
     Recipe,
     StageRecord,
     TensorRecord,
 )
-from ttmem.prediction.language.scope import Scope, names_of
+from ttmem.prediction.language.scope import Scope, collect_names
 from ttmem.prediction.request import DECODE, PREFILL, Request
 from ttmem.prediction.stream import RESERVE, WEIGHT, ModelCall, Resident, Step
 from ttmem.twin.bank_sizes import round_up
@@ -32,7 +32,7 @@ _KINDS = (*MATRICES, *GROUPS, "embedding", "norm", "cache", "activation")
 _MOST_TENSORS = 200_000
 
 
-class Layout:
+class RecipeLayout:
     """Answers with tensors as steps of the engines' protocol."""
 
     def __init__(self, request: Request, dimensions: Dimensions, recipe: Recipe) -> None:
@@ -46,16 +46,16 @@ class Layout:
         self.context = recipe.default_context if wanted is None else wanted
         self.prompt = min(request.sequence or self.context, self.context)
         self._check()
-        self._own_types = {_kind(kind): _data_type(word) for kind, word in request.weights.items()}
+        self._own_types = {_check_kind(kind): _check_data_type(word) for kind, word in request.weights.items()}
         if request.kv_cache:
-            self._own_types["cache"] = _data_type(request.kv_cache)
+            self._own_types["cache"] = _check_data_type(request.kv_cache)
 
     def _check(self) -> None:
         least = {"--users": self.users, "--context": self.context, "--chips": self.chips, "--seq": self.prompt}
         for option, number in least.items():
             if number < 1:
                 raise BadInputError(f"{option} is {number}; it is 1 or more")
-        shares = _shares(self.chips)
+        shares = _count_shares(self.chips)
         for what, heads in (("key-value heads", self.dimensions.key_heads), ("heads", self.dimensions.heads)):
             if heads % shares:
                 fitting = [chips for chips in range(1, heads + 1) if heads % chips == 0]
@@ -76,7 +76,7 @@ class Layout:
         """All of the board where the heads can be divided among them, else as many as a smaller mesh has."""
         sizes = self.dimensions
         for chips in (self.board_chips, 8, 4, 2):
-            if chips <= self.board_chips and sizes.key_heads % _shares(chips) == sizes.heads % _shares(chips) == 0:
+            if chips <= self.board_chips and sizes.key_heads % _count_shares(chips) == sizes.heads % _count_shares(chips) == 0:
                 return chips
         return 1
 
@@ -84,27 +84,27 @@ class Layout:
     def scope(self) -> Scope:
         """All names outside of a layer."""
         opened = OpenSettings(self.request.l1_small_bytes, self.request.trace_region_bytes)
-        names = names_of(self.dimensions, open_board(self.request.board, opened), self.chips)
+        names = collect_names(self.dimensions, open_board(self.request.board, opened), self.chips)
         names |= {"users": self.users, "context": self.context, "prompt": self.prompt, "phase": self.phase}
         scope = Scope({**names, "chunk": 0}, self.recipe.name)
-        chunk = self.request.prefill_chunk or self._first("chunk", self.recipe.chunk, scope)
-        return self._with_let(scope.inside({"chunk": chunk}))
+        chunk = self.request.prefill_chunk or self._choose_first("chunk", self.recipe.chunk, scope)
+        return self._add_let_names(scope.extend({"chunk": chunk}))
 
     @cached_property
     def trace_bytes(self) -> int:
         """The recipe's trace region, unless the request opens one."""
-        return 0 if self.request.trace_region_bytes else self._first("trace", self.recipe.trace, self.scope)
+        return 0 if self.request.trace_region_bytes else self._choose_first("trace", self.recipe.trace, self.scope)
 
     def layer_scope(self, number: int) -> Scope:
         """The names inside of a layer; a recipe's own are worked out anew, since they may depend on it."""
         own = self.dimensions.layer(number)
         changed = [name for name in (*PER_LAYER, "is_sliding") if own[name] != self.scope.names[name]]
-        scope = self.scope.inside(own)
-        return self._with_let(scope) if changed else scope
+        scope = self.scope.extend(own)
+        return self._add_let_names(scope) if changed else scope
 
-    def _with_let(self, scope: Scope) -> Scope:
+    def _add_let_names(self, scope: Scope) -> Scope:
         for name, text in self.recipe.let.items():
-            scope = scope.inside({name: scope.value(text)})
+            scope = scope.extend({name: scope.value(text)})
         return scope
 
     # --- data types ---------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ class Layout:
         everything = self._own_types.get("") if kind in MATRICES else None
         word = self._own_types.get(kind) or self._own_types.get(group) or everything
         if word is None:
-            word = self.recipe.of_kind(kind)
+            word = self.recipe.find_type(kind)
             inner = scope or self.scope
             for change in self.recipe.change:
                 if change.layers and inner.names["layer"] not in change.layers:
@@ -130,7 +130,7 @@ class Layout:
     def residents(self) -> tuple[Resident, ...]:
         """In the order of the recipe, layer by layer: what is allocated first lies lowest."""
         found: list[Resident] = []
-        for record in self._ordered():
+        for record in self._list_in_order():
             found += record
             if len(found) > _MOST_TENSORS:
                 raise BadInputError(f"{len(found)} tensors are more than can be played", where=self.recipe.name)
@@ -140,36 +140,36 @@ class Layout:
             raise BadInputError("defines no weight for this model", where=self.recipe.name, hint=hint)
         return tuple(found)
 
-    def _ordered(self) -> Iterator[list[Resident]]:
+    def _list_in_order(self) -> Iterator[list[Resident]]:
         whole = [record for record in self.recipe.tensor if record.per == "model"]
         layered = [record for record in self.recipe.tensor if record.per == "layer"]
         for record in whole:
-            yield self._residents_of(record, self.scope)
-        yield list(self._reserves())
+            yield self._build_residents(record, self.scope)
+        yield list(self._list_reserves())
         for number in range(self.dimensions.layers):
             scope = self.layer_scope(number)
             for record in layered:
-                yield self._residents_of(record, scope)
+                yield self._build_residents(record, scope)
 
-    def _reserves(self) -> Iterator[Resident]:
+    def _list_reserves(self) -> Iterator[Resident]:
         """What every recipe may keep, whatever its tensors are: a trace region, and a share of each bank."""
         names = self.scope.names
         if self.trace_bytes:
-            yield self._kept("trace region", round_up(-(-self.trace_bytes // names["banks"]), _TRACE_PAGE_BYTES))
+            yield self._build_reserve("trace region", round_up(-(-self.trace_bytes // names["banks"]), _TRACE_PAGE_BYTES))
         free = int(names["bank_bytes"] * self.recipe.reserve_percent / 100) // _KEPT_PAGE_BYTES * _KEPT_PAGE_BYTES
         if free:
-            yield self._kept("kept free", free)
+            yield self._build_reserve("kept free", free)
 
-    def _residents_of(self, record: TensorRecord, scope: Scope) -> list[Resident]:
+    def _build_residents(self, record: TensorRecord, scope: Scope) -> list[Resident]:
         if record.place == "host" or not scope.holds(record.when):
             return []
         name = record.name.replace("{layer}", str(scope.names["layer"]))
         if record.bytes_per_bank:
-            return [self._kept(name, self._number(record.name, record.bytes_per_bank, scope, 0))]
-        shape = [self._size(record, text, scope) for text in record.shape]
+            return [self._build_reserve(name, self._evaluate_number(record.name, record.bytes_per_bank, scope, 0))]
+        shape = [self._evaluate_size(record, text, scope) for text in record.shape]
         dtype = self.data_type(record.kind, scope) if record.kind else DATA_TYPES.find(record.type).name
-        most = self._size(record, record.split, scope) if record.split else shape[-1]
-        copies = self._number(record.name, record.copies, scope, 0)
+        most = self._evaluate_size(record, record.split, scope) if record.split else shape[-1]
+        copies = self._evaluate_number(record.name, record.copies, scope, 0)
         if copies * shape[-1] // most > PIECES_OF_TENSOR:
             raise BadInputError(
                 f"{record.name}: {copies} copies of {shape[-1]} columns in pieces of {most} are more than "
@@ -181,40 +181,40 @@ class Layout:
         for copy in range(copies):
             for piece, columns in enumerate(pieces):
                 own = name + (f".{piece}" if len(pieces) > 1 else "") + (f" ({copy + 1})" if copies > 1 else "")
-                step = self._step(own, record, [*shape[:-1], columns], dtype)
+                step = self._build_step(own, record, [*shape[:-1], columns], dtype)
                 found.append(Resident(own, record.role, step))
         return found
 
-    def _size(self, record: TensorRecord | HeldTensor, text: int | str, scope: Scope) -> int:
-        return self._number(record.name, text, scope, 1)
+    def _evaluate_size(self, record: TensorRecord | StageTensor, text: int | str, scope: Scope) -> int:
+        return self._evaluate_number(record.name, text, scope, 1)
 
-    def _number(self, name: str, text: int | str, scope: Scope, least: int) -> int:
+    def _evaluate_number(self, name: str, text: int | str, scope: Scope, least: int) -> int:
         found = scope.number(text)
         if found < least:
             raise BadInputError(f"{name}: {text!r} is {found}, less than {least}", where=self.recipe.name)
         return found
 
-    def _first(self, name: str, choices: list[Choice], scope: Scope) -> int:
+    def _choose_first(self, name: str, choices: list[ConditionalNumber], scope: Scope) -> int:
         """The first whose condition holds."""
         texts = (choice.value for choice in choices if scope.holds(choice.when))
-        return next((self._number(name, text, scope, 0) for text in texts), 0)
+        return next((self._evaluate_number(name, text, scope, 0) for text in texts), 0)
 
-    def _step(self, name: str, record: TensorRecord, shape: list[int], dtype: str) -> Step:
+    def _build_step(self, name: str, record: TensorRecord, shape: list[int], dtype: str) -> Step:
         if record.layout == "row_major" and DATA_TYPES.find(dtype).is_block_float:
             if record.kind in self._own_types:
                 raise BadInputError(f"{name} is stored in rows, which {dtype} cannot be", where=self.recipe.name)
             dtype = "bfloat16"
         step: Step = {"alloc": name, "shape": shape, "dtype": dtype, "layout": record.layout, "memory": "DRAM"}
-        return {**step, "shard": self._strips(shape)} if record.banks == "sharded" else step
+        return {**step, "shard": self._build_strips(shape)} if record.banks == "sharded" else step
 
-    def _strips(self, shape: list[int]) -> Mapping[str, Any]:
+    def _build_strips(self, shape: list[int]) -> Mapping[str, Any]:
         """Columns in whole tiles, the same number for every bank."""
         banks = self.scope.names["banks"]
         rows = round_up(shape[-2], _TILE)
         strip = round_up(shape[-1], _TILE * banks) // banks
         return {"kind": "width", "shape": [rows, strip], "ranges": [[0, 0, banks - 1, 0]]}
 
-    def _kept(self, name: str, bytes_per_bank: int) -> Resident:
+    def _build_reserve(self, name: str, bytes_per_bank: int) -> Resident:
         """Memory that nobody names, as pages over all banks."""
         pages = -(-bytes_per_bank // _KEPT_PAGE_BYTES) * self.scope.names["banks"]
         shape = [pages, _KEPT_PAGE_BYTES // 4]
@@ -230,44 +230,44 @@ class Layout:
     def stages(self, layers: int) -> Iterator[ModelCall]:
         """The moments of a pass, each with its buffers; what is kept goes at the end."""
         stages = [stage for stage in self.recipe.stage if stage.phase == self.phase]
-        kept = [self._stage(stage, self.scope, "") for stage in stages if stage.kept]
+        kept = [self._build_stage(stage, self.scope, "") for stage in stages if stage.kept]
         for call in kept:
             yield replace(call, frees=())
         for number in range(layers):
             scope = self.layer_scope(number)
             for stage in stages:
                 if stage.per == "layer" and not stage.kept and scope.holds(stage.when):
-                    yield self._stage(stage, scope, f"model.layers.{number}.")
+                    yield self._build_stage(stage, scope, f"model.layers.{number}.")
         for stage in stages:
             if stage.per == "model" and not stage.kept and self.scope.holds(stage.when):
-                yield self._stage(stage, self.scope, "")
+                yield self._build_stage(stage, self.scope, "")
         if left := tuple(name for call in kept for name in call.frees):
             yield ModelCall("end of the pass", (), left, module="model")
 
-    def _stage(self, stage: StageRecord, scope: Scope, prefix: str) -> ModelCall:
+    def _build_stage(self, stage: StageRecord, scope: Scope, prefix: str) -> ModelCall:
         steps = []
         for held in stage.holds:
             if not scope.holds(held.when):
                 continue
             dtype = self.data_type("activation", scope) if held.type == "activation" else held.type
-            shape = [self._size(held, text, scope) for text in held.shape]
+            shape = [self._evaluate_size(held, text, scope) for text in held.shape]
             name = f"{prefix}{stage.name}.{held.name}"
             steps.append({"alloc": name, "shape": shape, "dtype": dtype, "layout": "tile", "memory": "DRAM"})
         names = tuple(str(step["alloc"]) for step in steps)
         return ModelCall(stage.name, tuple(steps), names, module=f"{prefix}{stage.name}")
 
 
-def _shares(chips: int) -> int:
+def _count_shares(chips: int) -> int:
     """Among how many the heads are divided: on 8x4 chips among the rows."""
     return 8 if chips == 32 else chips
 
 
-def _kind(word: str) -> str:
+def _check_kind(word: str) -> str:
     """Of ``--weights kind=type``."""
     if word and word not in _KINDS:
         raise BadInputError(f"unknown kind of weight {word!r} (--weights)", hint=f"known: {', '.join(_KINDS)}")
     return word
 
 
-def _data_type(word: str) -> str:
+def _check_data_type(word: str) -> str:
     return DATA_TYPES.find(word).name

@@ -40,11 +40,11 @@ _Size = Annotated[int, Meta(ge=0, le=_LARGEST)] | str
 _Positive = _Count | str
 
 
-class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     pass
 
 
-class TensorRecord(_Part, frozen=True):
+class TensorRecord(_Record, frozen=True):
     """A tensor that is there before the model runs, on each chip."""
 
     name: str
@@ -69,7 +69,7 @@ class TensorRecord(_Part, frozen=True):
     """On the host it takes nothing here."""
 
 
-class HeldTensor(_Part, frozen=True):
+class StageTensor(_Record, frozen=True):
     """A buffer of a stage."""
 
     name: str
@@ -79,7 +79,7 @@ class HeldTensor(_Part, frozen=True):
     when: str = ""
 
 
-class StageRecord(_Part, frozen=True):
+class StageRecord(_Record, frozen=True):
     """A moment of the forward pass at which memory is full, and what lies on the device then beside the residents."""
 
     name: str
@@ -88,10 +88,10 @@ class StageRecord(_Part, frozen=True):
     when: str = ""
     kept: bool = False
     """Its buffers stay to the end of the pass."""
-    holds: list[HeldTensor] = []
+    holds: list[StageTensor] = []
 
 
-class TypeChange(_Part, frozen=True):
+class TypeChange(_Record, frozen=True):
     """Data types of some models, or of some of their layers."""
 
     types: dict[str, str]
@@ -101,21 +101,21 @@ class TypeChange(_Part, frozen=True):
     why: str = ""
 
 
-class Remark(_Part, frozen=True):
+class Remark(_Record, frozen=True):
     """What an answer rests on, where a condition holds."""
 
     text: str
     when: str = ""
 
 
-class Choice(_Part, frozen=True):
+class ConditionalNumber(_Record, frozen=True):
     """A number for models or boards that meet a condition; the first that does counts."""
 
     value: _Size
     when: str = ""
 
 
-class Recipe(_Part, frozen=True):
+class Recipe(_Record, frozen=True):
     """A whole file."""
 
     name: str = ""
@@ -136,43 +136,43 @@ class Recipe(_Part, frozen=True):
     let: dict[str, _Any] = {}
     types: dict[str, str] = {}
     change: list[TypeChange] = []
-    chunk: list[Choice] = []
+    chunk: list[ConditionalNumber] = []
     """Most tokens of a prompt that are worked on at a time; none: the whole prompt."""
-    trace: list[Choice] = []
+    trace: list[ConditionalNumber] = []
     """Bytes of the trace region."""
     tensor: list[TensorRecord] = []
     stage: list[StageRecord] = []
 
-    def of_kind(self, kind: str) -> str:
+    def find_type(self, kind: str) -> str:
         """The data type that ``[types]`` has for a kind, or for the group that it belongs to."""
         group = next((name for name, kinds in GROUPS.items() if kind in kinds), kind)
         return self.types.get(kind) or self.types.get(group) or REQUESTED
 
 
-def recipe_names() -> list[str]:
+def list_recipes() -> list[str]:
     """Those that come with us, by the name that ``--recipe`` takes."""
     return sorted(path.stem.replace("+", ":") for path in FOLDER.glob("*.toml") if not path.stem.startswith("_"))
 
 
 def open_recipe(word: str) -> Recipe:
     """One of ours, or the user's file."""
-    if word in recipe_names():
-        return _packaged(word)
+    if word in list_recipes():
+        return _open_packaged(word)
     path = Path(word)
     if path.suffix == ".toml" or path.exists():
-        return load(path)
+        return load_recipe(path)
     raise BadInputError(
-        f"unknown recipe {word!r}", hint=f"known: {', '.join(recipe_names())}, or a file such as my.toml"
+        f"unknown recipe {word!r}", hint=f"known: {', '.join(list_recipes())}, or a file such as my.toml"
     )
 
 
-def load(path: Path) -> Recipe:
+def load_recipe(path: Path) -> Recipe:
     """A recipe from a file."""
     text = read_text(path, most=LIST_BYTES, what="a recipe")
-    return parse(text, where=str(path), default_name=path.stem)
+    return parse_recipe(text, where=str(path), default_name=path.stem)
 
 
-def parse(text: str, *, where: str, default_name: str, seen: tuple[str, ...] = ()) -> Recipe:
+def parse_recipe(text: str, *, where: str, default_name: str, seen: tuple[str, ...] = ()) -> Recipe:
     """A recipe from the text of a file; what is wrong with it is told with its line."""
     try:
         document = toml.loads(text)
@@ -181,34 +181,34 @@ def parse(text: str, *, where: str, default_name: str, seen: tuple[str, ...] = (
         raise BadInputError(f"is not TOML: {error}", where=f"{where}:{line[1]}" if line else where) from error
     if not any(document.get(key) for key in ("extends", "tensor", "stage")):
         document["extends"] = GENERIC  # a few keys change a layout; they are none
-    source = _Source(text, where)
+    source = _RecipeText(text, where)
     source.check_values(document, let=_Any, types=str)
     try:
         recipe = msgspec.convert(document, Recipe)
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `$")
-        raise source.problem(path.rstrip("`"), message) from None
+        raise source.describe_problem(path.rstrip("`"), message) from None
     source.check(recipe)
     name = recipe.name or default_name
     if recipe.extends:
-        recipe = _on_top_of(_base(recipe.extends, where, seen), recipe, document)
+        recipe = _merge_recipes(_open_base(recipe.extends, where, seen), recipe, document)
     return msgspec.structs.replace(recipe, name=name)
 
 
 @cache
-def _packaged(word: str) -> Recipe:
-    return _base(word, "", ())
+def _open_packaged(word: str) -> Recipe:
+    return _open_base(word, "", ())
 
 
-def _base(word: str, where: str, seen: tuple[str, ...]) -> Recipe:
+def _open_base(word: str, where: str, seen: tuple[str, ...]) -> Recipe:
     """What a recipe extends: one of ours, the parts of them included."""
     path = FOLDER / f"{word.replace(':', '+')}.toml"
     if word in seen or path.parent != FOLDER or not path.is_file():
-        raise BadInputError(f"extends {word!r}", where=where, hint=f"known: {', '.join(recipe_names())}")
-    return parse(path.read_text(encoding="utf-8"), where=path.name, default_name=word, seen=(*seen, word))
+        raise BadInputError(f"extends {word!r}", where=where, hint=f"known: {', '.join(list_recipes())}")
+    return parse_recipe(path.read_text(encoding="utf-8"), where=path.name, default_name=word, seen=(*seen, word))
 
 
-def _on_top_of(base: Recipe, recipe: Recipe, document: dict[str, Any]) -> Recipe:
+def _merge_recipes(base: Recipe, recipe: Recipe, document: dict[str, Any]) -> Recipe:
     """Tables are merged; of tensors and stages those with a known name replace it; what is chosen from comes first."""
     said = {field: getattr(recipe, field) for field in document}
     for field in ("let", "types"):
@@ -216,35 +216,35 @@ def _on_top_of(base: Recipe, recipe: Recipe, document: dict[str, Any]) -> Recipe
     said["change"] = [*base.change, *recipe.change]
     said["assumed"] = [*base.assumed, *recipe.assumed]
     said["chunk"], said["trace"] = [*recipe.chunk, *base.chunk], [*recipe.trace, *base.trace]
-    said["tensor"] = _replaced(base.tensor, recipe.tensor)
-    said["stage"] = _replaced(base.stage, recipe.stage)
+    said["tensor"] = _replace_records(base.tensor, recipe.tensor)
+    said["stage"] = _replace_records(base.stage, recipe.stage)
     return msgspec.structs.replace(base, **said)
 
 
 _Named = TypeVar("_Named", bound=TensorRecord | StageRecord)
 
 
-def _replaced(base: list[_Named], own: list[_Named]) -> list[_Named]:
+def _replace_records(base: list[_Named], own: list[_Named]) -> list[_Named]:
     names = {record.name for record in own}
     return [*(record for record in base if record.name not in names), *own]
 
 
-class _Source:
+class _RecipeText:
     """The text of a recipe: finds the line of what is wrong, and looks at what types do not say."""
 
     def __init__(self, text: str, where: str) -> None:
         self._lines = text.splitlines()
         self._where = where
 
-    def problem(self, path: str, message: str, hint: str = "") -> BadInputError:
+    def describe_problem(self, path: str, message: str, hint: str = "") -> BadInputError:
         """``.tensor[3].shape`` is looked up in the text."""
         steps = [part for part in re.split(r"\.|\[(\d+)\]", path) if part]
         if named := re.search(r"unknown field `(\w+)`", message):
             steps.append(named[1])
         written = "".join(f"[{step}]" if step.isdigit() else f".{step}" for step in steps).lstrip(".")
-        return BadInputError(f"{written}: {message}", where=f"{self._where}:{self._line(steps)}", hint=hint)
+        return BadInputError(f"{written}: {message}", where=f"{self._where}:{self._find_line(steps)}", hint=hint)
 
-    def _line(self, steps: list[str]) -> int:
+    def _find_line(self, steps: list[str]) -> int:
         line = 0
         for number, step in enumerate(steps):
             if step.isdigit():
@@ -267,72 +267,72 @@ class _Source:
                 try:
                     msgspec.convert(value, kind)
                 except msgspec.ValidationError as error:
-                    raise self.problem(f".{table}.{name}", str(error)) from None
+                    raise self.describe_problem(f".{table}.{name}", str(error)) from None
 
     def check(self, recipe: Recipe) -> None:
         """Expressions that can be read, and data types that exist."""
-        known = {*KNOWN_NAMES, *recipe.let, *(_let_of(recipe.extends) if recipe.extends else ())}
-        self._expression(".only", recipe.only, known)
+        known = {*KNOWN_NAMES, *recipe.let, *(_inherited_names(recipe.extends) if recipe.extends else ())}
+        self._check_expression(".only", recipe.only, known)
         for name, text in recipe.let.items():
-            self._expression(f".let.{name}", text, known)
+            self._check_expression(f".let.{name}", text, known)
         for name, word in recipe.types.items():
-            self._type(f".types.{name}", word)
+            self._check_type(f".types.{name}", word)
         for number, change in enumerate(recipe.change):
-            self._expression(f".change[{number}].when", change.when, known)
+            self._check_expression(f".change[{number}].when", change.when, known)
             for name, word in change.types.items():
-                self._type(f".change[{number}].types.{name}", word)
+                self._check_type(f".change[{number}].types.{name}", word)
         for number, remark in enumerate(recipe.assumed):
-            self._expression(f".assumed[{number}].when", remark.when, known)
+            self._check_expression(f".assumed[{number}].when", remark.when, known)
         for table, choices in (("chunk", recipe.chunk), ("trace", recipe.trace)):
             for number, choice in enumerate(choices):
-                self._expression(f".{table}[{number}].when", choice.when, known)
-                self._expression(f".{table}[{number}].value", choice.value, known)
+                self._check_expression(f".{table}[{number}].when", choice.when, known)
+                self._check_expression(f".{table}[{number}].value", choice.value, known)
         for number, tensor in enumerate(recipe.tensor):
-            self._tensor(f".tensor[{number}]", tensor, known)
+            self._check_tensor(f".tensor[{number}]", tensor, known)
         for number, stage in enumerate(recipe.stage):
-            self._expression(f".stage[{number}].when", stage.when, known)
+            self._check_expression(f".stage[{number}].when", stage.when, known)
             for held in stage.holds:
-                self._type(f".stage[{number}].holds", held.type, "activation")
+                self._check_type(f".stage[{number}].holds", held.type, "activation")
                 for text in (*held.shape, held.when):
-                    self._expression(f".stage[{number}].holds", text, known)
+                    self._check_expression(f".stage[{number}].holds", text, known)
 
-    def _tensor(self, path: str, tensor: TensorRecord, known: set[str]) -> None:
+    def _check_tensor(self, path: str, tensor: TensorRecord, known: set[str]) -> None:
         if bool(tensor.shape) == bool(tensor.bytes_per_bank):
-            raise self.problem(path, f"'{tensor.name}' needs either shape or bytes_per_bank")
+            raise self.describe_problem(path, f"'{tensor.name}' needs either shape or bytes_per_bank")
         if tensor.type:
-            self._type(f"{path}.type", tensor.type)
+            self._check_type(f"{path}.type", tensor.type)
         elif not tensor.kind and tensor.shape:
-            raise self.problem(path, f"'{tensor.name}' needs a kind or a type")
+            raise self.describe_problem(path, f"'{tensor.name}' needs a kind or a type")
         for field in ("when", "copies", "split", "bytes_per_bank"):
-            self._expression(f"{path}.{field}", getattr(tensor, field), known)
+            self._check_expression(f"{path}.{field}", getattr(tensor, field), known)
         for text in tensor.shape:
-            self._expression(f"{path}.shape", text, known)
+            self._check_expression(f"{path}.shape", text, known)
 
-    def _expression(self, path: str, text: _Any, known: set[str]) -> None:
+    def _check_expression(self, path: str, text: _Any, known: set[str]) -> None:
         if isinstance(text, int) or not text:
             return
         try:
             if unknown := find_names(text) - known:
-                raise self.problem(path, f"unknown name {min(unknown)!r}", f"known: {', '.join(sorted(known))}")
+                raise self.describe_problem(path, f"unknown name {min(unknown)!r}", f"known: {', '.join(sorted(known))}")
             LANGUAGE.evaluate(text, dict.fromkeys(known, 1))
         except NoValueError:
             return  # under these values
         except ExpressionError as error:
-            raise self.problem(path, str(error), LANGUAGE.hint) from None
+            raise self.describe_problem(path, str(error), LANGUAGE.hint) from None
         except TypeError as error:
-            raise self.problem(path, f"{text!r}: {error}") from None
+            raise self.describe_problem(path, f"{text!r}: {error}") from None
 
-    def _type(self, path: str, word: str, *more: str) -> None:
+    def _check_type(self, path: str, word: str, *more: str) -> None:
         if word in (REQUESTED, *more):
             return
         try:
             DATA_TYPES.find(word)
         except BadInputError as error:
-            raise self.problem(path, error.message, error.hint) from None
+            raise self.describe_problem(path, error.message, error.hint) from None
 
 
-def _let_of(extended: str) -> list[str]:
+def _inherited_names(extended: str) -> list[str]:
     try:
-        return list(_base(extended, "", ()).let)
+        return list(_open_base(extended, "", ()).let)
     except BadInputError:
         return []  # told where the base is opened

@@ -15,11 +15,11 @@ _LEAST_PROMPT = 128
 _NEXT_PROMPT = 1024
 
 
-def _divided_up(number: int, by: int) -> int:
+def _divide_up(number: int, by: int) -> int:
     return -(-number // by)
 
 
-def _even_cores(tiles: int, side: int) -> int:
+def _count_even_cores(tiles: int, side: int) -> int:
     """The largest grid of at most side x side cores over which tiles divide evenly; full rows are tried first."""
     for columns in range(side, 0, -1):
         for rows in range(side, 0, -1):
@@ -28,7 +28,7 @@ def _even_cores(tiles: int, side: int) -> int:
     return 1
 
 
-def _padded_prompt(tokens: int, most: int) -> int:
+def _pad_prompt(tokens: int, most: int) -> int:
     """Prompts are padded to 128, to 1,024, then to powers of two; never beyond what is worked on at a time."""
     if tokens <= _LEAST_PROMPT:
         padded = _LEAST_PROMPT
@@ -45,19 +45,19 @@ LANGUAGE = Language(
         "min": min,
         "max": max,
         "up": round_up,
-        "ceil": _divided_up,
-        "even_cores": _even_cores,
-        "padded_prompt": _padded_prompt,
+        "ceil": _divide_up,
+        "even_cores": _count_even_cores,
+        "padded_prompt": _pad_prompt,
     },
     hint="use whole numbers, 'texts', names, + - * // %, comparisons, in, and, or, not, min(), max(), up(size, step), "
     "ceil(size, by) and 'a if b else c'",
 )
 
-_OF_MODEL = tuple(field.name for field in fields(Dimensions) if field.name not in ("sliding", "per_layer", "assumed"))
-_OF_LAYER = ("layer", "is_sliding")
-_OF_BOARD = ("chips", "chip_rows", "chip_columns", "banks", "bank_bytes", "architecture")
-_OF_REQUEST = ("users", "context", "prompt", "chunk", "phase")
-KNOWN_NAMES = (*_OF_MODEL, *_OF_LAYER, *_OF_BOARD, *_OF_REQUEST)
+_MODEL_NAMES = tuple(field.name for field in fields(Dimensions) if field.name not in ("sliding", "per_layer", "assumed"))
+_LAYER_NAMES = ("layer", "is_sliding")
+_BOARD_NAMES = ("chips", "chip_rows", "chip_columns", "banks", "bank_bytes", "architecture")
+_REQUEST_NAMES = ("users", "context", "prompt", "chunk", "phase")
+KNOWN_NAMES = (*_MODEL_NAMES, *_LAYER_NAMES, *_BOARD_NAMES, *_REQUEST_NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Scope:
     names: Mapping[str, Any]
     where: str
 
-    def inside(self, more: Mapping[str, Any]) -> "Scope":
+    def extend(self, more: Mapping[str, Any]) -> "Scope":
         return Scope({**self.names, **more}, self.where)
 
     def value(self, text: int | str) -> Any:
@@ -92,12 +92,12 @@ class Scope:
         return not condition or bool(self.value(condition))
 
 
-def names_of(dimensions: Dimensions, memory_map: MemoryMap, chips: int) -> dict[str, Any]:
+def collect_names(dimensions: Dimensions, memory_map: MemoryMap, chips: int) -> dict[str, Any]:
     """Of the model and of the board that is left when it is opened."""
     pool = memory_map.pool(DRAM)
     rows, columns = (8, 4) if chips == 32 else (1, chips)
     return {
-        **{name: getattr(dimensions, name) for name in _OF_MODEL},
+        **{name: getattr(dimensions, name) for name in _MODEL_NAMES},
         "layer": 0,
         "is_sliding": False,
         "chips": chips,

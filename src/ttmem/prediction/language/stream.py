@@ -4,29 +4,29 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ttmem.prediction.language.configuration import config_of, name_of
+from ttmem.prediction.language.configuration import read_config, model_name
 from ttmem.prediction.language.decoder import Decoder
-from ttmem.prediction.language.dimensions import dimensions_of
-from ttmem.prediction.language.layout import Layout
+from ttmem.prediction.language.dimensions import read_dimensions
+from ttmem.prediction.language.layout import RecipeLayout
 from ttmem.prediction.language.recipe import CALLS, open_recipe
 from ttmem.prediction.request import Request
 from ttmem.prediction.stream import ModelCall, Stream
 
 
-def stream_of(request: Request) -> Stream:
+def build_stream(request: Request) -> Stream:
     """Of the configuration that the request's target names."""
-    return language_stream(request, config_of(request))
+    return build_language_stream(request, read_config(request))
 
 
-def language_stream(request: Request, config: Mapping[str, Any]) -> Stream:
+def build_language_stream(request: Request, config: Mapping[str, Any]) -> Stream:
     """One chip's share of the model."""
-    layout = layout_of(request, config)
-    calls, more = pass_of(layout, layout.dimensions.layers)
+    layout = apply_recipe(request, config)
+    calls, more = build_pass(layout, layout.dimensions.layers)
     return Stream(
-        name=name_of(request, config),
+        name=model_name(request, config),
         residents=layout.residents(),
         calls=calls,
-        assumed=(*_assumed(layout), *layout.dimensions.assumed, *more),
+        assumed=(*_list_assumptions(layout), *layout.dimensions.assumed, *more),
         error_bound_percent=layout.recipe.error_percent,
         facts={
             "recipe": layout.recipe.name,
@@ -40,12 +40,12 @@ def language_stream(request: Request, config: Mapping[str, Any]) -> Stream:
     )
 
 
-def layout_of(request: Request, config: Mapping[str, Any]) -> Layout:
+def apply_recipe(request: Request, config: Mapping[str, Any]) -> RecipeLayout:
     """The recipe, applied to the model."""
-    return Layout(request, dimensions_of(config, request.target), open_recipe(request.recipe))
+    return RecipeLayout(request, read_dimensions(config, request.target), open_recipe(request.recipe))
 
 
-def pass_of(layout: Layout, layers: int) -> tuple[tuple[ModelCall, ...], Sequence[str]]:
+def build_pass(layout: RecipeLayout, layers: int) -> tuple[tuple[ModelCall, ...], Sequence[str]]:
     """The calls of a pass through so many of the layers, and what was assumed for them."""
     layers = min(layers, layout.dimensions.layers)
     if layout.recipe.forward == CALLS:
@@ -54,7 +54,7 @@ def pass_of(layout: Layout, layers: int) -> tuple[tuple[ModelCall, ...], Sequenc
     return tuple(layout.stages(layers)), ()
 
 
-def _assumed(layout: Layout) -> list[str]:
+def _list_assumptions(layout: RecipeLayout) -> list[str]:
     recipe = layout.recipe
     said = [f"laid out by the recipe '{recipe.name}' on {layout.chips} chip{'s' * (layout.chips > 1)}"]
     if layout.request.chips is None and layout.chips < layout.board_chips:
@@ -71,7 +71,7 @@ def _assumed(layout: Layout) -> list[str]:
         said.append(f"a trace region of {layout.trace_bytes:,} bytes")
     if layout.request.phase is None:
         said.append("prefill of one prompt; decoding needs less DRAM")
-    said += list(_changes_without_layers(layout))
+    said += list(_list_changes_without_layers(layout))
     said += [remark.text for remark in recipe.assumed if layout.scope.holds(remark.when)]
     positions = layout.dimensions.positions
     if positions and layout.context > positions:
@@ -79,7 +79,7 @@ def _assumed(layout: Layout) -> list[str]:
     return said
 
 
-def _changes_without_layers(layout: Layout) -> Iterator[str]:
+def _list_changes_without_layers(layout: RecipeLayout) -> Iterator[str]:
     """Layers that a recipe changes and the model does not have: a recipe may be meant for a deeper one."""
     layers = layout.dimensions.layers
     for change in layout.recipe.change:

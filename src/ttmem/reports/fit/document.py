@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from ttmem.analysis.failure import RunFailure, failure, run_end
 from ttmem.analysis.programs_l1 import programs_peak
 from ttmem.analysis.states import OperationPlace
-from ttmem.prediction.advice import Proposal
-from ttmem.prediction.peak_demand import demands
+from ttmem.prediction.advice import RequestChange
+from ttmem.prediction.request import find_demands
 from ttmem.prediction.request import Capacity, OperationCounts, Prediction
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType
 from ttmem.reports.profile.document_parts import FAILURE_FIGURES, FailureFacts, RunEndEntry
@@ -53,7 +53,7 @@ class FitDocument(Document, frozen=True, tag_field="schema", tag="ttmem.fit/1"):
     first_failure: FailureFacts | None
     ended: RunEndEntry | None
     """Of a script that did not come to its end. When that was not for memory, it fits as far as it ran."""
-    advice: tuple[Proposal, ...]
+    advice: tuple[RequestChange, ...]
     """What would change it, each applied and fitted again; the smallest change that fits first."""
     assumed: tuple[str, ...]
     operations: OperationCounts
@@ -102,7 +102,7 @@ def sweep_document(found: Sequence[tuple[dict[str, int], Prediction]]) -> FitSwe
     """From the predictions of every combination."""
     listed = []
     for place, prediction in found:
-        dram, failed = demands(prediction)["DRAM"], failure(prediction.profile)
+        dram, failed = find_demands(prediction)["DRAM"], failure(prediction.profile)
         listed.append(FitPoint.of(prediction, dram, at=place, failure_class=failed.failure_class if failed else None))
     first = found[0][1]
     return FitSweep(name=first.profile.name, board=first.request.board, engine=first.engine, points=listed)
@@ -110,7 +110,7 @@ def sweep_document(found: Sequence[tuple[dict[str, int], Prediction]]) -> FitSwe
 
 def document(
     prediction: Prediction,
-    advice: Sequence[Proposal] = (),
+    advice: Sequence[RequestChange] = (),
     maximum: dict[str, int] | None = None,
     capacity: Capacity | None = None,
 ) -> FitDocument:
@@ -139,7 +139,7 @@ def fit_peaks(prediction: Prediction) -> dict[str, FitPeak]:
             at=ModelPlace(index=one.index, name=one.name, module=one.module),
             peak_with_programs_bytes_per_core=programs.total_bytes_per_core if programs and memory == "L1" else UNSET,
         )
-        for memory, one in demands(prediction).items()
+        for memory, one in find_demands(prediction).items()
         if memory in ("DRAM", "L1")
     }
 

@@ -10,10 +10,10 @@ from ttmem.reports.kit.documents import Document
 from ttmem.reports.profile.document_parts import FailureFacts
 from ttmem.reports.whatif.document import RunFigures, first_failure, run_figures
 from ttmem.tuning.edited_run import Draft
-from ttmem.tuning.figures import Figures
+from ttmem.tuning.figures import Figures, FrontierPoint
 from ttmem.tuning.instructions import instruction, is_repeated
 from ttmem.tuning.patch import Hunk, Patch
-from ttmem.tuning.search import FrontierPoint, Step
+from ttmem.tuning.search import Step
 from ttmem.tuning.verify import Dropped, Verified
 
 

@@ -9,7 +9,7 @@ from ttmem.reports.profile.sentences import finding_lines
 from ttmem.reports.tune.document import TuneDocument
 from ttmem.reports.whatif.document import RunFigures
 from ttmem.reports.whatif.terminal import PEAKS, peak_rows, verdict
-from ttmem.tuning.apply_edit import UNKNOWN_BECAUSE
+from ttmem.tuning.edited_run import UNKNOWN_BECAUSE
 
 _AGREES = {True: "as promised", False: "not as promised", None: "nothing is proven"}
 

@@ -23,7 +23,7 @@ import click
 
 from ttmem.base.errors import BadInputError
 from ttmem.commands.output import write_fully
-from ttmem.commands.run_command import CONTEXT, Settings, WithExamples
+from ttmem.commands.command_line import CONTEXT, Settings, WithExamples
 
 OWN_FAILURE = 125
 """As ``env`` and ``timeout`` do: every other status is the child's."""

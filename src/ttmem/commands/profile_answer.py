@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ttmem.base.errors import BadInputError, TtmemError
 from ttmem.commands import keep_profile
-from ttmem.commands._options import refuse_overwriting
+from ttmem.commands.options import refuse_overwriting
 from ttmem.commands._progress import progress_bar
 from ttmem.commands.output import color_wanted, columns, emit, json_text, note, say, warn
 from ttmem.commands.read import read as _read

@@ -17,7 +17,7 @@ from ttmem.commands._progress import progress_bar
 from ttmem.commands.output import color_wanted, emit, json_text, note, say
 
 if TYPE_CHECKING:
-    from ttmem.prediction.model_matrix import AtlasRow, Progress
+    from ttmem.prediction.model_matrix import MatrixRow, Progress
 
 Fields = Callable[[dict[str, Any]], dict[str, Any]]
 _LINE = "a line is a TARGET and its options: hf:ViTConfig --size 640x640"
@@ -89,7 +89,7 @@ def _shown(bar: Callable[..., None] | None, *, quiet: bool) -> "Progress":
     """Each row as it is answered: in the bar of a terminal, as a line of a log."""
     from ttmem.reports.model_matrix.files import verdict
 
-    def show(done: int, total: int, row: "AtlasRow") -> None:
+    def show(done: int, total: int, row: "MatrixRow") -> None:
         if bar:
             bar(done, total, f"{row.model} on {row.board}")
         else:
