@@ -13,9 +13,16 @@ from hypothesis import strategies as st
 
 from ttmem import read
 from ttmem.circular_buffers.gather_facts import circular_buffer_evidence
-from ttmem.engines.worker.graph_nodes.parameters import flag, memory_named, number
-from ttmem.engines.worker.graph_nodes.programs import CIRCULAR, DATAFLOW, SCRATCHPAD, core_rectangles
-from ttmem.engines.worker.nodes import needs_of
+from ttmem.engines.worker.graph_nodes import (
+    CIRCULAR,
+    DATAFLOW,
+    SCRATCHPAD,
+    needs_of,
+    parse_core_rectangles,
+    parse_memory,
+    read_flag,
+    read_number,
+)
 
 YES: tuple[object, ...] = (True, 1, "1", "true", "True")
 NO: tuple[object, ...] = (False, 0, "0", "false", "False", None)
@@ -101,31 +108,31 @@ def test_all_rooms_agree_with_plain_arithmetic(
 
 @pytest.mark.parametrize("value", YES)
 def test_every_yes(value: object) -> None:
-    assert flag({"globally_allocated": value}, "globally_allocated")
+    assert read_flag({"globally_allocated": value}, "globally_allocated")
 
 
 @pytest.mark.parametrize("value", [*NO, "", "no", [], 2])
 def test_everything_else_is_no(value: object) -> None:
-    assert not flag({"globally_allocated": value}, "globally_allocated")
+    assert not read_flag({"globally_allocated": value}, "globally_allocated")
 
 
 @pytest.mark.parametrize(
     ("value", "expected"), [(7, 7), ("7", 7), (True, 1), (None, 0), ("x", 0), ([], 0), (1 << 60, 0), (1e400, 0)]
 )
 def test_numbers_are_written_in_many_ways(value: object, expected: int) -> None:
-    assert number({"size": value}, "size") == expected
+    assert read_number({"size": value}, "size") == expected
 
 
 @pytest.mark.parametrize("value", [1, "1", "L1", "BufferType::L1", "BufferType.L1", "l1"])
 def test_a_memory_has_many_names(value: object) -> None:
-    assert memory_named(value) == "L1"
+    assert parse_memory(value) == "L1"
 
 
 @given(core_ranges())
 def test_both_spellings_of_cores_are_one(ranges: list[Corners]) -> None:
-    assert list(core_rectangles(new_spelling(ranges))) == list(core_rectangles(old_spelling(ranges))) == ranges
+    assert list(parse_core_rectangles(new_spelling(ranges))) == list(parse_core_rectangles(old_spelling(ranges))) == ranges
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[7-7 - 0-0]", "[0-0 - 99999-99999]", f"[0-0 - {'9' * 5000}-1]"])
 def test_what_is_no_chip_s_cores_is_left_out(text: str) -> None:
-    assert core_rectangles(text) == ()
+    assert parse_core_rectangles(text) == ()

@@ -16,7 +16,7 @@ from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.weights import weights
 from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.run_script import RunSettings, run_script
-from ttmem.engines.worker.names import tensors_by_path
+from ttmem.engines.worker.tensor_paths import tensors_by_path
 
 MODEL = """
 import ttnn

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ttmem.engines.worker.footprint import align
-from ttmem.engines.worker.ledger import GIVE, LAUNCH, TAKE, Move
-from ttmem.engines.worker.nodes import ProgramNeeds, made_programs, moves_of, needs_of
+from ttmem.engines.worker.graph_nodes import ProgramNeeds, compute_program_keys, needs_of
+from ttmem.engines.worker.ledger import GIVE, LAUNCH, TAKE, Move, moves_of
+from ttmem.engines.worker.program_needs import align
 
 SOFTMAX = "SoftmaxDeviceOperation/SoftmaxProgramFactory"
 
@@ -86,14 +86,14 @@ def test_the_key_does_not_depend_on_pointers_but_on_arguments() -> None:
     again[0]["arguments"] = ["Shape([1, 1, 64, 64])", "0x7fffffffffff"]
     other = device_operation("Softmax")
     other[0]["arguments"] = ["Shape([1, 1, 64, 96])", "0x55f40cb19370"]
-    assert made_programs(one, hits=True) == made_programs(again, hits=True) != made_programs(other, hits=True)
+    assert compute_program_keys(one, hits=True) == compute_program_keys(again, hits=True) != compute_program_keys(other, hits=True)
 
 
 def test_a_missed_program_is_told_from_a_cached_one() -> None:
     nodes = [*device_operation("Softmax"), *device_operation("Matmul", hit=False)]
-    assert made_programs(device_operation("Softmax")) == []
-    assert made_programs(nodes) == made_programs(device_operation("Matmul", hit=False)) != []
-    assert made_programs(nodes, hits=True) == made_programs(device_operation("Softmax"), hits=True)
+    assert compute_program_keys(device_operation("Softmax")) == []
+    assert compute_program_keys(nodes) == compute_program_keys(device_operation("Matmul", hit=False)) != []
+    assert compute_program_keys(nodes, hits=True) == compute_program_keys(device_operation("Softmax"), hits=True)
 
 
 def test_programs_left_out_without_dispatch_are_known_only_when_they_borrow_everything() -> None:

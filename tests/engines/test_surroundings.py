@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from ttmem import TtmemError
-from ttmem.engines import stub_compiler, workspace
-from ttmem.engines.clusters import descriptor, mock_of, mocked_boards
+from ttmem.engines import mock_board, workspace
 from ttmem.engines.interpreters import Interpreter
+from ttmem.engines.mock_board import descriptor, mock_of, mocked_boards
 from ttmem.hardware import BOARDS, open_board
 
 CONTRACT = ("n150", "n300", "t3k", "galaxy", "p100", "p150", "p300")
@@ -49,14 +49,14 @@ def test_a_board_without_a_mock_is_refused_with_those_that_have_one() -> None:
 
 def test_the_compiler_writes_an_executable_and_dependencies(tmp_path: Path) -> None:
     compiler = tmp_path / "g++"
-    compiler.write_text(stub_compiler.script())
+    compiler.write_text(mock_board.stub_compiler_script())
     compiler.chmod(0o755)
     # WHEN an object is built, with and without a name for its dependencies, and an executable
     for words in (["-o", "a.o"], ["-MF", "named.d", "-o", "b.o"], ["-o", "c.elf"]):
         subprocess.run([compiler, "-O2", *words, "x.cc"], cwd=tmp_path, check=True)
     # THEN each is the same small ELF file
-    assert (tmp_path / "a.o").read_bytes() == (tmp_path / "c.elf").read_bytes() == stub_compiler.executable()
-    assert stub_compiler.executable().startswith(b"\x7fELF")
+    assert (tmp_path / "a.o").read_bytes() == (tmp_path / "c.elf").read_bytes() == mock_board.stub_executable()
+    assert mock_board.stub_executable().startswith(b"\x7fELF")
     assert (tmp_path / "a.d").read_text() == "a.o:\n"
     assert (tmp_path / "named.d").read_text() == "b.o:\n"
     assert not (tmp_path / "c.d").exists()
@@ -91,7 +91,7 @@ def test_several_processes_may_make_the_root_at_once(interpreter: Interpreter, t
         roots = list(pool.map(lambda _: workspace.runtime_root(interpreter, tmp_path / "cache"), range(16)))
     assert set(roots) == {tmp_path / "cache" / "root"}
     compiler = roots[0] / "runtime/sfpi/compiler/bin/riscv-tt-elf-g++"
-    assert compiler.read_text() == stub_compiler.script()
+    assert compiler.read_text() == mock_board.stub_compiler_script()
     assert [path.name for path in compiler.parent.iterdir()] == [compiler.name]
 
 

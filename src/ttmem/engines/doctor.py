@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ttmem.base.errors import TtmemError
 from ttmem.base.home import home_folder
-from ttmem.engines.clusters import mocked_boards
+from ttmem.engines.mock_board import mocked_boards
 from ttmem.engines.engine import Step
 from ttmem.engines.interpreters import (
     OLDEST_TTNN,

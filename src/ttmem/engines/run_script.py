@@ -15,8 +15,7 @@ from typing import Any
 from ttmem.base.errors import BadInputError, TtmemError
 from ttmem.base.file_sandbox import refuse_outside
 from ttmem.base.text_files import refuse_device
-from ttmem.engines.interpreters import Interpreter, find_interpreter
-from ttmem.engines.packages import missing_module, remedy
+from ttmem.engines.interpreters import Interpreter, find_interpreter, missing_module, remedy
 from ttmem.engines.worker import protocol
 from ttmem.engines.workspace import Worker, Workspace, workspace
 from ttmem.profile.builder import Capture

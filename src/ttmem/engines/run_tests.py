@@ -3,17 +3,24 @@
 
 import json
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from ttmem.base.errors import MissingPartError
 from ttmem.engines.interpreters import Interpreter, find_interpreter, managed_python
 from ttmem.engines.run_script import RunSettings, Supervision, end, worker_settings
-from ttmem.engines.suite import RecordedSuite, read_suite
+from ttmem.engines.worker import protocol
 from ttmem.engines.workspace import workspace
 from ttmem.hardware import Board
+from ttmem.profile.builder import Capture
+from ttmem.profile.model import SUITE_KIND, Profile, Program, Source, Timeline
+from ttmem.profile.tables import ProfileTables
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +106,142 @@ def install_command(interpreter: Interpreter) -> str:
 def label_of(board: Board | None) -> str:
     """What the tests run on, in the words of a report."""
     return f"mock {board}" if board else "card"
+
+
+_ENDED_WELL = ("passed", "skipped")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedSuite:
+    """What pytest said of every test, and what every test did."""
+
+    rows: tuple[dict[str, Any], ...]
+    """Per test, in the order in which they were begun: name, outcome, seconds, figures."""
+    profile: Profile
+    """Without a timeline when no test was begun."""
+
+
+_Ends = Mapping[int, tuple[int, int]]
+"""By rank: where operations and states of a part begin, or end."""
+
+
+@dataclass(slots=True)
+class _Process:
+    capture: Capture
+    parts: list[tuple[str, _Ends]]
+    """Its tests, and where each begins."""
+    hung: bool = False
+    """It was ended because it did nothing."""
+    unfinished: set[str] = field(default_factory=set)
+    """Tests that it told of before they had ended."""
+    skipped: dict[str, int] = field(default_factory=dict)
+    """Comparisons that were not made, by test."""
+
+
+def read_suite(folder: Path, *, name: str, source: str, engine: str, board: str, timed_out: bool) -> RecordedSuite:
+    """``folder`` is where the plugin's processes wrote. A test whose end no row tells was cut off with its pytest."""
+    tables = ProfileTables()
+    rows: dict[str, dict[str, Any]] = {}
+    found = [_process(file, tables, rows) for file in sorted(folder.glob("*.jsonl"))]
+    processes = [process for process in found if process.parts]
+    for test in {test for process in found for test in process.unfinished} & rows.keys():
+        if rows[test]["outcome"] == "passed":  # so far; a failure stays what it was
+            rows[test] |= {**_cut_off(test, timed_out), "seconds": rows[test]["seconds"]}
+    for process in processes:
+        for test, _ in process.parts:
+            rows.setdefault(test, _cut_off(test, timed_out))
+            rows[test].setdefault("skipped_comparisons", process.skipped.get(test, 0))
+        _tell_end(rows[process.parts[-1][0]], process)
+    timelines: list[Timeline] = []
+    warnings: dict[str, None] = {}
+    profile = tables.profile([], name=name, source=Source(SUITE_KIND, source))
+    tests = 0
+    for process in processes:
+        ends = [*process.parts, ("", process.capture.part_ends())]
+        profile = process.capture.profile(name=name, script="", engine=engine, board=board)
+        # Ranks are told first, where there are several; they are others when processes are put together.
+        told = profile.source.warnings[len(processes) > 1 and "ranks" in profile.facts :]
+        warnings |= dict.fromkeys(told)
+        for rank, timeline in enumerate(profile.timelines):
+            timelines.append(_with_tests(timeline, rank, ends, rows, first=tests))
+        tests += len(process.parts)
+    facts = dict(profile.facts)
+    if len(processes) > 1:  # each device of each process is a rank: everything keeps those apart
+        timelines = [replace(timeline, rank=number) for number, timeline in enumerate(timelines)]
+        facts.pop("ranks", None)
+    origin = Source(SUITE_KIND, source, warnings=tuple(warnings))
+    return RecordedSuite(tuple(rows.values()), replace(profile, source=origin, facts=facts, timelines=tuple(timelines)))
+
+
+def _process(file: Path, tables: ProfileTables, rows: dict[str, dict[str, Any]]) -> _Process:
+    """Operations are numbered from the first one of the process: a copy goes on counting where its original was."""
+    process = _Process(Capture(tables), [])
+    first: int | None = None
+    for message in _messages(file):
+        if "row" in message:
+            test = message["row"]["test"]
+            rows[test] = message["row"]
+            (process.unfinished.discard if message.get("ended", True) else process.unfinished.add)(test)
+        elif "hung" in message:
+            process.hung = True
+        elif "skipped" in message and process.parts:
+            process.skipped[process.parts[-1][0]] = message["skipped"]
+        elif "test" in message:
+            process.parts.append((message["test"], process.capture.part_ends()))
+        else:
+            for key in ("start", "end"):
+                if key in message:
+                    first = message[key] if first is None else first
+                    message[key] -= first
+            process.capture.feed(message)
+    return process
+
+
+def _messages(file: Path) -> Iterator[dict[str, Any]]:
+    with file.open("rb") as lines:
+        for line in lines:
+            if line.startswith(protocol.HUNG):
+                yield {"hung": True}
+            try:
+                yield protocol.decode(line)
+            except ValueError:  # half a line of a process that died
+                continue
+
+
+def _tell_end(row: dict[str, Any], process: _Process) -> None:
+    """What only the recording knows of a test with which its process ended: that it hung, and in which operation."""
+    if row["outcome"] not in ("crashed", "timeout"):
+        return
+    told = json.loads(row["failure"])
+    if process.hung:
+        row["outcome"] = "timeout"
+        told["text"] = "the test did nothing for the time that --test-timeout gives it"
+    row["failure"] = protocol.encode({"text": told["text"], "operation": told["operation"] or process.capture.running})
+
+
+def _cut_off(test: str, timed_out: bool) -> dict[str, Any]:
+    text = "pytest ran out of time" if timed_out else "pytest was ended"
+    failure = protocol.encode({"text": f"{text} while the test ran", "operation": None})
+    return {"test": test, "outcome": "timeout" if timed_out else "crashed", "seconds": 0.0, "failure": failure}
+
+
+def _with_tests(
+    timeline: Timeline,
+    rank: int,
+    ends: list[tuple[str, _Ends]],
+    rows: Mapping[str, Mapping[str, Any]],
+    *,
+    first: int,
+) -> Timeline:
+    """Tests are numbered over all processes, so that a number names one. One that left a device alone is no run of it;
+    on the first device each is one."""
+    programs: list[Program] = []
+    program = timeline.program.copy()
+    for number, ((test, begin), (_, end)) in enumerate(pairwise(ends)):
+        (operation, state), (end_operation, end_state) = begin.get(rank, (0, 0)), end.get(rank, (0, 0))
+        if rank and (operation, state) == (end_operation, end_state):
+            continue
+        program[operation:end_operation] = np.int32(len(programs))
+        finished = rows[test]["outcome"] in _ENDED_WELL
+        programs.append(Program(test, -1, first + number, -1, operation, end_operation, finished, 0, state, end_state))
+    return replace(timeline, programs=tuple(programs), program=program)

@@ -23,8 +23,8 @@ from ttmem.base.atomic_files import name_full_disk
 from ttmem.base.child_process import drop_other_versions, foreign_environment
 from ttmem.base.errors import BadInputError, MissingPartError
 from ttmem.base.home import home_folder
-from ttmem.engines import stub_compiler
-from ttmem.engines.clusters import chip_ids, descriptor
+from ttmem.engines import mock_board
+from ttmem.engines.mock_board import chip_ids, descriptor
 from ttmem.engines.family import Family
 from ttmem.engines.interpreters import Interpreter
 from ttmem.hardware import BOARDS, Board
@@ -186,7 +186,7 @@ def runtime_root(interpreter: Interpreter, cache: Path) -> Path:
     root = cache / "root"
     compiler = root / "runtime" / "sfpi" / "compiler" / "bin" / "riscv-tt-elf-g++"
     compiler.parent.mkdir(parents=True, exist_ok=True)
-    _write_executable(compiler, stub_compiler.script())
+    _write_executable(compiler, mock_board.stub_compiler_script())
     # A wheel carries the sources inside the package, a build from source has them two folders up.
     package = Path(interpreter.package)
     source = package if (package / "tt_metal").is_dir() else package.parent.parent

@@ -4,12 +4,11 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from .captures import Captures
-from .event_dispatch import Listener, owner_of
-from .footprint import REFUSED, Call, Footprints, Measured, settle_refused
-from .ledger import LAUNCH, Account, Buffer, Effect, Move
+from .event_dispatch import Captures, Listener, owner_of
+from .graph_nodes import Node, ProgramNeeds
+from .ledger import LAUNCH, Account, Buffer, Effect, Move, moves_of
 from .library import Library, View
-from .nodes import Node, ProgramNeeds, moves_of
+from .program_needs import REFUSED, Call, Footprints, Measured, settle_refused
 from .protocol import MEMORIES
 
 _FEW_BUFFERS = 256

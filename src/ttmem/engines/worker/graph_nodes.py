@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of a capture and their static buffers: circular buffers, dataflow buffers and scratchpads."""
+"""The nodes of a ttnn graph capture, decoded: parameters, static buffers and programs, in the spelling of any release.
+
+The standard library alone: the worker loads this file in an interpreter that need not have ttmem.
+"""
 
 import hashlib
 import re
@@ -9,9 +12,60 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from .parameters import Params, flag, memory_of, number, text
-
 Node = Mapping[str, Any]
+Params = Mapping[str, Any]
+
+LARGEST_NUMBER = 1 << 48
+"""More bytes than any machine has: a larger number is damage, and sums of such would not fit a column."""
+
+HOST = "HOST"
+BUFFER_TYPES = {0: "DRAM", 1: "L1", 2: HOST, 3: "L1_SMALL", 4: "TRACE"}
+"""The library's numbers of its buffer types."""
+
+
+def read_text(params: Params, key: str) -> str:
+    """A parameter as text; empty when it is not there."""
+    value = params.get(key)
+    return "" if value is None else str(value)
+
+
+def read_number(params: Params, key: str) -> int:
+    """A parameter as a number; 0 for what is none, or damaged."""
+    return parse_number(params.get(key))
+
+
+def parse_number(value: object) -> int:
+    """Captures and databases keep numbers as text, text as numbers, and either as nothing; 0 for what is none."""
+    try:
+        found = int(value)  # type: ignore[call-overload]
+    except (TypeError, ValueError, OverflowError):
+        return 0
+    return found if -LARGEST_NUMBER < found < LARGEST_NUMBER else 0
+
+
+def read_flag(params: Params, key: str) -> bool:
+    """A parameter as yes or no: ``1``, ``"1"``, ``true``, ``"true"`` and ``"True"`` are all written for yes."""
+    return read_text(params, key).strip().lower() in ("1", "true")
+
+
+def parse_memory(value: object) -> str:
+    """``DRAM`` ... ``TRACE`` or ``HOST`` of a buffer type, which is a number or (newer) its name; empty if unknown."""
+    if isinstance(value, str):
+        name = value.rpartition(":")[2].rpartition(".")[2].upper()
+        if name == "SYSTEM_MEMORY":
+            return HOST
+        if name != HOST and name in BUFFER_TYPES.values():
+            return name
+        if not name.isdecimal() or len(name) > 2:
+            return ""
+        value = int(name)
+    return BUFFER_TYPES.get(value, "") if isinstance(value, int) else ""
+
+
+def read_memory(params: Params) -> str:
+    """The memory of a buffer's node, whichever key the release writes it under."""
+    return parse_memory(params.get("buffer_type", params.get("type")))
+
 
 CIRCULAR, DATAFLOW, SCRATCHPAD = "circular", "dataflow", "scratchpad"
 _KINDS = {
@@ -44,14 +98,14 @@ class CoreRectangle(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def core_rectangles(text: str) -> tuple[CoreRectangle, ...]:
+def parse_core_rectangles(ranges: str) -> tuple[CoreRectangle, ...]:
     """``{[0-0 - 7-3]}`` and the older ``{[(x=0,y=0) - (x=7,y=3)]}``; what cannot be a chip's cores is left out."""
-    found = (CoreRectangle(*map(int, corners)) for corners in _RECTANGLE.findall(text))
+    found = (CoreRectangle(*map(int, corners)) for corners in _RECTANGLE.findall(ranges))
     return tuple(one for one in found if one.left <= one.right < _WIDEST_GRID and one.top <= one.bottom < _WIDEST_GRID)
 
 
 @lru_cache(maxsize=256)
-def cores_in(rectangles: tuple[CoreRectangle, ...]) -> frozenset[tuple[int, int]]:
+def list_cores(rectangles: tuple[CoreRectangle, ...]) -> frozenset[tuple[int, int]]:
     """Every core of some rectangles, each once."""
     return frozenset(
         (x, y)
@@ -61,7 +115,7 @@ def cores_in(rectangles: tuple[CoreRectangle, ...]) -> frozenset[tuple[int, int]
     )
 
 
-class StaticBuffer(NamedTuple):
+class CapturedStaticBuffer(NamedTuple):
     """L1 that belongs to a program and not to a tensor, as the library created it."""
 
     kind: str
@@ -75,22 +129,22 @@ class StaticBuffer(NamedTuple):
     device: int
 
 
-def static_buffer(node_type: str, params: Params) -> StaticBuffer | None:
+def read_static_buffer(node_type: str, params: Params) -> CapturedStaticBuffer | None:
     """The static buffer that a node creates; None for every other node."""
     kind = _KINDS.get(node_type)
     if kind is None:
         return None
-    return StaticBuffer(
+    return CapturedStaticBuffer(
         kind,
-        max(0, number(params, "size")),
-        core_rectangles(text(params, "core_range_set")),
-        flag(params, "globally_allocated") or flag(params, "borrows_memory"),
-        number(params, "address"),
-        number(params, "device_id"),
+        max(0, read_number(params, "size")),
+        parse_core_rectangles(read_text(params, "core_range_set")),
+        read_flag(params, "globally_allocated") or read_flag(params, "borrows_memory"),
+        read_number(params, "address"),
+        read_number(params, "device_id"),
     )
 
 
-def worst_core(buffers: Iterable[StaticBuffer]) -> tuple[int, int, int]:
+def sum_worst_core(buffers: Iterable[CapturedStaticBuffer]) -> tuple[int, int, int]:
     """Bytes of circular buffers, dataflow buffers and scratchpads on the core that has most of them together.
 
     Most programs put all buffers on the same cores, so buffers are summed by their cores before cores are looked at.
@@ -105,7 +159,7 @@ def worst_core(buffers: Iterable[StaticBuffer]) -> tuple[int, int, int]:
     if len(sums) > 1:
         per_core: dict[tuple[int, int, int], list[int]] = {}
         for (device, ranges), bytes_ in sums.items():
-            for x, y in cores_in(ranges):
+            for x, y in list_cores(ranges):
                 held = per_core.setdefault((device, x, y), [0, 0, 0])
                 for column, size in enumerate(bytes_):
                     held[column] += size
@@ -123,14 +177,14 @@ class CapturedProgram:
     """The device operation and program factory that built it, empty where the capture does not say."""
     is_announced: bool
     """The library clears all circular buffers before it builds a program; without that, buffers are all there is."""
-    buffers: tuple[StaticBuffer, ...]
+    buffers: tuple[CapturedStaticBuffer, ...]
     lowest_tensor_address: int | None
     """Of the L1 tensors that the capture saw alive; None when it saw none or has no addresses."""
 
     @property
     def bytes_per_core(self) -> int:
         """On the core that has most."""
-        return sum(worst_core(self.buffers))
+        return sum(sum_worst_core(self.buffers))
 
     @property
     def end_address(self) -> int | None:
@@ -148,7 +202,7 @@ class CapturedProgram:
         return self.lowest_tensor_address - self.end_address
 
 
-def nodes_of(document: Any) -> list[Any] | None:
+def find_nodes(document: Any) -> list[Any] | None:
     """The nodes of a capture: a bare list, or the ``graph`` of a report; None for any other JSON."""
     nodes = document.get("graph") if isinstance(document, dict) else document
     if not isinstance(nodes, list) or not nodes:
@@ -156,19 +210,19 @@ def nodes_of(document: Any) -> list[Any] | None:
     return nodes if any(isinstance(node, dict) and "node_type" in node for node in nodes[:_NODES_LOOKED_AT]) else None
 
 
-def programs_of(nodes: Iterable[Any]) -> tuple[CapturedProgram, ...]:
+def read_programs(nodes: Iterable[Any]) -> tuple[CapturedProgram, ...]:
     """Programs in order. The library says ``circular_buffer_deallocate_all`` before it builds each of them."""
     found: list[CapturedProgram] = []
     functions: list[tuple[str, str]] = []
     """Those that are open: name, and device program if it is one."""
     tensors: Counter[tuple[int, int]] = Counter()
     """Device and address of L1 buffers: how often they are allocated."""
-    building: list[StaticBuffer] | None = None
+    building: list[CapturedStaticBuffer] | None = None
     begun = ("", "", False)
 
-    def begin(*, announced: bool) -> list[StaticBuffer]:
+    def begin(*, announced: bool) -> list[CapturedStaticBuffer]:
         nonlocal begun
-        begun = (functions[0][0] if functions else "", innermost(functions), announced)
+        begun = (functions[0][0] if functions else "", find_innermost(functions), announced)
         return []
 
     def close() -> None:
@@ -183,7 +237,7 @@ def programs_of(nodes: Iterable[Any]) -> tuple[CapturedProgram, ...]:
         if not isinstance(params, dict):
             continue
         if kind == "function_start":
-            functions.append((text(params, "name"), device_program(params)))
+            functions.append((read_text(params, "name"), name_device_program(params)))
         elif kind == "function_end":
             del functions[-1:]
             if not functions:
@@ -191,10 +245,10 @@ def programs_of(nodes: Iterable[Any]) -> tuple[CapturedProgram, ...]:
         elif kind == "circular_buffer_deallocate_all":
             close()
             building = begin(announced=True)
-        elif kind in ("buffer_allocate", "buffer_deallocate") and memory_of(params) == "L1":
-            place = (number(params, "device_id"), number(params, "address"))
+        elif kind in ("buffer_allocate", "buffer_deallocate") and read_memory(params) == "L1":
+            place = (read_number(params, "device_id"), read_number(params, "address"))
             tensors[place] += 1 if kind == "buffer_allocate" else -1
-        elif isinstance(kind, str) and (buffer := static_buffer(kind, params)) is not None:
+        elif isinstance(kind, str) and (buffer := read_static_buffer(kind, params)) is not None:
             if building is None:
                 building = begin(announced=False)
             building.append(buffer)
@@ -202,24 +256,24 @@ def programs_of(nodes: Iterable[Any]) -> tuple[CapturedProgram, ...]:
     return tuple(found)
 
 
-def device_program(params: Params) -> str:
+def name_device_program(params: Params) -> str:
     """``Operation/Factory`` of a function that is a device operation, empty for others.
 
     A device operation is known by its factory; older releases name only the operation.
     """
     factory = params.get("program_factory_type")
-    name = text(params, "name")
+    name = read_text(params, "name")
     if factory is None and "program_cache_hit" not in params and not name.endswith("Operation"):
         return ""
     return f"{name}/{str(factory or '').rpartition('::')[2]}"
 
 
-def innermost(functions: Sequence[tuple[str, str]]) -> str:
+def find_innermost(functions: Sequence[tuple[str, str]]) -> str:
     """The device program that is being made, of the functions that are open: (name, device program)."""
     return next((program for _, program in reversed(functions) if program), "")
 
 
-def made_programs(nodes: Iterable[Node], *, hits: bool = False) -> list[str]:
+def compute_program_keys(nodes: Iterable[Node], *, hits: bool = False) -> list[str]:
     """The device operations that had to make a program (with ``hits``: that found one), each as a key.
 
     Equal for equal factories and equally described arguments; a program config does not show in the description.
@@ -229,7 +283,35 @@ def made_programs(nodes: Iterable[Node], *, hits: bool = False) -> list[str]:
         params = node["params"] or {}
         if node["node_type"] != "function_start" or params.get("program_cache_hit") is None:
             continue
-        if flag(params, "program_cache_hit") == hits:
+        if read_flag(params, "program_cache_hit") == hits:
             called = (params.get("name"), params.get("program_factory_type"), node.get("arguments"))
             keys.append(hashlib.blake2b(_POINTER.sub("", repr(called)).encode(), digest_size=16).hexdigest())
     return keys
+
+
+class ProgramNeeds(NamedTuple):
+    """What one program needs in L1, on the core that needs most: bytes."""
+
+    program: str
+    circular_buffers: int
+    dataflow_buffers: int
+    scratchpads: int
+
+
+def needs_of(nodes: Iterable[Node]) -> list[ProgramNeeds]:
+    """What the programs of a NO_DISPATCH capture need, one after the other."""
+    return [
+        ProgramNeeds(program.factory, *sum_worst_core(program.buffers))
+        for program in read_programs(nodes)
+        if program.is_announced
+    ]
+
+
+def new_needs_of(nodes: Iterable[Node], name: str) -> dict[str, ProgramNeeds]:
+    """Of a NORMAL capture: what programs of this name need. It lists circular buffers of programs that are new, so it
+    must list some; that a program has none then says that all of its buffers lie in tensors."""
+    found = read_programs(nodes)
+    if not any(program.buffers for program in found):
+        return {}
+    mine = [program for program in found if program.is_announced and program.factory.startswith(name)]
+    return {program.factory: ProgramNeeds(program.factory, *sum_worst_core(program.buffers)) for program in mine}

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import pytest
 
-from .isolation import Fork, Send
+from .process import Fork, Send
 from .protocol import whole_text
 
 CRASHED, TIMED_OUT = "crashed", "timeout"

@@ -8,6 +8,7 @@ order. Together they give every moment inside an operation exactly.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from .graph_nodes import Node, find_innermost, name_device_program, read_memory
 from .library import Pool, View
 
 # ``start.py`` loads it under a name of its own, where there is no ttmem.
@@ -17,6 +18,8 @@ else:
     from ttmem_free_list import FreeList
 
 TAKE, GIVE, LAUNCH = "take", "give", "launch"
+_HELPERS = "::"
+"""In the names of functions that are no device operations: ``Tensor::to_device``."""
 
 
 class Move(NamedTuple):
@@ -193,3 +196,46 @@ def _there_and_gone(
         else:
             gone[number] = None
     return tuple(there), tuple(gone)
+
+
+def moves_of(nodes: Iterable[Node], *, raised: bool = False) -> list[Move]:
+    """What happened, from a NORMAL capture. A program's launch is known by the clearing of the buffers before it.
+
+    When the call ``raised``, the operation that failed names no program, and buffers are cleared once more on the way
+    out: what is not a program's is no launch then.
+    """
+    moves: list[Move] = []
+    functions: list[tuple[str, str]] = []
+    executed = [-1]
+    """How many moves there were when a program last ran, by function; -1: none did."""
+    for node in nodes:
+        kind, params = node["node_type"], node["params"] or {}
+        if kind == "function_start":
+            hidden = raised and "program_cache_hit" not in params
+            functions.append((str(params.get("name", "")), "" if hidden else name_device_program(params)))
+            executed.append(-1)
+        elif kind == "program_execution":
+            executed[-1] = len(moves)
+        elif kind == "function_end":
+            del functions[-1:]
+            # Without a cache the program ends with its operation, and its buffers are cleared once more.
+            if -1 < executed[-1] < len(moves) and moves[-1].kind == LAUNCH:
+                del moves[-1]
+            executed = executed[:-1] or [-1]
+        elif kind == "circular_buffer_deallocate_all":
+            program = find_innermost(functions)
+            # A program of a device that was closed may be collected at any time, which clears its buffers too.
+            is_launch = bool(program) or not (raised or not functions or _HELPERS in functions[-1][0])
+            if is_launch:
+                moves.append(Move(LAUNCH, program=program))
+        elif kind in ("buffer_allocate", "buffer_deallocate"):
+            moves.append(
+                Move(
+                    TAKE if kind == "buffer_allocate" else GIVE,
+                    read_memory(params),
+                    int(params["address"]),
+                    int(params["max_size_per_bank"]),
+                    int(params["size"]),
+                )
+            )
+    return moves

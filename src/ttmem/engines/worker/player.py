@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from .call_sites import Site
-from .devices import OpenOptions
 from .library import describe
+from .open_devices import OpenOptions
 from .protocol import error_text
 from .recorder import Recorder, state_message
 from .steps import Session

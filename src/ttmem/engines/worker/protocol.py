@@ -7,12 +7,16 @@ and is answered as a recording, then ``played``.
 What a recording sends: ``hello``, ``device``, ``start``/``end`` of operations, ``closed``, ``exit`` (see ``recorder``).
 """
 
+import faulthandler
+import fcntl
 import json
+import os
 import re
 import select
 from collections import deque
-from os import read, write
-from time import monotonic
+from os import fstat, getpid, read, write
+from pathlib import Path
+from time import monotonic, monotonic_ns
 from typing import Any
 
 VERSION = 1
@@ -110,3 +114,60 @@ def error_message(error: BaseException) -> str:
     """The library's errors speak for themselves; of others the type matters too."""
     text = error_text(error)
     return text if isinstance(error, RuntimeError) else f"{type_name(error)}: {text}"
+
+
+class Events:
+    """Writes for whichever process it finds itself in: the copies that run tests are forks of the one that made it."""
+
+    def __init__(self, folder: str, ttnn: str) -> None:
+        """An empty ``folder`` writes nothing."""
+        self._folder = folder
+        self._ttnn = ttnn
+        self._process = 0
+        self._file = -1
+        self._patience = 0.0
+
+    def write(self, message: dict[str, Any]) -> None:
+        """One message."""
+        if not self._folder:
+            return
+        if self._process != getpid():
+            self._process = getpid()
+            place = Path(self._folder) / f"{monotonic_ns():020}-{self._process}.jsonl"
+            self._file = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            write_line(self._file, {"hello": 1, "ttnn": self._ttnn})
+        write_line(self._file, message)
+        if self._patience:
+            faulthandler.dump_traceback_later(self._patience, file=self._file, exit=True)
+
+    def watch(self, seconds: float) -> None:
+        """From now on this process is ended when it writes nothing for so long, whatever holds it; what every thread
+        was doing is then the last thing in the file (``HUNG``). 0 ends the watch."""
+        self._patience = seconds
+        faulthandler.cancel_dump_traceback_later()
+
+
+_FIRST_DESCRIPTOR = 200
+
+
+class EventPipe:
+    """Writes messages as long as the pipe is there: a script may close all descriptors, and open files of its own."""
+
+    def __init__(self, descriptor: int) -> None:
+        # A high number: the next file that the script opens does not get it.
+        self._descriptor = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_DESCRIPTOR)
+        os.close(descriptor)
+        self._identity = self._identify()
+
+    def __call__(self, message: dict[str, Any]) -> None:
+        if self._identity is not None and self._identify() == self._identity:
+            write_line(self._descriptor, message)
+        else:
+            self._identity = None
+
+    def _identify(self) -> tuple[int, int] | None:
+        try:
+            found = fstat(self._descriptor)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino

@@ -9,6 +9,7 @@ recordings of all processes to ``events``.
 import importlib
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -18,15 +19,12 @@ from typing import Any
 import pytest
 
 from .comparisons import Comparisons
-from .devices import OpenOptions
-from .environment import show
-from .events import Events
 from .isolated_tests import CRASHED, FAILURE, OUTCOME, IsolatedTests
-from .isolation import end_with
 from .library import Library
-from .limits import allowed_bytes
-from .missing_plugins import MissingPlugins
-from .protocol import MEMORIES, error_message, whole_text
+from .open_devices import OpenOptions
+from .peaks import Peaks, allowed_bytes
+from .process import end_with, show
+from .protocol import Events, error_message, whole_text
 from .recorder import Recorder
 
 MARK = "ttmem(max_dram=..., max_l1=...): fail the test when its peak exceeds '90%' of a bank or an amount like '1.2MiB'"
@@ -58,47 +56,6 @@ def from_settings(settings: dict[str, Any]) -> "MemoryPlugin":
     importlib.import_module("ttnn")
     options = {name: value for name, value in settings.items() if name not in _OF_THE_PROCESS}
     return MemoryPlugin(options=settings["open"], **options)
-
-
-class Peaks:
-    """The fullest moments of a stretch of a recording, kept as its messages go by; ``reset`` begins a new one."""
-
-    def __init__(self) -> None:
-        self.bank_bytes: dict[str, int] = {}
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget the moments so far; a device that is open stays known."""
-        self.allocated: dict[str, int] = {}
-        """Bytes per bank by memory, moments inside operations included; a memory that was not seen is missing."""
-        self.l1_with_programs = 0
-        """Bytes per core: tensors and the programs' own buffers together."""
-        self.operations = 0
-        self.unmeasured_programs = 0
-        self.failed: dict[str, Any] | None = None
-        """The operation that raised last: index, name, location."""
-        self.begun: dict[str, Any] = {}
-
-    def hear(self, message: dict[str, Any]) -> None:
-        """One message of the recorder."""
-        if "state" in message:
-            for memory, (_, total, allocated, _, _) in zip(MEMORIES, message["state"], strict=True):
-                self.bank_bytes[memory] = total
-                self._see(memory, allocated)
-        if "start" in message:
-            location = f"{message['file']}:{message['line']}" if message["file"] else ""
-            self.begun = {"index": self.operations, "name": message["name"], "location": location}
-            self.operations += 1
-        self.unmeasured_programs += "unmeasured" in message
-        if "end" in message:
-            self.failed = self.begun if "error" in message else None
-        for memory, top in message.get("fullest", {}).items():
-            self._see(memory, top[0])
-        if "l1" in message:
-            self.l1_with_programs = max(self.l1_with_programs, sum(message["l1"][:-1]))
-
-    def _see(self, memory: str, allocated: int) -> None:
-        self.allocated[memory] = max(self.allocated.get(memory, 0), allocated)
 
 
 class MemoryPlugin:
@@ -373,3 +330,45 @@ def _with_subtest(failure: str, context: Any) -> str:
     values = ", ".join(f"{name}={str(value).strip(chr(39))}" for name, value in context.kwargs.items())
     name = " ".join(filter(None, (context.msg, values and f"({values})"))) or "without a name"
     return json.dumps({**told, "text": f"{told['text']}\nin subtest {name}"})
+
+
+_OPTIONS = {
+    "pytest-xdist": r"-n.*|--numprocesses|--maxprocesses|--dist|--tx",
+    "pytest-timeout": r"--(session-)?timeout.*",
+    "pytest-rerunfailures": r"--(only-)?rerun.*",
+    "pytest-repeat": r"--count|--repeat-scope",
+    "pytest-cov": r"--(no-)?cov.*",
+    "pytest-html": r"--html|--self-contained-html",
+    "pytest-json-report": r"--json-report.*",
+    "pytest-benchmark": r"--benchmark.*",
+    "pytest-asyncio": r"--asyncio.*",
+    "pytest-random-order": r"--random-order.*",
+    "pytest-split": r"--splits|--group|--store-durations",
+    "pytest-forked": r"--forked",
+}
+"""Their options on a command line, or in ``addopts`` of a suite's own ini file."""
+
+
+class MissingPlugins:
+    """Refuses options of plugins that are missing, with the command that installs them."""
+
+    def __init__(self, install: str) -> None:
+        """``install`` is a command that ends before the names of packages."""
+        self._install = install
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_load_initial_conftests(self, parser: Any, args: list[str]) -> None:
+        """After the suite's conftest.py files were loaded, which may define options of their own."""
+        unknown = parser.parse_known_and_unknown_args(args)[1]
+        if missing := dict(_missing(unknown)):
+            words = "; ".join(f"{option} needs {package}" for package, option in missing.items())
+            names = ("," if "--with" in self._install else " ").join(missing)
+            raise pytest.UsageError(f"{words}; install it next to ttnn: {self._install}{names}")
+
+
+def _missing(words: list[str]) -> Iterator[tuple[str, str]]:
+    for word in words:
+        option = word.partition("=")[0]
+        for package, pattern in _OPTIONS.items():
+            if re.fullmatch(pattern, option):
+                yield package, option

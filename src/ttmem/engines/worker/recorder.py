@@ -19,18 +19,16 @@ from threading import get_ident
 from types import TracebackType
 from typing import Any
 
+from .call_editor import Editing
 from .call_sites import Site, Sites
-from .captures import Captures
 from .device_monitor import Seen, State, Watch
-from .devices import OpenOptions, device_facts, watch_devices
-from .editing import Editing
-from .event_dispatch import Listener
+from .event_dispatch import Captures, Listener
 from .ledger import Buffer, Effect
 from .library import Library, Patches, describe, replace_everywhere
 from .mock_gaps import POINT_TO_POINT_NOTE, READ_AS_ZERO, TRACE_OVERLAP_NOTE, MockGaps
-from .names import tensors_by_path
-from .open_devices import OVERLAP_NOTE, Followed
+from .open_devices import OVERLAP_NOTE, Followed, OpenOptions, device_facts, watch_devices
 from .protocol import MEMORIES, error_message
+from .tensor_paths import tensors_by_path
 from .upload_origins import Origins
 
 Send = Callable[[dict[str, Any]], None]

@@ -6,10 +6,8 @@ It ends as it would end without us. So what is used after the script has run is 
 """
 
 import contextlib
-import fcntl
 import io
 import json
-import os
 import pkgutil
 import runpy
 import signal
@@ -17,19 +15,19 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable
-from os import fstat, getpid
+from os import getpid
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from . import environment, protocol
+from . import protocol
 from .comparisons import Comparisons
-from .devices import OpenOptions
-from .isolation import end_with
 from .library import Library
+from .open_devices import OpenOptions
+from .process import end_with, show
+from .protocol import EventPipe
 from .recorder import Recorder
 
-_FIRST_DESCRIPTOR = 200
 _excepthook = sys.excepthook
 _LONGEST_CHAIN = 20
 
@@ -39,11 +37,11 @@ def main(words: list[str]) -> int:
     settings: dict[str, Any] = json.loads(words[0])
     file, arguments = words[1], words[2:]
     end_with(settings["parent"])
-    send = _Events(settings["events"])
+    send = EventPipe(settings["events"])
     # TMPDIR leads the library's leftovers to a folder that is removed; the script's own files belong elsewhere.
     tempfile.tempdir = settings["temporary"]
     library = Library()
-    environment.show(settings["environment"])
+    show(settings["environment"])
     send({"hello": protocol.VERSION, "ttnn": library.version})
     options = OpenOptions(**settings["open"])
     recorder = Recorder(
@@ -69,29 +67,6 @@ def _in_this_process(tell: Callable[[int], None]) -> Callable[[int], None]:
     """What a forked child of the script compares is not part of the recording."""
     process = getpid()
     return lambda skipped: tell(skipped) if getpid() == process else None
-
-
-class _Events:
-    """Writes messages as long as the pipe is there: a script may close all descriptors, and open files of its own."""
-
-    def __init__(self, descriptor: int) -> None:
-        # A high number: the next file that the script opens does not get it.
-        self._descriptor = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_DESCRIPTOR)
-        os.close(descriptor)
-        self._identity = self._identify()
-
-    def __call__(self, message: dict[str, Any]) -> None:
-        if self._identity is not None and self._identify() == self._identity:
-            protocol.write_line(self._descriptor, message)
-        else:
-            self._identity = None
-
-    def _identify(self) -> tuple[int, int] | None:
-        try:
-            found = fstat(self._descriptor)
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino
 
 
 def _run(

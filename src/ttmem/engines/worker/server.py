@@ -16,9 +16,9 @@ from functools import partial
 from typing import Any
 
 from . import protocol
-from .isolation import Fork, Send
 from .library import Library
 from .player import play
+from .process import Fork, Send
 from .protocol import error_text
 from .steps import Session
 

@@ -12,10 +12,10 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from .device_monitor import Seen, Watch
-from .devices import OpenOptions, device_facts
 from .library import Library, describe
+from .open_devices import OpenOptions, device_facts
 from .protocol import MEMORIES, error_text
-from .values import Values
+from .value_decoder import Values
 
 # ``start.py`` loads the library's sentences under a name of their own, where there is no ttmem.
 if TYPE_CHECKING or __name__.startswith("ttmem."):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .library import Library
-from .values import Values
+from .value_decoder import Values
 
 _MEMORY, _DTYPE, _INPLACE, _FREE, _CHUNK, _ORDER = "memory", "dtype", "inplace", "free", "chunk", "order"
 NOT_MADE = "an edit was not made: "

@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -136,3 +136,16 @@ def end_with(parent: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != parent:
         os._exit(0)
+
+
+def show(variables: Mapping[str, str | None]) -> None:
+    """Let the program read these values (None: not set). The library's C++ code, which reads them too, sees ours.
+
+    Python keeps a copy of the environment; only a change through the mapping itself reaches the process's own.
+    """
+    copied: Any = os.environ
+    for name, value in variables.items():
+        if value is None:
+            copied._data.pop(copied.encodekey(name), None)
+        else:
+            copied._data[copied.encodekey(name)] = copied.encodevalue(value)

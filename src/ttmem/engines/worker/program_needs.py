@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from .graph_nodes import Node, ProgramNeeds, compute_program_keys, needs_of, new_needs_of
 from .library import Library, address_key
-from .nodes import Node, ProgramNeeds, made_programs, needs_of, new_needs_of
 from .protocol import error_text
 
 _MISS = "cache misses are forbidden"
@@ -90,7 +90,7 @@ class Footprints:
 
     def measure(self, nodes: list[Node], call: Call, launched: list[str]) -> Measured:
         """The needs of the programs that ``launched`` names; ``nodes`` are those of the run."""
-        made, found = made_programs(nodes), made_programs(nodes, hits=True)
+        made, found = compute_program_keys(nodes), compute_program_keys(nodes, hits=True)
         self._made.update(made)
         keys = (*made, *found)
         if len(launched) == len(keys) == 1 and launched[0].startswith(_MOVE):

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits as people write them: a share of a bank, or bytes per bank."""
+
+import re
+from typing import Any
+
+from .protocol import MEMORIES
+
+_UNITS = {"b": 1, "kb": 1000, "mb": 1000**2, "gb": 1000**3, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+_LIMIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%|[a-z]+)\s*", re.IGNORECASE)
+
+
+def allowed_bytes(limit: object, bank_bytes: int) -> int:
+    """What a limit of a mark leaves of a bank; ``ValueError`` says what would be right. A bare number: 80 of what?"""
+    matched = _LIMIT.fullmatch(str(limit))
+    unit = matched[2].lower() if matched else ""
+    if matched is None or (unit != "%" and unit not in _UNITS):
+        raise ValueError(f"'{limit}' is no limit: write '90%' of a bank, or bytes per bank such as '1.2MiB'")
+    number = float(matched[1])
+    return int(bank_bytes * number / 100 if unit == "%" else number * _UNITS[unit])
+
+
+class Peaks:
+    """The fullest moments of a stretch of a recording, kept as its messages go by; ``reset`` begins a new one."""
+
+    def __init__(self) -> None:
+        self.bank_bytes: dict[str, int] = {}
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the moments so far; a device that is open stays known."""
+        self.allocated: dict[str, int] = {}
+        """Bytes per bank by memory, moments inside operations included; a memory that was not seen is missing."""
+        self.l1_with_programs = 0
+        """Bytes per core: tensors and the programs' own buffers together."""
+        self.operations = 0
+        self.unmeasured_programs = 0
+        self.failed: dict[str, Any] | None = None
+        """The operation that raised last: index, name, location."""
+        self.begun: dict[str, Any] = {}
+
+    def hear(self, message: dict[str, Any]) -> None:
+        """One message of the recorder."""
+        if "state" in message:
+            for memory, (_, total, allocated, _, _) in zip(MEMORIES, message["state"], strict=True):
+                self.bank_bytes[memory] = total
+                self._see(memory, allocated)
+        if "start" in message:
+            location = f"{message['file']}:{message['line']}" if message["file"] else ""
+            self.begun = {"index": self.operations, "name": message["name"], "location": location}
+            self.operations += 1
+        self.unmeasured_programs += "unmeasured" in message
+        if "end" in message:
+            self.failed = self.begun if "error" in message else None
+        for memory, top in message.get("fullest", {}).items():
+            self._see(memory, top[0])
+        if "l1" in message:
+            self.l1_with_programs = max(self.l1_with_programs, sum(message["l1"][:-1]))
+
+    def _see(self, memory: str, allocated: int) -> None:
+        self.allocated[memory] = max(self.allocated.get(memory, 0), allocated)
