@@ -11,16 +11,17 @@ peaks, results with their addresses. L1 is filled to different heights first.
 from __future__ import annotations
 
 import argparse
-import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench"), str(ROOT / "tests")]
 
+from oracle.draws import draw_call  # noqa: E402
+from oracle.draws.choose import RandomChoose  # noqa: E402
 from ttmem.base import toml  # noqa: E402
 from ttmem.engines.engine import EngineSettings  # noqa: E402
 from ttmem.engines.ttnn import TtnnEngine  # noqa: E402
@@ -37,21 +38,6 @@ _FILLERS = (0, 0, 64, 200, 400, 600)
 """Tiles of each bank that are taken before."""
 _L1_SMALL_BYTES = 32768
 
-T = TypeVar("T")
-
-
-class RandomChoose:
-    """A source of choices that gives the same calls every time."""
-
-    def __init__(self, seed: str) -> None:
-        self._random = random.Random(seed)
-
-    def integer(self, low: int, high: int) -> int:
-        return self._random.randint(low, high)
-
-    def one_of(self, values: Sequence[T]) -> T:
-        return self._random.choice(values)
-
 
 @dataclass(slots=True)
 class Compared:
@@ -65,7 +51,7 @@ def drawn(record: OperationRecord, count: int) -> Iterator[list[dict[str, Any]]]
     for _ in range(count):
         tiles = choose.one_of(_FILLERS)
         filler = {"shape": [1, 1, 32 * 64, 32 * tiles], "dtype": "bfloat16", "layout": "tile", "memory": "L1"}
-        yield [*([{"alloc": "filler", **filler}] if tiles else []), *record.draw(record, choose)]
+        yield [*([{"alloc": "filler", **filler}] if tiles else []), *draw_call(record, choose)]
 
 
 def compare(record: OperationRecord, real: TtnnEngine, twin: TwinEngine, count: int, into: Compared) -> None:

@@ -13,14 +13,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from twin_coverage import RESULT_KEYS, broken_bounds, differences
 
@@ -30,25 +29,11 @@ from ttmem.engines.ttnn import TtnnEngine
 from ttmem.engines.twin import TwinEngine
 from ttmem.failures.outcome import Outcome
 
-T = TypeVar("T")
 Step = dict[str, Any]
 _LEFT_BYTES = (0, 0, 0, 700_000, 300_000, 100_000, 50_000, 20_000, 8_000)
 _L1_SMALL_BYTES = 32768
 _NOT_OF_SHARDS = ("conv",)
 """Families whose weights and images have forms of their own."""
-
-
-class Dice:
-    """``Choose`` of the records."""
-
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
-
-    def integer(self, low: int, high: int) -> int:
-        return self._random.randint(low, high)
-
-    def one_of(self, values: Sequence[T]) -> T:
-        return values[self._random.randrange(len(values))]
 
 
 def calls(
@@ -63,9 +48,11 @@ def calls(
     """Of any operation; tiles and rows of two dimensions or more mostly in shards, now and then the result too, L1
     filled to different heights.
     """
-    from ttmem.twin.operations import draws
+    sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+    from oracle.draws import draw_call, sample
+    from oracle.draws.choose import RandomChoose
 
-    dice, found = Dice(seed), list[list[Step]]()
+    dice, found = RandomChoose(seed), list[list[Step]]()
     records = [RECORDS.find(name) for name in only] or [
         record
         for record in RECORDS
@@ -73,16 +60,16 @@ def calls(
     ]
     while len(found) < count:
         record = dice.one_of(records)
-        *made, call = record.draw(record, dice)
+        *made, call = draw_call(record, dice)
         wish = call["kwargs"].get("memory_config")
         if wish and "shard" not in wish and not as_drawn and not dice.integer(0, 3):
             shape = next((tensor["shape"] for tensor in made if len(tensor.get("shape", ())) > 1), None)
             if shape:
-                wish = draws.any_place(dice, shape, made[0].get("layout", "tile"), sharded=True)
+                wish = sample.any_place(dice, shape, made[0].get("layout", "tile"), sharded=True)
                 call = {**call, "kwargs": {**call["kwargs"], "memory_config": wish}}
         for number, tensor in enumerate(() if as_drawn else made):
             if "alloc" in tensor and len(tensor["shape"]) > 1 and not tensor.get("shard") and dice.integer(0, 3):
-                made[number] = tensor | draws.any_place(dice, tensor["shape"], tensor["layout"], sharded=True)
+                made[number] = tensor | sample.any_place(dice, tensor["shape"], tensor["layout"], sharded=True)
         left = dice.one_of(_LEFT_BYTES)
         banks, _, size = pool
         filler = {"shape": [banks, size - left], "dtype": "uint8", "layout": "row_major", "memory": "L1"}

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from random import Random
-from typing import TypeVar
+from collections.abc import Iterator
 
 import pytest
 
+from oracle.draws import draw_call, find_draw, load_draws
+from oracle.draws.choose import RandomChoose
 from ttmem.engines.twin import TwinEngine
 from ttmem.hardware import BFLOAT16, DRAM
 from ttmem.twin.operations import (
@@ -26,21 +26,7 @@ from ttmem.twin.operations import (
 from ttmem.twin.operations.unary import unary
 from ttmem.twin.tensor_spec import TILE, TensorSpec
 
-T = TypeVar("T")
 TENSOR = {"shape": [1, 1, 64, 64], "dtype": "bfloat16", "layout": "tile", "memory": "DRAM"}
-
-
-class RandomChoose:
-    """Choices of a pseudo-random generator."""
-
-    def __init__(self, seed: str) -> None:
-        self._random = Random(seed)
-
-    def integer(self, low: int, high: int) -> int:
-        return self._random.randint(low, high)
-
-    def one_of(self, values: Sequence[T]) -> T:
-        return self._random.choice(values)
 
 
 def opened_for(record: OperationRecord, **settings: int) -> TwinEngine:
@@ -59,21 +45,26 @@ def test_examples_run_and_are_as_certain_as_the_record_says(name: str) -> None:
     assert outcome.is_judged or record.confidence == BOUNDED
 
 
+def test_every_record_has_a_draw_and_every_draw_a_record() -> None:
+    missing = [record.name for record in RECORDS if find_draw(record) is None]
+    assert not missing, "write their draws: tests/oracle/draws/<family>.py, DRAWS"
+    assert load_draws().keys() <= {name for record in RECORDS for name in (record.name, record.family)}
+
+
 @pytest.mark.parametrize("name", RECORDS.names())
 def test_random_calls_use_no_argument_that_the_record_does_not_know(name: str) -> None:
     record, choose = RECORDS.find(name), RandomChoose(name)
     drawn = {EXACT: 0, BOUNDED: 0, UNKNOWN: 0}
-    for draw in filter(None, (record.draw, record.draw_bounded)):
-        for _ in range(60):
-            *_, call = steps = draw(record, choose)
-            written = read_call(call)
-            assert RECORDS.find(written.function) is record
-            inputs = [TensorSpec((1,), BFLOAT16, TILE, DRAM)] if written.target is not None else []
-            assert call_of(record, written, inputs, *inputs).unknown_options == ()
-            outcome = opened_for(record).ask(steps)
-            assert outcome.status in ("pass", "clash", "overflow", "oom", "invalid") or not outcome.is_judged, outcome
-            assert outcome.is_judged or outcome.confidence != EXACT
-            drawn[outcome.confidence] += 1
+    for _ in range(60):
+        *_, call = steps = draw_call(record, choose)
+        written = read_call(call)
+        assert RECORDS.find(written.function) is record
+        inputs = [TensorSpec((1,), BFLOAT16, TILE, DRAM)] if written.target is not None else []
+        assert call_of(record, written, inputs, *inputs).unknown_options == ()
+        outcome = opened_for(record).ask(steps)
+        assert outcome.status in ("pass", "clash", "overflow", "oom", "invalid") or not outcome.is_judged, outcome
+        assert outcome.is_judged or outcome.confidence != EXACT
+        drawn[outcome.confidence] += 1
     assert drawn[EXACT] > 20 or (record.confidence == BOUNDED and drawn[BOUNDED] > 20), drawn
 
 
@@ -129,7 +120,6 @@ def made_up() -> Iterator[OperationRecord]:
             "made_up",
             "unary",
             unary,
-            RECORDS.find("relu").draw,
             tuple(write_call("made_up", [TENSOR], 3)),
             (Argument("power", 0, samples=(2, 3)),),
         )
@@ -142,5 +132,5 @@ def test_one_record_is_all_an_operation_needs(made_up: OperationRecord) -> None:
     outcome = TwinEngine(board="n150").ask(made_up.example)
     assert (outcome.status, outcome.confidence, outcome.l1_parts["dataflow_buffers"]) == ("pass", "exact", 8192)
     assert confidence_in(["ttnn.made_up"]) == "exact"
-    *_, call = made_up.draw(made_up, RandomChoose("made_up"))
+    *_, call = draw_call(made_up, RandomChoose("made_up"))
     assert (call["call"], call["args"][1] in (2, 3)) == ("ttnn.made_up", True)

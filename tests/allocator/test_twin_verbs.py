@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from ttmem.commands.run_command import Settings, exit_code_of
+from ttmem.commands.command_line import Settings, exit_code_of
 
 OOM = (
     "Out of Memory: Not enough space to allocate 5 B L1 buffer across 64 banks, where each bank needs to store 5 B, "

@@ -9,7 +9,8 @@ from functools import cache
 
 import pytest
 
-from allocator.test_records import RandomChoose
+from oracle.draws import draw_call
+from oracle.draws.choose import RandomChoose
 from ttmem.commands import main
 from ttmem.operators.case_program import parsed_call
 from ttmem.operators.catalogue_entries import catalogue
@@ -27,7 +28,7 @@ def calls_of(expression: str) -> list[tuple[str, ast.Call]]:
 def drawn_forms(name: str) -> tuple[frozenset[str], int]:
     """Keywords of random calls of an operation, and the most arguments that they give without a name."""
     record, choose = RECORDS.find(name), RandomChoose(name)
-    drawn = [draw(record, choose)[-1] for draw in filter(None, (record.draw, record.draw_bounded)) for _ in range(300)]
+    drawn = [draw_call(record, choose)[-1] for _ in range(300)]
     return frozenset(word for call in drawn for word in call["kwargs"]), max(len(call["args"]) for call in drawn)
 
 

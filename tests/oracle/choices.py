@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
+from oracle.draws import draw_call
+from oracle.draws.embedding import draw_wide_embedding
 from ttmem.twin.operations import RECORDS, OperationRecord
 
 _NAMING = ("tensor", "alloc", "host", "out")
@@ -16,7 +18,7 @@ Step = dict[str, Any]
 
 
 class HypothesisChoose:
-    """``Choose`` of the records, on hypothesis' ``draw``."""
+    """``Choose`` of the draws, on hypothesis' ``draw``."""
 
     def __init__(self, draw: st.DrawFn) -> None:
         self._draw = draw
@@ -29,13 +31,17 @@ class HypothesisChoose:
 
 
 @st.composite
-def calls(draw: st.DrawFn, *, bounded: bool = False) -> list[Step]:
+def calls(draw: st.DrawFn) -> list[Step]:
     """A random call of any operation, each family as often as the others."""
     choose = HypothesisChoose(draw)
-    possible = (r for r in RECORDS if (r.draw_bounded or not bounded) and not r.needs_mesh)
-    record = choose.one_of(choose.one_of(_families(possible)))
-    make = record.draw_bounded if bounded and record.draw_bounded else record.draw
-    return make(record, choose)
+    record = choose.one_of(choose.one_of(_families(record for record in RECORDS if not record.needs_mesh)))
+    return draw_call(record, choose)
+
+
+@st.composite
+def bounded_calls(draw: st.DrawFn) -> list[Step]:
+    """A random call that the twin estimates: the only one that is drawn on purpose."""
+    return draw_wide_embedding(RECORDS.find("embedding"), HypothesisChoose(draw))
 
 
 def _families(records: Iterable[OperationRecord]) -> list[list[OperationRecord]]:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from oracle.choices import HypothesisChoose, renamed
 from oracle.conftest import share_of_the_run
+from oracle.draws import draw_call
 from oracle.sides import Side, twin_side
 from oracle.test_operations import CALLS_PER_CHAIN, Chain, results_of
 from ttmem.twin.operations import RECORDS
@@ -26,7 +27,7 @@ _TIMES = 3
 def collectives(draw: st.DrawFn) -> list[dict[str, Any]]:
     choose = HypothesisChoose(draw)
     record = choose.one_of(COLLECTIVES)
-    return record.draw(record, choose)
+    return draw_call(record, choose)
 
 
 @pytest.mark.parametrize(

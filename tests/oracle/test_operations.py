@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oracle.choices import calls, renamed
+from oracle.choices import bounded_calls, calls, renamed
 from oracle.conftest import share_of_the_run
 from oracle.sides import Side, twin_side
 from ttmem.base.errors import TtmemError
@@ -190,7 +190,7 @@ def test_bounded_plans_have_the_right_result_and_never_too_much(real_device: Cal
     twin.open()
 
     @share_of_the_run(0.02, 1)
-    @given(calls(bounded=True))
+    @given(bounded_calls())
     def compare(steps: list[Step]) -> None:
         chain = Chain(real, twin)
         chain.call(steps, wanted=BOUNDED)

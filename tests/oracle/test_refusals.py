@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from oracle.choices import HypothesisChoose, calls
 from oracle.conftest import share_of_the_run
+from oracle.draws import sample
 from oracle.sides import Side, twin_side
-from ttmem.twin.operations import EXACT, draws
+from ttmem.twin.operations import EXACT
 
 pytestmark = pytest.mark.oracle
 
@@ -42,7 +43,7 @@ def _without_option(choose: HypothesisChoose, made: list[Step], call: Step) -> l
 
 def _elsewhere(choose: HypothesisChoose, made: list[Step], call: Step) -> list[Step]:
     """With a wish for the result's place."""
-    return [*made, {**call, "kwargs": {**call["kwargs"], "memory_config": {"memory": choose.one_of(draws.MEMORIES)}}}]
+    return [*made, {**call, "kwargs": {**call["kwargs"], "memory_config": {"memory": choose.one_of(sample.MEMORIES)}}}]
 
 
 def _into_a_tensor(choose: HypothesisChoose, made: list[Step], call: Step) -> list[Step]:
@@ -50,7 +51,7 @@ def _into_a_tensor(choose: HypothesisChoose, made: list[Step], call: Step) -> li
     tensors = [step for step in made if "alloc" in step]
     if not tensors:
         return _elsewhere(choose, made, call)
-    other = {**tensors[0], "alloc": "other", "memory": choose.one_of(draws.MEMORIES), "shard": None}
+    other = {**tensors[0], "alloc": "other", "memory": choose.one_of(sample.MEMORIES), "shard": None}
     target = choose.one_of([*(step["alloc"] for step in tensors), "other"])
     name = choose.one_of(("output_tensor", "output_tensor", "optional_output_tensor"))
     return [*made, other, {**call, "kwargs": {**call["kwargs"], name: {"tensor": target}}}]
@@ -59,7 +60,7 @@ def _into_a_tensor(choose: HypothesisChoose, made: list[Step], call: Step) -> li
 def _in_shards(choose: HypothesisChoose, made: list[Step], call: Step) -> list[Step]:
     for number, step in enumerate(made):
         if "alloc" in step and len(step["shape"]) > 1 and not step.get("shard") and choose.integer(0, 3):
-            made[number] = step | draws.any_place(choose, step["shape"], step["layout"], sharded=True)
+            made[number] = step | sample.any_place(choose, step["shape"], step["layout"], sharded=True)
     return [*made, call]
 
 

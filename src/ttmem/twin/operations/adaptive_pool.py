@@ -6,11 +6,11 @@ from itertools import pairwise
 
 from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.pool import draw_image, pool2d
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.pool import pool2d
+from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.sliding_window import pair
 
-_CHOICES = ("applied_shard_scheme", "deallocate_input")
+CHOICES = ("applied_shard_scheme", "deallocate_input")
 _NOT_UNIFORM = "middle elements not uniform, "
 _LARGE_BORDERS = "border elements larger than middle (padding won't help), "
 _UNEVEN = (
@@ -93,23 +93,11 @@ def adaptive_pool2d(call: Call, plan: PlanWriter) -> Plan:
         "stride": stride,
         "padding": padding,
         "ceil_mode": False,
-        **{name: given[name] for name in _CHOICES if name in given},
+        **{name: given[name] for name in CHOICES if name in given},
     }
     if call.name.endswith("max_pool2d"):
         return pool2d(replace(call, name="max_pool2d", arguments={**arguments, "dilation": [1, 1]}), plan)
     return pool2d(replace(call, name="avg_pool2d", arguments={**arguments, "count_include_pad": False}), plan)
-
-
-def _draw_adaptive(record: OperationRecord, choose: Choose) -> list[Step]:
-    batch, height, width = choose.one_of((1, 1, 2)), choose.one_of((7, 14, 28, 33, 56)), choose.one_of((7, 14, 40, 56))
-    wanted = [
-        choose.one_of([1, 7, size, -(-size // 2), *(d for d in range(1, size) if size % d == 0), 3])
-        for size in (height, width)
-    ]
-    channels = choose.one_of((3, 16, 32, 64, 100, 256, 290))
-    source, choices = draw_image(choose, [1, 1, batch * height * width, channels])
-    known = {name: value for name, value in choices.items() if name in (*_CHOICES, "memory_config")}
-    return write_call(record.name, [source], batch, height, width, channels, wanted, **known)
 
 
 _EXAMPLE = {"shape": [1, 1, 64, 32], "dtype": "bfloat16", "layout": "row_major", "memory": "DRAM"}
@@ -119,7 +107,6 @@ RECORDS = tuple(
     record_of(
         write_call(name, [_EXAMPLE], 1, 8, 8, 32, [4, 4]),
         adaptive_pool2d,
-        _draw_adaptive,
         *(Argument(argument, position) for position, argument in enumerate(_PLACED)),
         Argument("applied_shard_scheme", default=None),
         Argument("deallocate_input", default=False),

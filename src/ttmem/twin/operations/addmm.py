@@ -5,12 +5,10 @@ from dataclasses import replace
 
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import DATA_TYPES
-from ttmem.twin.operations import draws
 from ttmem.twin.operations.binary_programs import BinaryKind, streams
-from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import double_buffered_tiles, typecast
 from ttmem.twin.operations.matmul import PRODUCT_ARGUMENTS, check_product, matmul, product, product_spec, sums_of
-from ttmem.twin.operations.matmul_draws import draw_addmm
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument
 from ttmem.twin.programs import CIRCULAR
@@ -62,9 +60,8 @@ _ONLY_OF_PRODUCTS = ("program_config", "transpose_a", "transpose_b", "activation
 
 RECORDS = (
     record_of(
-        write_call("addmm", [{**draws.EXAMPLE_TENSOR, "shape": [64, 64]}] * 3),
+        write_call("addmm", [{**EXAMPLE_TENSOR, "shape": [64, 64]}] * 3),
         addmm,
-        draw_addmm,
         Argument("alpha", default=1.0),
         Argument("beta", default=1.0),
         *PRODUCT_ARGUMENTS,

@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the greatest element is: argmax."""
 
-from typing import Any
-
 from ttmem.hardware import BFLOAT16, FLOAT32, UINT32
 from ttmem.twin.bank_sizes import round_up
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import spell_type
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.reshape import reshape
 from ttmem.twin.operations.tensor_handle import Held, applied, replaced
 from ttmem.twin.operations.to_layout import to_layout
@@ -98,21 +94,10 @@ def _cores_for_rows(row_bytes: int) -> int:
     return cores
 
 
-def _draw_argmax(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, most=4)
-    if not choose.integer(0, 2):
-        source["shape"][-1] = choose.one_of((400, 512, 700, 1024, 1500, 4096, 10000, 40000))
-    named: dict[str, Any] = {"keepdim": True} if choose.integer(0, 1) else {}
-    if choose.integer(0, 3):
-        named["dim"] = choose.integer(-len(source["shape"]), -1)
-    return write_call(record.name, [source], memory=draws.wish(choose), **named)
-
-
 RECORDS = (
     record_of(
         write_call("argmax", [EXAMPLE_TENSOR], dim=-1),
         argmax,
-        _draw_argmax,
         *(Argument("dim", default=None), Argument("keepdim", default=False)),
     ),
 )

@@ -7,8 +7,7 @@ from typing import Any
 
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import DRAM, UINT8
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.collective_programs import (
     LINEAR,
     RING,
@@ -19,12 +18,11 @@ from ttmem.twin.operations.collective_programs import (
     semaphore,
     tiles_added_at_once,
 )
-from ttmem.twin.operations.collectives import chain, draw_options, resized, scattered
+from ttmem.twin.operations.collectives import chain, resized, scattered
 from ttmem.twin.operations.composite_collectives import gather_by_copies
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import wanted_like
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument, Step
 from ttmem.twin.operations.tensor_handle import Held
 from ttmem.twin.paging import paging_of
 from ttmem.twin.programs import CIRCULAR
@@ -137,7 +135,7 @@ def _scatter_around(plan: PlanWriter, source: TensorSpec, result: TensorSpec, li
     return Held(slot, result)
 
 
-def _semaphore() -> dict[str, Any]:
+def write_semaphore() -> dict[str, Any]:
     def new(name: str, *arguments: Any) -> dict[str, Any]:
         return {"new": f"ttnn.{name}", "args": list(arguments)}
 
@@ -145,34 +143,14 @@ def _semaphore() -> dict[str, Any]:
     return new("create_global_semaphore", {"device": True}, new("CoreRangeSet", [cores]), 0)
 
 
-def _called(name: str, source: Step, count: int, axis: int, **named: Any) -> list[Step]:
+def write_async_call(name: str, source: Step, count: int, axis: int, **named: Any) -> list[Step]:
     buffers = f"persistent_output_buffer{'s' if count > 2 else ''}"
     given: dict[str, Any] = {
         buffers: None,
         "dim": axis,
-        "multi_device_global_semaphore": [_semaphore() for _ in range(count)],
+        "multi_device_global_semaphore": [write_semaphore() for _ in range(count)],
     }
     return write_call(name, [source], **given, **named)
-
-
-def _draw(record: OperationRecord, choose: Choose) -> list[Step]:
-    adds = "reduce" in record.name
-    source = draws.tensor(choose, integers=not adds, most=4)
-    source["shape"][-1] = choose.one_of((64, 128, 256, 512, 512, 1024, 100, 96, 48))
-    axis = choose.integer(-len(source["shape"]), -1)
-    if adds:
-        source["shape"][axis] = choose.one_of((64, 96, 128, 256, 512, 40)) if axis >= -2 else choose.one_of((2, 4, 8))
-    if not choose.integer(0, 2):
-        source |= draws.any_place(choose, source["shape"], source["layout"], sharded=True)
-    named: dict[str, Any] = draw_options(record, choose)
-    if choose.integer(0, 1):
-        named["barrier_semaphore"] = _semaphore()
-    memory = draws.wish(choose)
-    if not choose.integer(0, 3):
-        wanted = list(source["shape"])
-        wanted[axis] = max(wanted[axis] // 2, 1) if adds else 2 * wanted[axis]
-        named["memory_config"], memory = draws.any_place(choose, wanted, source["layout"], sharded=True), None
-    return _called(record.name, source, 3 if adds else 2, axis, memory=memory, **named)
 
 
 def _arguments() -> Iterable[Argument]:
@@ -189,9 +167,8 @@ def _arguments() -> Iterable[Argument]:
 
 RECORDS = tuple(
     record_of(
-        _called(f"experimental.{name}", EXAMPLE_TENSOR, count, -1),
+        write_async_call(f"experimental.{name}", EXAMPLE_TENSOR, count, -1),
         rule,
-        _draw,
         *_arguments(),
         family="collective",
         needs_mesh=True,

@@ -7,14 +7,12 @@ from math import inf, sqrt
 from typing import Any
 
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, BLACKHOLE, DATA_TYPES, DRAM
-from ttmem.twin.operations import draws
 from ttmem.twin.operations.binary import binary
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import result_like, spell_type
-from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, adds_in_float32, draw_kernel_config, type_between
+from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, adds_in_float32, type_between
 from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument, Step
 from ttmem.twin.operations.refusals import allocated
 from ttmem.twin.paging import paging_of
 from ttmem.twin.programs import CIRCULAR, end_of_stack
@@ -183,45 +181,6 @@ def _finished_rows(high: int, deep: int) -> int:
     return 2 if height == 1 and 2 * width <= _REGISTERS and high >= 2 else height
 
 
-def _draw_attention(record: OperationRecord, choose: Choose) -> list[Step]:
-    batch, heads = choose.one_of((1, 1, 2, 4, 9)), choose.one_of((1, 2, 8, 12, 32))
-    depth = choose.one_of((32, 64, 64, 64, 80, 96, 128, 256))
-    rows = choose.one_of((1, 17, 32, 49, 64, 100, 128, 197, 256, 400))
-    keys = rows if choose.integer(0, 2) else choose.one_of((1, 32, 49, 77, 128, 300))
-    groups = choose.one_of([heads, *(n for n in (1, 2, 4) if heads % n == 0)])
-    sizes = ([batch, heads, rows, depth], [batch, groups, keys, depth], [batch, groups, keys, depth])
-    tensors, named = [draw_tensor(choose, size) for size in sizes], dict[str, Any](is_causal=False)
-    kind = choose.integer(0, 2)
-    if kind == 0 and rows == keys:
-        named["is_causal"] = True
-    elif kind == 1:
-        named["attn_mask"] = {"tensor": "t3"}
-        size = [choose.one_of((1, batch)), choose.one_of((1, heads)), rows, keys]
-        tensors.append({**draw_tensor(choose, size), "memory": "DRAM"})
-    if choose.integer(0, 1):
-        named["scale"] = choose.one_of((0.125, 1.0))
-    if not choose.integer(0, 3):
-        config = {
-            "compute_with_storage_grid_size": {"tuple": [choose.integer(3, 8), choose.integer(3, 8)]},
-            "q_chunk_size": choose.one_of((32, 64, 128, 256)),
-            "k_chunk_size": choose.one_of((32, 64, 128, 256)),
-        }
-        named["program_config"] = {"new": "ttnn.SDPAProgramConfig", "kwargs": config}
-    where: Step = {"memory": draws.wish(choose)}
-    if not choose.integer(0, 4):
-        where = draws.any_place(choose, sizes[0], "tile", sharded=True)
-        for number in (3,) if len(tensors) > 3 else ():
-            tensors[number] |= draws.any_place(choose, tensors[number]["shape"], "tile", sharded=True)
-    *made, call = write_call(record.name, tensors, **where, **named, **draw_kernel_config(choose))
-    return [*made, {**call, "args": call["args"][:3]}]
-
-
-def draw_tensor(choose: Choose, sizes: list[int]) -> Step:
-    """Of a type that attention takes, mostly."""
-    made = draws.tensor(choose, sizes, tile_only=True, odd=True)
-    return {**made, "dtype": "bfloat16"} if made["dtype"] == "float32" and choose.integer(0, 9) else made
-
-
 _HEADS: Step = {**EXAMPLE_TENSOR, "shape": [1, 2, 64, 64]}
 
 ATTENTION_ARGUMENTS = (
@@ -235,7 +194,6 @@ RECORDS = (
     record_of(
         write_call("transformer.scaled_dot_product_attention", [_HEADS] * 3, is_causal=False),
         attention,
-        _draw_attention,
         *ATTENTION_ARGUMENTS,
         family="attention",
         is_drawn_odd=True,

@@ -8,15 +8,13 @@ from typing import Any
 
 from ttmem.hardware import BFLOAT16, DRAM, INT32, L1, UINT16
 from ttmem.twin.bank_sizes import round_up
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.attention import ATTENTION_ARGUMENTS, ATTENTION_TYPES, cores_of, draw_tensor
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.attention import ATTENTION_ARGUMENTS, ATTENTION_TYPES, cores_of
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import aligned_page, spell_type
 from ttmem.twin.operations.heads import padded_matrix
-from ttmem.twin.operations.kernel_config import adds_in_float32, draw_kernel_config
+from ttmem.twin.operations.kernel_config import adds_in_float32
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument, Step
 from ttmem.twin.operations.refusals import allocated, spell_cut, spell_layout
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, InvalidSpecError, Shard, TensorSpec
@@ -212,52 +210,6 @@ def _cores_per_head(plan: PlanWriter, config: Mapping[str, Any], batch: int, key
     return sharing
 
 
-def _draw_decode(record: OperationRecord, choose: Choose) -> list[Step]:
-    batch, depth = choose.one_of((1, 2, 4, 8, 16, 32)), choose.one_of((32, 64, 128))
-    key_heads = choose.one_of((1, 2, 4, 8))
-    heads = key_heads * choose.one_of((1, 2, 4))
-    named: dict[str, Any] = {}
-    numbers = {"dtype": "int32", "layout": "row_major", "memory": "DRAM"}
-    if "paged" in record.name:
-        blocks, rows = choose.one_of((4, 8, 16)), choose.one_of((32, 64, 128))
-        cache = [batch * blocks, key_heads, rows, depth]
-        named["page_table_tensor"] = {"tensor": "t3"}
-        more: list[Step] = [{**numbers, "shape": [batch, blocks]}]
-    else:
-        cache, more = (
-            [choose.one_of((batch, batch, batch, 1)), key_heads, choose.one_of((32, 64, 256, 1024, 96)), depth],
-            [],
-        )
-    if choose.integer(0, 1) or more:
-        named["cur_pos_tensor"] = {"tensor": f"t{3 + len(more)}"}
-        more.append({**numbers, "shape": [1, batch]})
-    else:
-        named["cur_pos"] = [0] * batch
-    if not choose.integer(0, 2):
-        config = {
-            "compute_with_storage_grid_size": {"tuple": [8, choose.integer(4, 7)]},
-            "q_chunk_size": choose.one_of((0, 32)),
-            "k_chunk_size": choose.one_of((0, 32, 64)),
-        }
-        named["program_config"] = {"new": "ttnn.SDPAProgramConfig", "kwargs": config}
-    query = {**draw_tensor(choose, [1, batch, heads, depth]), "memory": "DRAM", "dtype": "bfloat16"}
-    where: Step = {"memory": draws.wish(choose)}
-    if choose.integer(0, 1):
-        query |= draws.height_shards(batch, 32, depth)
-        if key_heads == 1 and choose.integer(0, 1):
-            where = draws.height_shards(batch, 32, depth)
-    if not choose.integer(0, 3):
-        named["sliding_window_size"] = 64
-    caches = [{**draw_tensor(choose, cache), "memory": "DRAM"} for _ in range(2)]
-    if not choose.integer(0, 3):
-        columns = choose.integer(1, 6)
-        part = [-(-cache[0] * cache[1] * round_up(cache[2], 32) // (32 * columns)) * 32, depth]
-        shard = {"kind": "height", "shape": part, "ranges": [[0, 0, columns - 1, 0]]}
-        caches = [{**spec, "shard": shard} for spec in caches]
-    *made, call = write_call(record.name, [query, *caches, *more], **where, **named, **draw_kernel_config(choose))
-    return [*made, {**call, "args": call["args"][:3]}]
-
-
 _QUERY: Step = {**EXAMPLE_TENSOR, "shape": [1, 2, 8, 64]}
 _CACHE: Step = {**EXAMPLE_TENSOR, "shape": [2, 1, 64, 64]}
 _TABLE: Step = {"shape": [2, 1], "dtype": "int32", "layout": "row_major", "memory": "DRAM"}
@@ -272,7 +224,6 @@ RECORDS = (
     record_of(
         write_call("transformer.scaled_dot_product_attention_decode", [_QUERY, _CACHE, _CACHE], cur_pos=[0, 0]),
         decode,
-        _draw_decode,
         *ATTENTION_ARGUMENTS,
         *(Argument("cur_pos", default=None), Argument("sliding_window_size", default=None)),
         family="decode",
@@ -282,7 +233,6 @@ RECORDS = (
     record_of(
         [*_MADE, {**_PAGED, "args": _PAGED["args"][:3]}],
         decode,
-        _draw_decode,
         *ATTENTION_ARGUMENTS,
         Argument("sliding_window_size", default=None),
         family="decode",

@@ -3,13 +3,10 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, UINT8, UINT16, UINT32, DataType
-from ttmem.twin.operations import draws
 from ttmem.twin.operations.binary_programs import BinaryKind, check_types, on_shards, result_of, streams
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import (
     borrows,
     broadcast_shape,
@@ -25,7 +22,7 @@ from ttmem.twin.operations.elementwise import (
 )
 from ttmem.twin.operations.fill_and_copy import copy_between
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument, OperationRecord
 from ttmem.twin.operations.to_layout import tilize, to_layout
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, InvalidSpecError, TensorSpec
@@ -223,54 +220,6 @@ def _power_of_number(call: Call, plan: PlanWriter, kind: BinaryKind) -> Plan:
     return combined(plan, kind, [source, source], result_like(source, call.memory), [base], checks=True)
 
 
-def _draw_binary(record: OperationRecord, choose: Choose) -> list[Step]:
-    _, named = draws.options(record, choose)
-    if not choose.integer(0, 4):
-        return _drawon_shards(record, choose)
-    first = draws.tensor(choose, integers=True, odd=True)
-    wish = draws.wish(choose)
-    if not choose.integer(0, 3):
-        steps = write_call(record.name, [first], choose.one_of((2.0, 3, 1)), memory=wish, **named)
-        if record.name in ("pow", "subtract", "divide") and not choose.integer(0, 2):
-            steps[-1]["args"].reverse()
-        return steps
-    second = draw_partner(choose, first)
-    form = choose.integer(0, 9)
-    if form == 0 and not named:
-        return write_call(record.name, [first, second], in_place=True)
-    if form == 1 and record.has_in_place_form and not named:
-        return write_call(f"{record.name}_", [first, second])
-    return write_call(record.name, [first, second] if choose.integer(0, 1) else [second, first], memory=wish, **named)
-
-
-def _drawon_shards(record: OperationRecord, choose: Choose) -> list[Step]:
-    """Two tensors or one and a number, either of them in shards or not, the result too."""
-    first = draws.sharded_tensor(choose)
-    second = {**first, "dtype": choose.one_of((first["dtype"], first["dtype"], "bfloat16"))}
-    if choose.integer(0, 1):
-        shape = [size if choose.integer(0, 3) else 1 for size in first["shape"]]
-        second |= {"shape": shape, "shard": None, "memory": choose.one_of(draws.MEMORIES)}
-    wanted: dict[str, Any] = {}
-    if choose.integer(0, 1):
-        wanted = {"memory": choose.one_of(draws.MEMORIES)}
-        if wanted["memory"] == "L1" and choose.integer(0, 1):
-            wanted["shard"] = draws.shard_of(choose, first["shape"]) if choose.integer(0, 1) else first["shard"]
-    if not choose.integer(0, 2):
-        return write_call(record.name, [first], 2.0, **wanted)
-    return write_call(record.name, [first, second] if choose.integer(0, 3) else [second, first], **wanted)
-
-
-def draw_partner(choose: Choose, first: Step) -> Step:
-    """A tensor that can be broadcast to the first, now and then of another type or layout."""
-    shape = [size if choose.integer(0, 2) else 1 for size in first["shape"]]
-    shorter = choose.integer(0, 1) if len(shape) > 2 else 0
-    second = {**first, "shape": shape[shorter:], "memory": choose.one_of(draws.MEMORIES)}
-    if not choose.integer(0, 4):
-        other = draws.tensor(choose, integers=True, odd=True)
-        second |= {"dtype": other["dtype"], "layout": other["layout"]}
-    return second
-
-
 _COMPARISONS = ("GE", "GT", "LE", "LT", "EQ", "NE")
 _FLOATS_ALONE = BinaryKind("", (), mixes_floats=False)
 _DIVISION = BinaryKind("DIV", (INT32,), promotes=True)
@@ -311,7 +260,6 @@ def _binary_record(name: str) -> OperationRecord:
     return record_of(
         write_call(name, [example] * 2),
         binary,
-        _draw_binary,
         Argument("other", 0, None),
         *rounding,
         family="binary" if name in _IN_PLACE else "comparison",

@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keys and values that stay: a cache filled with a prompt, and a row of every user written into it."""
 
-from typing import Any
-
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, DRAM, FLOAT32, INT32, L1, UINT32, DataType
 from ttmem.twin.bank_sizes import round_up
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.operations.call_syntax import height_shards, record_of, write_call
 from ttmem.twin.operations.elementwise import aligned_page
-from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, draw_kernel_config, type_between
+from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, type_between
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument, Step
 from ttmem.twin.operations.refusals import not_in_l1
 from ttmem.twin.paging import paging_of
 from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, Shard, TensorSpec
@@ -217,105 +214,29 @@ def plus_one(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish(-1, source)
 
 
-def _draw_fill_cache(record: OperationRecord, choose: Choose) -> list[Step]:
-    heads, width = choose.one_of((1, 2, 8)), choose.one_of((32, 64, 128))
-    cache = draws.tiles(choose, choose.integer(1, 4), heads, 128, width)
-    rows = choose.one_of((32, 64, 128))
-    source = {**cache, "shape": [1, heads, rows, width], "memory": choose.one_of(draws.MEMORIES)}
-    if not choose.integer(0, 2):
-        source |= draws.height_shards(heads * rows // 32, 32, width)
-    return write_call(record.name, [cache, source], 0)
-
-
-def _draw_update_cache(record: OperationRecord, choose: Choose) -> list[Step]:
-    heads, width, users = choose.one_of((1, 2, 8)), choose.one_of((32, 64, 128)), choose.one_of((1, 2, 8, 31, 32, 64))
-    cache = draws.tiles(choose, users, heads, choose.one_of((64, 100)), width)
-    rows = max(users, 32)
-    source = draws.tiles(choose, 1, heads, rows, width)
-    if not choose.integer(0, 2):
-        source |= draws.height_shards(heads * rows // 32, 32, width)
-    return write_call(record.name, [cache, source], choose.integer(0, 40), **draw_kernel_config(choose))
-
-
-_NUMBERS: Step = {"dtype": "int32", "layout": "row_major", "memory": "DRAM"}
-
-
-def _draw_paged_update(record: OperationRecord, choose: Choose) -> list[Step]:
-    users, heads, width = choose.one_of((1, 2, 7, 8, 32)), choose.one_of((1, 2, 8, 32)), choose.one_of((32, 64, 128))
-    is_paged, is_fused = choose.integer(0, 1), "fused" in record.name
-    pages = choose.one_of((1, 4, 9))
-    size = [users * pages, heads, 32 * choose.integer(1, 2), width] if is_paged else [users, heads, 256, width]
-    cache = {**draws.tiles(choose, *size), "memory": "DRAM"}
-    source = {
-        **draws.tiles(choose, 1, users, heads, width),
-        **draws.height_shards(users, 32, width),
-        "dtype": choose.one_of(("bfloat16", "bfloat16", "float32")),
-    }
-    tensors = [cache, source]
-    if is_fused:
-        shifted = draws.height_shards(users, 32, width, first_row=4)
-        tensors += [cache, {**source, **shifted}]
-    given, named = len(tensors), dict[str, Any](draw_kernel_config(choose))
-    if is_paged or choose.integer(0, 1):
-        named["update_idxs_tensor"] = {"tensor": f"t{len(tensors)}"}
-        tensors.append({**_NUMBERS, "shape": [users]})
-    else:
-        named["update_idxs"] = [0] * users
-    if is_paged:
-        named["page_table"] = {"tensor": f"t{len(tensors)}"}
-        tensors.append({**_NUMBERS, "shape": [users, pages]})
-    *made, call = write_call(record.name, tensors, **named)
-    results = ["keys", "values"] if is_fused else "result"
-    return [*made, {**call, "args": call["args"][:given], "out": results}]
-
-
-def _draw_paged_fill(record: OperationRecord, choose: Choose) -> list[Step]:
-    users, heads, width = choose.one_of((1, 4, 32)), choose.one_of((1, 2, 8)), choose.one_of((32, 64, 128))
-    block, pages = choose.one_of((32, 64, 128)), choose.one_of((1, 4, 9, 100))
-    cache = {**draws.tiles(choose, users * pages, heads, block, width), "memory": "DRAM"}
-    filled = cache | draws.any_place(choose, cache["shape"], "tile", sharded=not choose.integer(0, 3))
-    rows = choose.integer(1, block * pages)
-    source = {**cache, "shape": [1, heads, rows, width], "memory": choose.one_of(draws.MEMORIES)}
-    tensors = [filled, source, {**_NUMBERS, "shape": [users, pages]}]
-    if choose.integer(0, 1):
-        return write_call(record.name, tensors, batch_idx=choose.integer(0, users - 1))
-    tensors.append({**_NUMBERS, "shape": [1]})
-    *made, call = write_call(record.name, tensors, batch_idx_tensor={"tensor": "t3"})
-    return [*made, {**call, "args": call["args"][:3]}]
-
-
-def _draw_plus_one(record: OperationRecord, choose: Choose) -> list[Step]:
-    shape = [choose.one_of((1, 8, 32, 100)) for _ in range(choose.integer(1, 3))]
-    dtype, memory = choose.one_of(("int32", "uint32")), choose.one_of(draws.MEMORIES)
-    source = {**_NUMBERS, "shape": shape, "dtype": dtype, "memory": memory}
-    if len(shape) > 1 and not choose.integer(0, 2):
-        source |= draws.any_place(choose, shape, "row_major", sharded=True)
-    return write_call(record.name, [source])
+NUMBERS: Step = {"dtype": "int32", "layout": "row_major", "memory": "DRAM"}
 
 
 _CACHE: Step = {"shape": [1, 1, 64, 64], "dtype": "bfloat16", "layout": "tile", "memory": "DRAM"}
-_ROWS: Step = {**_CACHE, "shape": [1, 1, 1, 64], **draws.height_shards(1, 32, 64)}
-_SECOND: Step = {**_ROWS, **draws.height_shards(1, 32, 64, first_row=1)}
+_ROWS: Step = {**_CACHE, "shape": [1, 1, 1, 64], **height_shards(1, 32, 64)}
+_SECOND: Step = {**_ROWS, **height_shards(1, 32, 64, first_row=1)}
 _BY_PLACE = (Argument("update_idxs", default=()), Argument("share_cache", default=False), KERNEL_CONFIG)
 RECORDS = (
     record_of(
         write_call("fill_cache", [_CACHE] * 2, 0),
         fill_cache,
-        _draw_fill_cache,
         Argument("batch_index", 0),
         family="cache",
     ),
     record_of(
         write_call("update_cache", [{**_CACHE, "shape": [32, 1, 64, 64]}, {**_CACHE, "shape": [1, 1, 32, 64]}], 0),
         update_cache,
-        _draw_update_cache,
         *(Argument("update_idx", 0), Argument("batch_offset", 1, 0), KERNEL_CONFIG),
         family="cache",
     ),
     record_of(
         write_call("experimental.paged_update_cache", [_CACHE, _ROWS], update_idxs=[0]),
         paged_update_cache,
-        _draw_paged_update,
         *_BY_PLACE,
         family="paged cache",
         is_drawn_odd=True,
@@ -326,23 +247,20 @@ RECORDS = (
             {**steps[-1], "kwargs": {"update_idxs": [0]}, "out": ["keys", "values"]},
         ],
         paged_fused_update_cache,
-        _draw_paged_update,
         *_BY_PLACE,
         family="paged cache",
         is_drawn_odd=True,
     ),
     record_of(
-        write_call("experimental.paged_fill_cache", [_CACHE, _CACHE, {**_NUMBERS, "shape": [1, 1]}], batch_idx=0),
+        write_call("experimental.paged_fill_cache", [_CACHE, _CACHE, {**NUMBERS, "shape": [1, 1]}], batch_idx=0),
         paged_fill_cache,
-        _draw_paged_fill,
         Argument("batch_idx", default=0),
         family="paged cache",
         is_drawn_odd=True,
     ),
     record_of(
-        write_call("plus_one", [{**_NUMBERS, "shape": [32]}]),
+        write_call("plus_one", [{**NUMBERS, "shape": [32]}]),
         plus_one,
-        _draw_plus_one,
         is_drawn_odd=True,
     ),
 )

@@ -12,11 +12,15 @@ from typing import Any
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import MEMORIES, Memory
 from ttmem.twin.operations.plan import SHARDED_RESULT, Call
-from ttmem.twin.operations.record import REQUIRED, Argument, Draw, OperationRecord, PlanFunction, Step
+from ttmem.twin.operations.record import REQUIRED, Argument, OperationRecord, PlanFunction, Step
 from ttmem.twin.operations.signatures import QUEUE, Form, form_of, misfit
 from ttmem.twin.replay import read_shard
 from ttmem.twin.tensor_spec import TensorSpec
 
+EXAMPLE_TENSOR: Step = {"shape": [1, 1, 64, 64], "dtype": "bfloat16", "layout": "tile", "memory": "DRAM"}
+"""The tensor of most examples."""
+_CORES_IN_A_ROW = 8
+"""As the smallest boards have them."""
 _RESULT = ("memory_config", "output_tensor", "optional_output_tensor")
 """Names of arguments that say where the one result goes; None says nothing."""
 
@@ -183,8 +187,16 @@ def write_call(
 
 
 def record_of(
-    example: list[Step], plan: PlanFunction, draw: Draw, *arguments: Argument, family: str = "", **more: Any
+    example: list[Step], plan: PlanFunction, *arguments: Argument, family: str = "", **more: Any
 ) -> OperationRecord:
     """A record that is named as its example's call, and alone in its family unless that is named."""
     name = str(example[-1]["call"]).removeprefix("ttnn.")
-    return OperationRecord(name, family or name, plan, draw, tuple(example), arguments, **more)
+    return OperationRecord(name, family or name, plan, tuple(example), arguments, **more)
+
+
+def height_shards(cores: int, height: int, width: int, *, first_row: int = 0) -> Step:
+    """Where a tensor lies that has one such shard on each of so many cores, row by row from a row of cores on."""
+    rows, rest = divmod(cores, _CORES_IN_A_ROW)
+    ranges = [[0, first_row, _CORES_IN_A_ROW - 1, first_row + rows - 1]] if rows else []
+    ranges += [[0, first_row + rows, rest - 1, first_row + rows]] if rest else []
+    return {"memory": "L1", "shard": {"kind": "height", "shape": [height, width], "ranges": ranges}}

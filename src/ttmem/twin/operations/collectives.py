@@ -4,11 +4,9 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
-from typing import Any
 
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, MemoryMap
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.collective_programs import (
     LINEAR,
     PAIR,
@@ -28,11 +26,10 @@ from ttmem.twin.operations.composite_collectives import (
     step,
     sum_of_copies,
 )
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import wanted_like
 from ttmem.twin.operations.memory_config import sharded_to_interleaved, to_memory_config
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
-from ttmem.twin.operations.record import Argument, Choose, Draw, OperationRecord, PlanFunction, Step
+from ttmem.twin.operations.record import Argument, OperationRecord, PlanFunction
 from ttmem.twin.operations.tensor_handle import Held
 from ttmem.twin.paging import paging_of
 from ttmem.twin.placement import place
@@ -207,36 +204,6 @@ def _divides_in_tiles(spec: TensorSpec, axis: int, chips: int) -> bool:
     return not (size % chips == 0 and is_within_tiles and size // chips % 32)
 
 
-def _draw(record: OperationRecord, choose: Choose) -> list[Step]:
-    adds = record.name in ("reduce_scatter", "all_reduce")
-    source = draws.tensor(choose, integers=not adds, most=4)
-    source["shape"][-1] = choose.one_of((64, 128, 256, 512, 512, 1024, 100, 96, 48))
-    axis = choose.integer(-len(source["shape"]), -1)
-    if record.name == "reduce_scatter":
-        source["shape"][axis] = choose.one_of((64, 96, 128, 256, 512, 40)) if axis >= -2 else choose.one_of((2, 4, 8))
-    is_sharded = not choose.integer(0, 2)
-    if is_sharded:
-        source |= draws.any_place(choose, source["shape"], source["layout"], sharded=True)
-    dim = [axis] if record.arguments[0].name == "dim" else []
-    *made, call = write_call(record.name, [source], *dim, memory=draws.wish(choose))
-    if not choose.integer(0, 2):
-        wanted = list(source["shape"])
-        if dim:
-            wanted[axis] = wanted[axis] * 2 if record.name == "all_gather" else max(wanted[axis] // 2, 1)
-        where = draws.any_place(choose, wanted, source["layout"], sharded=True)
-        call["kwargs"]["memory_config"] = where
-    call["kwargs"] |= draw_options(record, choose)
-    return [*made, call]
-
-
-def draw_options(record: OperationRecord, choose: Choose) -> dict[str, Any]:
-    """Mostly none."""
-    if choose.integer(0, 3):
-        return {}
-    named = [argument for argument in record.arguments if argument.samples]
-    return {argument.name: choose.one_of(argument.samples) for argument in named if choose.integer(0, 1)}
-
-
 _DIM, _AXIS = Argument("dim", 0), Argument("cluster_axis", default=None)
 _LINKS = Argument("num_links", default=None, samples=(1, 1, 2))
 _TOPOLOGY = Argument("topology", default=None, samples=({"attribute": LINEAR}, {"attribute": RING}))
@@ -248,10 +215,10 @@ _TUNING = (
 )
 
 
-def _record(name: str, rule: PlanFunction, *arguments: Argument, draw: Draw = _draw) -> OperationRecord:
+def _record(name: str, rule: PlanFunction, *arguments: Argument) -> OperationRecord:
     dim = [-1] if _DIM in arguments else []
     example = write_call(name, [EXAMPLE_TENSOR], *dim)
-    return record_of(example, rule, draw, *arguments, family="collective", needs_mesh=True, takes_shards=True)
+    return record_of(example, rule, *arguments, family="collective", needs_mesh=True, takes_shards=True)
 
 
 RECORDS = (

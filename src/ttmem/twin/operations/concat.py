@@ -6,14 +6,12 @@ from dataclasses import replace
 
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, L1, UINT8
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import OWN_KERNELS, double_buffered_rows, double_buffered_tiles, result_like
 from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.permute import swap_last_two
 from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanWriter, dimension
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.reshape import reshaped, unsqueeze
 from ttmem.twin.operations.tensor_handle import Held, applied
 from ttmem.twin.operations.to_layout import in_layout, tilize, untilize_by_rows
@@ -252,52 +250,16 @@ def _stack_shards(call: Call, plan: PlanWriter, axis: int) -> Plan:
     return plan.finish(joined.slot, joined.spec)
 
 
-def _draw_concat(record: OperationRecord, choose: Choose) -> list[Step]:
-    first = draws.tensor(choose, integers=True, odd=True)
-    if not first["shape"]:
-        return _draw_concat(record, choose)
-    if not choose.integer(0, 3):
-        first["shape"][-1] *= choose.one_of((4, 40, 200, 1000))
-    axis = choose.integer(0, len(first["shape"]) - 1)
-    sizes = (1, 32, 64, 96) if choose.integer(0, 1) else draws.SIZES
-    others = [
-        {**_resized(first, axis, choose.one_of(sizes)), "memory": choose.one_of(draws.MEMORIES)}
-        for _ in range(choose.integer(1, 3))
-    ]
-    if not choose.integer(0, 9):
-        others = (others * 100)[: choose.one_of((46, 47, 50, 93, 95, 100))]
-    tensors = [first, *others]
-    if len(first["shape"]) > 1 and not choose.integer(0, 5):
-        tensors = [one | draws.any_place(choose, one["shape"], one["layout"], sharded=True) for one in tensors]
-    return write_call(record.name, tensors, axis, memory=draws.wish(choose), as_list=True)
-
-
-def _resized(tensor: Step, axis: int, size: int) -> Step:
-    shape = list(tensor["shape"])
-    shape[axis] = size
-    return {**tensor, "shape": shape}
-
-
-def _draw_stack(record: OperationRecord, choose: Choose) -> list[Step]:
-    first = draws.tensor(choose, most=3, integers=True, odd=True)
-    rank = len(first["shape"])
-    if rank > 1 and not choose.integer(0, 5):
-        first |= draws.any_place(choose, first["shape"], first["layout"], sharded=True)
-    return write_call(record.name, [first] * choose.integer(2, 3), choose.integer(-rank - 1, rank), as_list=True)
-
-
 RECORDS = (
     record_of(
         write_call("concat", [EXAMPLE_TENSOR] * 2, -1, as_list=True),
         concat,
-        _draw_concat,
         Argument("dim", 0, 0),
         is_drawn_odd=True,
     ),
     record_of(
         write_call("stack", [EXAMPLE_TENSOR] * 2, 0, as_list=True),
         stack,
-        _draw_stack,
         Argument("dim", 0),
         is_drawn_odd=True,
     ),

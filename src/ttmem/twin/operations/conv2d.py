@@ -13,7 +13,7 @@ from ttmem.twin.operations.conv_parallelization import Convolution
 from ttmem.twin.operations.conv_steps import Parameters, convolve, fold, folded, is_patchwise, through_l1
 from ttmem.twin.operations.image_slices import TOO_THIN, ThinSliceError
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument, Step
 from ttmem.twin.operations.reshape import is_view
 from ttmem.twin.operations.sliding_window import Window, four_sides, pair
 from ttmem.twin.tensor_spec import TILE, Shard, TensorSpec
@@ -168,92 +168,6 @@ def _described(
     )
 
 
-def _draw_conv2d(record: OperationRecord, choose: Choose) -> list[Step]:
-    """As models have them: kernels of one pixel, with a stride, dilated, depthwise, in groups, in patches."""
-    size = choose.one_of((1, 1, 2, 3, 3, 3, 5, 7))
-    stride, padding = choose.one_of((1, 1, 2, size)), choose.one_of((0, size // 2))
-    dilation = choose.one_of((1, 1, 1, 2)) if size > 1 and stride == 1 else 1
-    height, width = (choose.one_of((7, 14, 28, 33, 56)) for _ in range(2))
-    channels, out = choose.one_of((3, 16, 32, 64, 100, 256)), choose.one_of((8, 32, 64, 72, 256, 512))
-    groups = choose.one_of((1, 1, 1, channels))
-    more: dict[str, Any] = {"padding": [padding] * 2, "dilation": [dilation] * 2, "groups": groups}
-    if record.name == "conv_transpose2d":
-        more["output_padding"] = [choose.integer(0, stride - 1)] * 2
-    if choose.integer(0, 1):
-        more |= _draw_choices(choose)
-    if record.name != "conv2d":
-        more.pop("slice_config", None)
-    batch = choose.one_of((1, 1, 1, 2, 3))
-    if not choose.integer(0, 5):
-        more["given"] = {"shape": [batch, height, width, channels], "layout": choose.one_of(("tile", "row_major"))}
-    first, *rest = convolution_steps(
-        record.name,
-        {"batch_size": batch, "input_height": height, "input_width": width},
-        channels,
-        out if groups == 1 else channels,
-        kernel_size=[size] * 2,
-        stride=[stride] * 2,
-        has_bias=bool(choose.integer(0, 1)),
-        dtype=choose.one_of(("bfloat16", "bfloat16", "float32")),
-        memory=choose.one_of(("L1", "DRAM")),
-        **more,
-    )
-    if choose.integer(0, 19):
-        return [first, *rest]
-    return [{"host": first["alloc"], **{name: first[name] for name in ("shape", "dtype", "layout")}}, *rest]
-
-
-def _draw_choices(choose: Choose) -> dict[str, Any]:
-    """As hand-written models have them."""
-    flags = ("deallocate_activation", "reallocate_halo_output", "enable_act_double_buffer")
-    config: Step = {
-        name: bool(choose.integer(0, 1))
-        for name in (*flags, "enable_weights_double_buffer", "reshard_if_not_optimal", "full_inner_dim")
-        if not choose.integer(0, 2)
-    }
-    if kind := choose.one_of(("", "HEIGHT", "BLOCK", "WIDTH")):
-        config["shard_layout"] = {"attribute": f"ttnn.TensorMemoryLayout.{kind}_SHARDED"}
-    if rows := choose.one_of((0, 0, 32, 64, 96, 160)):
-        config["act_block_h_override"] = rows
-    if dtype := choose.one_of(("", "bfloat16", "bfloat8_b")):
-        config["weights_dtype"] = {"dtype": dtype}
-    if not choose.integer(0, 4):
-        config["enable_kernel_stride_folding"] = False
-    if not choose.integer(0, 3):
-        relu = {"attribute": "ttnn.UnaryOpType.RELU"}
-        config["activation"] = {"new": "ttnn.UnaryWithParam", "args": [relu], "kwargs": {}}
-    if layout := choose.one_of(("", "", "tile", "row_major")):
-        config["output_layout"] = {"layout": layout}
-    more: Step = {"conv_config": {"new": "ttnn.Conv2dConfig", "kwargs": config}}
-    if not choose.integer(0, 2):
-        sums = {name: bool(choose.integer(0, 1)) for name in ("fp32_dest_acc_en", "packer_l1_acc")}
-        more["compute_config"] = {"new": "ttnn.WormholeComputeKernelConfig", "kwargs": sums}
-    if not choose.integer(0, 3):
-        more["slice_config"] = {"attribute": "ttnn.Conv2dL1FullSliceConfig"}
-    for name in ("return_output_dim", "return_weights_and_bias"):
-        if not choose.integer(0, 2):
-            more[name] = True
-    return more
-
-
-def _draw_conv1d(record: OperationRecord, choose: Choose) -> list[Step]:
-    kernel, channels = choose.one_of((2, 3, 4, 5)), choose.one_of((16, 32, 40, 128, 256))
-    groups = choose.one_of((1, 1, channels))
-    return convolution_steps(
-        record.name,
-        {"batch_size": choose.one_of((1, 2)), "input_length": choose.one_of((30, 64, 200, 1500))},
-        channels,
-        channels if groups > 1 else choose.one_of((16, 64, 200)),
-        kernel_size=kernel,
-        stride=choose.one_of((1, 2)),
-        padding=choose.one_of((0, kernel // 2)),
-        dilation=choose.one_of((1, 1, 2)),
-        groups=groups,
-        has_bias=bool(choose.integer(0, 1)),
-        memory=choose.one_of(("L1", "DRAM")),
-    )
-
-
 def convolution_steps(
     name: str,
     image: dict[str, int],
@@ -304,14 +218,12 @@ RECORDS = (
     record_of(
         convolution_steps("conv2d", _EXAMPLE_IMAGE, 32, 32, kernel_size=[3, 3], padding=[1, 1]),
         conv2d,
-        _draw_conv2d,
         *(*_SIZES, *_IMAGE, *_WINDOW, *_REST, *_CHOICES),
         takes_host_tensors=True,
     ),
     record_of(
         convolution_steps("conv_transpose2d", _EXAMPLE_IMAGE, 32, 32, kernel_size=[2, 2], stride=[2, 2]),
         conv_transpose2d,
-        _draw_conv2d,
         *(*_SIZES, *_IMAGE, *_WINDOW, Argument("output_padding", default=[0, 0]), *_REST, *_CHOICES),
         Argument("mirror_kernel", default=True),
         takes_host_tensors=True,
@@ -319,7 +231,6 @@ RECORDS = (
     record_of(
         convolution_steps("conv1d", {"batch_size": 1, "input_length": 64}, 32, 32, kernel_size=3, padding=1),
         conv1d,
-        _draw_conv1d,
         *(*_SIZES, Argument("input_length"), Argument("kernel_size")),
         *(Argument("stride", default=1), Argument("padding", default=0), Argument("dilation", default=1), *_REST),
         takes_host_tensors=True,

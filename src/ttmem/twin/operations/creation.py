@@ -6,13 +6,11 @@ from typing import Any
 
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, DRAM, FLOAT32
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import double_buffered_tiles, one_to_one, wanted_like
 from ttmem.twin.operations.fill_and_copy import launch_copy
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.to_layout import untilize
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import LAYOUTS, TILE, InvalidSpecError, TensorSpec
@@ -95,44 +93,6 @@ def copy(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish(-2, target)
 
 
-def _draw_place(choose: Choose, *, types: tuple[str, ...]) -> dict[str, Any]:
-    dtype = choose.one_of(types)
-    layout = "tile" if dtype == "bfloat8_b" else choose.one_of(("tile", "row_major"))
-    place = {"dtype": {"dtype": dtype}, "layout": {"layout": layout}, "device": {"device": None}}
-    if not choose.integer(0, 4):
-        del place["layout"]
-    return place
-
-
-_ALL = ("bfloat16", "float32", "bfloat8_b", "uint32", "int32", "uint16")
-
-
-def _draw_create(record: OperationRecord, choose: Choose) -> list[Step]:
-    values = [draws.shape(choose), *([1.0] if record.name == "full" else [])]
-    memory = choose.one_of(draws.MEMORIES)
-    types = _ALL if record.plan is create else ("bfloat16", "float32")
-    return write_call(record.name, [], *values, memory=memory, **_draw_place(choose, types=types))
-
-
-def _draw_arange(record: OperationRecord, choose: Choose) -> list[Step]:
-    start, step = choose.integer(0, 5), choose.one_of((1, 1, 2, 3))
-    end = start + choose.one_of(draws.SIZES) * choose.one_of((1, 1, 40))
-    place = _draw_place(choose, types=("bfloat16", "float32", "int32", "uint32"))
-    place.pop("layout", None)
-    return write_call(record.name, [], start, end, step, memory=choose.one_of(draws.MEMORIES), **place)
-
-
-def _draw_like(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, integers=True, odd=True)
-    named: dict[str, Any] = {"fill_value": 2.0} if record.name == "full_like" else {}
-    return write_call(record.name, [source], memory=draws.wish(choose), **named)
-
-
-def _draw_copy(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, integers=True, odd=True)
-    return write_call(record.name, [source, {**source, "memory": choose.one_of(draws.MEMORIES)}])
-
-
 _PLACE = (Argument("dtype", default=None), Argument("layout", default=None), Argument("device", default=_NO_DEVICE))
 _EXAMPLE_PLACE: dict[str, Any] = {
     "dtype": {"dtype": "bfloat16"},
@@ -150,7 +110,6 @@ RECORDS = (
         record_of(
             write_call(name, [], [64, 64], *values, memory="DRAM", **_EXAMPLE_PLACE),
             rule,
-            _draw_create,
             Argument("shape", 0),
             *([Argument("fill_value", 1)] if values else []),
             *_PLACE,
@@ -168,7 +127,6 @@ RECORDS = (
     record_of(
         write_call("arange", [], 0, 64, 1, memory="DRAM", device={"device": None}),
         arange,
-        _draw_arange,
         *(Argument("start", 0, 0), Argument("end", 1, None), Argument("step", 2, 1)),
         *_PLACE,
         family="create",
@@ -178,7 +136,6 @@ RECORDS = (
         record_of(
             write_call(name, [EXAMPLE_TENSOR], **filling),
             like,
-            _draw_like,
             *([Argument("fill_value")] if name == "full_like" else []),
             Argument("dtype", default=None),
             family="create like",
@@ -187,5 +144,5 @@ RECORDS = (
         )
         for name, filling in _LIKE
     ),
-    record_of(write_call("copy", [EXAMPLE_TENSOR] * 2), copy, _draw_copy, is_drawn_odd=True),
+    record_of(write_call("copy", [EXAMPLE_TENSOR] * 2), copy, is_drawn_odd=True),
 )

@@ -3,16 +3,13 @@
 
 from dataclasses import replace
 from math import prod as product_of
-from typing import Any
 
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, FLOAT32
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import clone, spell_cut, spell_type, typecast
 from ttmem.twin.operations.permute import permute
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.reduced_shards import Place, check_cores, filled, in_shape, place_of
 from ttmem.twin.operations.tensor_handle import Held, applied, axes_of, replaced
 from ttmem.twin.paging import paging_of
@@ -203,29 +200,6 @@ def _finished(plan: PlanWriter, held: Held, shape: tuple[int, ...], kept: int = 
     return plan.finish(held.slot, held.spec)
 
 
-def _draw_accumulation(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, tile_only=True, integers=True, odd=True)
-    named: dict[str, Any] = {"dim": choose.integer(-len(source["shape"]) or -1, -1)}
-    if not choose.integer(0, 3):
-        named["dtype"] = {"dtype": choose.one_of(("bfloat16", "float32"))}
-    source, place = draws.among_shards(choose, source)
-    return write_call(record.name, [source], **place, **named)
-
-
-def _draw_along(record: OperationRecord, choose: Choose) -> list[Step]:
-    """One dimension, some of them for variances, or all."""
-    source = draws.tensor(choose, tile_only=True, most=4, integers=True)
-    rank = len(source["shape"])
-    named: dict[str, Any] = {"keepdim": True} if choose.integer(0, 1) else {}
-    form = choose.integer(0, 4)
-    if form == 1 and record.name != "prod":
-        named["dim"] = sorted({choose.integer(-rank, -1) for _ in range(3)})
-    elif form:
-        named["dim"] = choose.integer(-rank, -1)
-    source, place = draws.among_shards(choose, source)
-    return write_call(record.name, [source], **place, **named)
-
-
 _DIMENSIONS = (Argument("dim", default=None), Argument("keepdim", default=False))
 
 RECORDS = (
@@ -233,7 +207,6 @@ RECORDS = (
         record_of(
             write_call(name, [EXAMPLE_TENSOR], dim=-1),
             accumulate,
-            _draw_accumulation,
             *(Argument("dim", 0), Argument("dtype", default=None)),
             family="accumulation",
             is_drawn_odd=True,
@@ -244,7 +217,6 @@ RECORDS = (
     record_of(
         write_call("prod", [EXAMPLE_TENSOR], dim=-1, keepdim=True),
         product,
-        _draw_along,
         *_DIMENSIONS,
         takes_shards=True,
     ),
@@ -252,7 +224,6 @@ RECORDS = (
         record_of(
             write_call(name, [EXAMPLE_TENSOR], dim=-1, keepdim=True),
             spread,
-            _draw_along,
             *_DIMENSIONS,
             family="spread",
             takes_shards=True,

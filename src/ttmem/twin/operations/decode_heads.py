@@ -6,19 +6,16 @@ from collections.abc import Iterator
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, L1
 from ttmem.twin.bank_sizes import round_up
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, height_shards, record_of, write_call
 from ttmem.twin.operations.conv_parallelization import row_by_row
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.heads import padded_matrix
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.refusals import allocated, spell_cut, spell_layout
 from ttmem.twin.paging import paging_of
 from ttmem.twin.tensor_spec import TILE, CoreRange, Shard, TensorSpec
 
 _MOST_USERS = 32
-_SHARDED_MOST = 64
 _NO_FORMAT = "Unsupported data format"
 
 
@@ -140,33 +137,6 @@ def _faults_of_users(source: TensorSpec, heads: int) -> Iterator[str]:
         yield "Input core grid num_cores must be equal to num users"
 
 
-def _draw_new_heads(record: OperationRecord, choose: Choose) -> list[Step]:
-    heads, depth, users = choose.one_of((1, 4, 8, 32)), choose.one_of((32, 64, 128)), choose.one_of((1, 5, 8, 32))
-    key_heads = choose.one_of((1, heads))
-    width = (heads + 2 * key_heads) * depth
-    source = draws.tiles(choose, 1, 1, users, width)
-    tiles = width // 32
-    if choose.integer(0, 1) and tiles <= _SHARDED_MOST:
-        shard = {"kind": "width", "shape": [32, 32], "ranges": draws.height_shards(tiles, 32, 32)["shard"]["ranges"]}
-        source |= {"memory": "L1", "shard": shard}
-    elif not choose.integer(0, 3):
-        source |= draws.any_place(choose, source["shape"], "tile", sharded=True)
-    steps = write_call(record.name, [source], memory=choose.one_of((None, "L1")), num_heads=heads)
-    steps[-1]["kwargs"]["num_kv_heads"] = key_heads
-    if not choose.integer(0, 3):
-        steps[-1]["kwargs"]["overlap_qk_coregrid"] = bool(choose.integer(0, 1))
-    steps[-1]["out"] = ["queries", "keys", "values"]
-    return steps
-
-
-def _draw_concat_new_heads(record: OperationRecord, choose: Choose) -> list[Step]:
-    users, depth, heads = choose.one_of((1, 4, 8, 16, 32)), choose.one_of((32, 64, 128)), choose.one_of((1, 7, 8, 32))
-    source = draws.tiles(choose, 1, users, choose.one_of((heads, 32)), depth) | draws.height_shards(users, 32, depth)
-    if not choose.integer(0, 7):
-        source |= draws.any_place(choose, source["shape"], "tile", sharded=True)
-    return write_call(record.name, [source], num_heads=heads)
-
-
 _SPLIT = write_call(
     "experimental.nlp_create_qkv_heads_decode", [{**EXAMPLE_TENSOR, "shape": [1, 1, 32, 768]}], num_heads=8
 )
@@ -177,7 +147,6 @@ RECORDS = (
             {**_SPLIT[-1], "kwargs": {"num_heads": 8, "num_kv_heads": 2}, "out": ["queries", "keys", "values"]},
         ],
         split_new_heads,
-        _draw_new_heads,
         Argument("num_heads"),
         *(Argument("num_kv_heads", default=None), Argument("overlap_qk_coregrid", default=None)),
         takes_shards=True,
@@ -185,11 +154,10 @@ RECORDS = (
     record_of(
         write_call(
             "experimental.nlp_concat_heads_decode",
-            [{**EXAMPLE_TENSOR, "shape": [1, 1, 32, 64], **draws.height_shards(1, 32, 64)}],
+            [{**EXAMPLE_TENSOR, "shape": [1, 1, 32, 64], **height_shards(1, 32, 64)}],
             num_heads=8,
         ),
         concat_new_heads,
-        _draw_concat_new_heads,
         Argument("num_heads"),
     ),
 )

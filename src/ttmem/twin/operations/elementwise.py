@@ -2,7 +2,6 @@
 """What operations that look at one element at a time share; typecast and clone."""
 
 from dataclasses import replace
-from typing import Any
 
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import (
@@ -12,11 +11,9 @@ from ttmem.hardware import (
     Memory,
 )
 from ttmem.twin.bank_sizes import round_up
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument, Step
 from ttmem.twin.paging import paging_of
 from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
 
@@ -254,36 +251,6 @@ def broadcast_shape(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[in
     return tuple(max(a, b) if 0 not in (a, b) else 0 for a, b in zip(one, two, strict=True))
 
 
-def draw_sharded(name: str, choose: Choose, *placed: Any, **named: Any) -> list[Step]:
-    """A call of one tensor, with shards before, behind, or on both sides."""
-    source = draws.sharded_tensor(choose)
-    form = choose.integer(0, 3)
-    if form == 0:
-        return write_call(name, [source], *placed, **named)
-    if form == 1:
-        return write_call(name, [source], *placed, memory=choose.one_of(draws.MEMORIES), **named)
-    shard = draws.shard_of(choose, source["shape"])
-    if form == 2:
-        source = {**source, "memory": choose.one_of(draws.MEMORIES), "shard": None}
-    return write_call(name, [source], *placed, memory="L1", shard=shard, **named)
-
-
-def _draw_typecast(record: OperationRecord, choose: Choose) -> list[Step]:
-    if not choose.integer(0, 4):
-        return draw_sharded(record.name, choose, {"dtype": choose.one_of(("bfloat16", "float32", "bfloat8_b"))})
-    source = draws.tensor(choose, integers=True, odd=True)
-    blocks = ["bfloat8_b", "bfloat4_b"] if source["layout"] == "tile" else []
-    target = choose.one_of(("bfloat16", "float32", "uint32", "int32", "uint16", "uint8", *blocks))
-    _, named = draws.options(record, choose)
-    return write_call(record.name, [source], {"dtype": target}, memory=draws.wish(choose), **named)
-
-
-def _draw_clone(record: OperationRecord, choose: Choose) -> list[Step]:
-    if not choose.integer(0, 4):
-        return draw_sharded(record.name, choose)
-    return write_call(record.name, [draws.tensor(choose, integers=True, odd=True)], memory=draws.wish(choose))
-
-
 _SOME_CORES: Step = {
     "new": "ttnn.CoreRangeSet",
     "args": [[{"new": "ttnn.CoreRange", "args": [{"tuple": [0, 0]}, {"tuple": [3, 2]}]}]],
@@ -294,7 +261,6 @@ RECORDS = (
     record_of(
         write_call("typecast", [EXAMPLE_TENSOR], {"dtype": "bfloat8_b"}),
         typecast,
-        _draw_typecast,
         Argument("dtype", 0),
         CORES,
         is_drawn_odd=True,
@@ -304,7 +270,6 @@ RECORDS = (
     record_of(
         write_call("clone", [EXAMPLE_TENSOR]),
         clone,
-        _draw_clone,
         is_sized_by_elements=lambda spec: spec.layout is TILE,
         is_drawn_odd=True,
         takes_shards=True,

@@ -3,14 +3,12 @@
 
 from dataclasses import replace
 from math import prod
-from typing import Any
 
 from ttmem.hardware import BFLOAT16, UINT32
 from ttmem.twin.bank_sizes import round_up
-from ttmem.twin.operations import draws
 from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.to_layout import in_layout, tilize, untilize
 from ttmem.twin.paging import paging_of
 from ttmem.twin.tensor_spec import LAYOUTS, ROW_MAJOR, TILE, InvalidSpecError, TensorSpec
@@ -70,38 +68,6 @@ def _in_tiles(plan: PlanWriter, result: TensorSpec, made: int) -> Plan:
     return plan.finish(slot, result)
 
 
-def _draw_embedding(record: OperationRecord, choose: Choose) -> list[Step]:
-    length = choose.one_of((1, 7, 32, 64, 100, 300))
-    outer = [[], [1], [1], [3]][choose.integer(0, 3)]
-    numbers = {
-        "shape": [*outer, length],
-        "dtype": "uint32",
-        "layout": "row_major",
-        "memory": choose.one_of(draws.MEMORIES),
-    }
-    table = {
-        "shape": [choose.one_of((32, 100, 500)), choose.one_of((16, 30, 32, 64, 100, 768, 1024))],
-        "dtype": "bfloat16",
-        "layout": choose.one_of(("row_major", "row_major", "tile")),
-        "memory": choose.one_of(draws.MEMORIES),
-    }
-    named: dict[str, Any] = (
-        {"layout": {"layout": choose.one_of(("tile", "row_major"))}} if not choose.integer(0, 2) else {}
-    )
-    return write_call(record.name, [numbers, table], memory=draws.wish(choose), **named)
-
-
-def _draw_wide_embedding(record: OperationRecord, choose: Choose) -> list[Step]:
-    numbers = {"shape": [1, 32 * choose.integer(1, 3)], "dtype": "uint32", "layout": "row_major", "memory": "DRAM"}
-    table = {
-        "shape": [100, 32 * choose.integer(33, 200)],
-        "dtype": "bfloat16",
-        "layout": "row_major",
-        "memory": choose.one_of(draws.MEMORIES),
-    }
-    return write_call(record.name, [numbers, table], layout={"layout": "tile"})
-
-
 RECORDS = (
     record_of(
         write_call(
@@ -112,9 +78,7 @@ RECORDS = (
             ],
         ),
         embedding,
-        _draw_embedding,
         Argument("layout", default=None),
-        draw_bounded=_draw_wide_embedding,
         is_drawn_odd=True,
     ),
 )

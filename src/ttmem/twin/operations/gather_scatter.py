@@ -8,15 +8,13 @@ from typing import Any
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT16, DATA_TYPES, DRAM, FLOAT32, INT32, L1, UINT8, UINT32, Memory
 from ttmem.twin.bank_sizes import round_up
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.concat import concat
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import aligned_page, cast, l1_space_with_its_top, result_like, wanted_like
 from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.permute import transpose
 from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanWriter, dimension
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument, Step
 from ttmem.twin.operations.reduced_shards import filled
 from ttmem.twin.operations.slice_ import cut, sliced
 from ttmem.twin.operations.tensor_handle import Held, applied, replaced
@@ -304,50 +302,6 @@ def _repeated(plan: PlanWriter, held: Held, times: int, axis: int, like: TensorS
     return end
 
 
-def _draw_gather(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, most=4)
-    if not choose.integer(0, 5):
-        source |= {"shape": [32, choose.integer(2000, 100_000)], "memory": "DRAM"}
-    rank = len(source["shape"])
-    axis = choose.one_of((-1, -1, choose.integer(-rank, -1)))
-    size = [length if choose.integer(0, 1) else choose.integer(1, length) for length in source["shape"]]
-    size[axis] = choose.one_of((1, 32, 40, 100, 160, 300))
-    numbers: Step = {
-        **source,
-        "shape": size,
-        "dtype": choose.one_of(("uint32", "uint16")),
-        "memory": choose.one_of(draws.MEMORIES),
-    }
-    source, wanted = draws.among_shards(choose, source)
-    if not choose.integer(0, 5):
-        numbers |= draws.any_place(choose, size, numbers["layout"], sharded=True)
-    if wanted.get("shard"):
-        wanted = draws.any_place(choose, size, numbers["layout"], sharded=True)
-    *made, call = write_call(record.name, [source, numbers], **wanted)
-    return [*made, {**call, "args": [{"tensor": "t0"}, axis], "kwargs": {**call["kwargs"], "index": {"tensor": "t1"}}}]
-
-
-def _draw_scatter(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = {**draws.tensor(choose, most=4)}
-    if source["dtype"] == "float32":
-        source["layout"] = "row_major"
-    rank = len(source["shape"])
-    axis = choose.one_of((-1, -1, choose.integer(-rank, -1)))
-    size = [length if choose.integer(0, 1) else choose.integer(1, length) for length in source["shape"]]
-    numbers = {**source, "shape": size, "dtype": choose.one_of(("uint32", "int32", "uint16"))}
-    values = {**source, "memory": choose.one_of(draws.MEMORIES), "shape": choose.one_of((size, size, source["shape"]))}
-    steps = write_call(record.name, [source, numbers, values], memory=draws.wish(choose))
-    steps[-1]["args"].insert(1, axis)
-    return steps
-
-
-def _draw_repeat_interleave(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, most=4, integers=True)
-    source, wanted = draws.among_shards(choose, source)
-    axis = choose.integer(-len(source["shape"]), -1)
-    return write_call(record.name, [source], choose.one_of((1, 2, 3, 8)), axis, **wanted)
-
-
 _NUMBERS: Step = {**EXAMPLE_TENSOR, "dtype": "uint32"}
 
 
@@ -361,20 +315,17 @@ RECORDS = (
     record_of(
         _example("gather", [EXAMPLE_TENSOR, _NUMBERS], index={"tensor": "t1"}),
         gather,
-        _draw_gather,
         Argument("dim", 0),
         takes_shards=True,
     ),
     record_of(
         _example("scatter", [EXAMPLE_TENSOR, _NUMBERS, EXAMPLE_TENSOR], {"tensor": "t1"}, {"tensor": "t2"}),
         scatter,
-        _draw_scatter,
         *(Argument("dim", 0), Argument("reduce", default=None)),
     ),
     record_of(
         write_call("repeat_interleave", [EXAMPLE_TENSOR], 2, 0),
         repeat_interleave,
-        _draw_repeat_interleave,
         *(Argument("repeats", 0), Argument("dim", 1)),
         takes_shards=True,
     ),

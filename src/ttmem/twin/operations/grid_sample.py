@@ -3,24 +3,22 @@
 
 from dataclasses import replace
 from math import prod
-from typing import Any
 
 from ttmem.hardware import BFLOAT16, BLACKHOLE, DRAM, FLOAT32, L1
 from ttmem.twin.bank_sizes import round_up
-from ttmem.twin.operations import draws
 from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.conv_parallelization import row_by_row
 from ttmem.twin.operations.elementwise import has_longer_rows
-from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, adds_in_float32, draw_kernel_config
+from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, adds_in_float32
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument
 from ttmem.twin.paging import paging_of
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import ROW_MAJOR, InvalidSpecError, NdShard, Shard, TensorSpec
 
 _TILE, _FACE = 32, 16
 _TILES_AT_ONCE = 8
-_NUMBERS_OF_A_POINT = {("bilinear", False): 2, ("bilinear", True): 6, ("nearest", True): 2}
+NUMBERS_OF_A_POINT = {("bilinear", False): 2, ("bilinear", True): 6, ("nearest", True): 2}
 _SHARDS_OF_DRAM = "Only L1 buffers can have an associated circular buffer!"
 _OTHER_CUT = "{} tensor must have INTERLEAVED or HEIGHT_SHARDED memory layout"
 _FEW_CHANNELS = 224
@@ -31,7 +29,7 @@ def grid_sample(call: Call, plan: PlanWriter) -> Plan:
     """Rows of channels for every point; several points of a row of the grid widen the result or its channels."""
     image, grid = call.inputs[:2]
     mode, is_prepared = str(call.arguments["mode"]), bool(call.arguments["use_precomputed_grid"])
-    numbers = _NUMBERS_OF_A_POINT.get((mode, is_prepared))
+    numbers = NUMBERS_OF_A_POINT.get((mode, is_prepared))
     if numbers is None or not _is_plain(image) or not _is_plain(grid) or call.arguments["padding_mode"] != "zeros":
         return plan.give_up("grid_sample of this mode, of other types or of other layouts")
     points = grid.shape[-1] // numbers
@@ -131,39 +129,12 @@ def _nearest(call: Call, plan: PlanWriter, result: TensorSpec) -> list[int]:
     return [row] if grid.shard is not None else [_row_of_grid(plan, grid)] * 2 + [row]
 
 
-def _draw_grid_sample(record: OperationRecord, choose: Choose) -> list[Step]:
-    is_prepared = not choose.integer(0, 2)
-    mode = choose.one_of(("bilinear", "nearest")) if is_prepared else "bilinear"
-    batch, channels = choose.one_of((1, 1, 2, 8)), 32 * choose.one_of((1, 1, 2, 5, 8, 9, 20))
-    high, wide = choose.one_of((1, 7, 30, 300)), choose.one_of((1, 4, 20))
-    points = choose.one_of((1, 1, 2, 7))
-    image = draws.tensor(choose, [batch, choose.one_of((7, 14, 28)), choose.one_of((7, 20)), channels])
-    grid = draws.tensor(choose, [batch, high, wide, points * _NUMBERS_OF_A_POINT[mode, is_prepared]])
-    for spec in (image, grid):
-        spec |= {"layout": "row_major", "dtype": choose.one_of(("bfloat16", "float32"))}
-    named: dict[str, Any] = {"mode": mode, "use_precomputed_grid": is_prepared, **draw_kernel_config(choose)}
-    if is_prepared:
-        grid["dtype"] = "bfloat16"
-    if points > 1 and choose.integer(0, 1):
-        named["batch_output_channels"] = True
-    if not choose.integer(0, 2):
-        cores = choose.integer(1, 40)
-        grid |= draws.height_shards(cores, -(-batch * high * wide // cores), grid["shape"][-1])
-        return write_call(record.name, [image, grid], **named)
-    if not choose.integer(0, 3):
-        image |= draws.any_place(choose, image["shape"], "row_major", sharded=True)
-        place = draws.any_place(choose, [batch, high, wide * points, channels], "row_major", sharded=True)
-        return write_call(record.name, [image, grid], **place, **named)
-    return write_call(record.name, [image, grid], memory=draws.wish(choose), **named)
-
-
 _EXAMPLE = {"dtype": "bfloat16", "layout": "row_major", "memory": "DRAM"}
 
 RECORDS = (
     record_of(
         write_call("grid_sample", [{"shape": [1, 8, 8, 32], **_EXAMPLE}, {"shape": [1, 4, 4, 2], **_EXAMPLE}]),
         grid_sample,
-        _draw_grid_sample,
         Argument("mode", default="bilinear"),
         Argument("padding_mode", default="zeros"),
         *(Argument(name, default=False) for name in ("align_corners", "use_precomputed_grid", "batch_output_channels")),

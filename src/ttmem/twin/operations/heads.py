@@ -7,13 +7,12 @@ from dataclasses import replace
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32
 from ttmem.twin.bank_sizes import round_up
-from ttmem.twin.operations import draws
 from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.conv_parallelization import row_by_row
 from ttmem.twin.operations.elementwise import wanted_like
 from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument, Step
 from ttmem.twin.operations.refusals import allocated, not_in_l1, spell_cut, spell_layout
 from ttmem.twin.operations.tensor_handle import Held, applied
 from ttmem.twin.paging import paging_of
@@ -279,56 +278,6 @@ def _faults_of_blocks(
         yield f"number of groups {key_heads} must be a multiple of the number of width cores {across}"
 
 
-def _draw_concat_heads(record: OperationRecord, choose: Choose) -> list[Step]:
-    rows = choose.one_of((32, 64, 100, 128))
-    batch, heads = choose.integer(1, 2), choose.one_of((1, 4, 8, 12))
-    source = draws.tiles(choose, batch, heads, rows, choose.one_of((32, 64, 64, 80, 128)))
-    if choose.integer(0, 2):
-        return write_call(record.name, [source], memory=draws.wish(choose))
-    if not choose.integer(0, 2):
-        source |= draws.any_place(choose, source["shape"], "tile", sharded=True)
-        return write_call(record.name, [source], memory=choose.one_of(draws.MEMORIES))
-    # As many whole heads on a core as there are in one of the result's blocks.
-    whole, width = round_up(rows, 32), round_up(source["shape"][-1], 32)
-    together = choose.one_of([n for n in range(1, heads + 1) if heads % n == 0])
-    across = heads // together
-    columns, lines = (across, batch) if across <= 8 else (4, batch * (across // 4))
-    kind = choose.one_of(("height", "block")) if across == 1 else "height"
-    ranges = [[0, 0, 0, batch - 1]] if across == 1 else [[0, 0, columns - 1, lines - 1]]
-    shard: Step = {"kind": kind, "shape": [together * whole, width], "ranges": ranges}
-    source |= {"memory": "L1", "shard": shard}
-    out = {**shard, "kind": choose.one_of(("width", "block", "block")), "shape": [whole, together * width]}
-    return write_call(record.name, [source], memory="L1", shard=out)
-
-
-def _draw_split_heads(record: OperationRecord, choose: Choose) -> list[Step]:
-    heads, width = choose.one_of((1, 4, 8)), choose.one_of((32, 64, 96, 128, 192, 256, 384))
-    flips = bool(choose.integer(0, 1))
-    batch, rows = choose.integer(1, 2), choose.one_of((32, 64, 96))
-    if record.name.startswith("transformer"):
-        source = draws.tiles(choose, batch, rows, 3 * heads * width)
-        steps = write_call(record.name, [source], memory=draws.wish(choose), num_heads=heads)
-        steps[-1]["kwargs"]["transpose_key"] = flips
-        steps[-1]["out"] = ["queries", "keys", "values"]
-        return steps
-    key_heads = choose.one_of((1, heads))
-    source = draws.tiles(choose, batch, 1, rows, (heads + 2 * key_heads) * choose.one_of((width, width, 16, 40)))
-    options = {"num_heads": heads, "num_kv_heads": key_heads, "transpose_k_heads": flips}
-    where: Step = {"memory": draws.wish(choose)}
-    if not choose.integer(0, 2):
-        cores = choose.one_of([n for n in (1, 2, 4, 8) if key_heads % n == 0])
-        own = (heads // key_heads + 2) * width
-        source = draws.tiles(choose, 1, 1, 32, own * cores)
-        shard: Step = {"kind": "width", "shape": [32, own], "ranges": [[0, 0, cores - 1, 0]]}
-        source |= {"memory": "L1", "shard": shard}
-        where = {"memory": "L1", "shard": {**shard, "kind": choose.one_of(("height", "height", "block"))}}
-        options["transpose_k_heads"] = not choose.integer(0, 7)
-    steps = write_call(record.name, [source], **where)
-    steps[-1]["kwargs"] |= options
-    steps[-1]["out"] = ["queries", "keys", "values"]
-    return steps
-
-
 def _named(name: str, shape: list[int], **options: object) -> list[Step]:
     steps = write_call(name, [{"shape": shape, "dtype": "bfloat16", "layout": "tile", "memory": "DRAM"}])
     steps[-1]["kwargs"] |= options
@@ -337,15 +286,12 @@ def _named(name: str, shape: list[int], **options: object) -> list[Step]:
 
 RECORDS = (
     *(
-        record_of(
-            _named(name, [1, 8, 64, 64]), concat_heads, _draw_concat_heads, family="concat heads", takes_shards=True
-        )
+        record_of(_named(name, [1, 8, 64, 64]), concat_heads, family="concat heads", takes_shards=True)
         for name in ("experimental.nlp_concat_heads", "transformer.concatenate_heads")
     ),
     record_of(
         _named("experimental.nlp_create_qkv_heads", [1, 1, 64, 768], num_heads=8, num_kv_heads=2),
         split_heads,
-        _draw_split_heads,
         Argument("num_heads"),
         *(Argument("num_kv_heads", default=None), Argument("transpose_k_heads", default=True)),
         family="split heads",
@@ -354,7 +300,6 @@ RECORDS = (
     record_of(
         _named("transformer.split_query_key_value_and_split_heads", [1, 64, 768], num_heads=4),
         split_heads,
-        _draw_split_heads,
         Argument("num_heads"),
         *(Argument("num_kv_heads", default=None), Argument("transpose_key", default=True)),
         family="split heads",

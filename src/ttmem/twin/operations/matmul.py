@@ -7,8 +7,7 @@ from math import prod
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import DATA_TYPES, DRAM, FLOAT32, DataType, Memory
 from ttmem.hardware.boards import Grid
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import broadcast_shape, double_buffered_tiles, result_like, spell_type
 from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, adds_in_float32
 from ttmem.twin.operations.matmul_blocks import COLUMN, SIMPLE, Sums, choose_blocks, product_of, static_buffers
@@ -22,7 +21,6 @@ from ttmem.twin.operations.matmul_configs import (
     unequal_batches,
     unequal_ranks,
 )
-from ttmem.twin.operations.matmul_draws import draw_matmul
 from ttmem.twin.operations.matmul_grids import config_for, config_of_shards
 from ttmem.twin.operations.matmul_program_config import (
     adds_bias_itself,
@@ -369,9 +367,8 @@ PRODUCT_ARGUMENTS = (Argument("dtype", default=None), KERNEL_CONFIG)
 RECORDS = (
     *(
         record_of(
-            write_call(name, [draws.EXAMPLE_TENSOR] * 2),
+            write_call(name, [EXAMPLE_TENSOR] * 2),
             matmul,
-            draw_matmul,
             Argument("program_config", default=None),
             Argument("transpose_a", default=False),
             Argument("transpose_b", default=False),

@@ -3,18 +3,15 @@
 
 from dataclasses import replace
 from math import prod
-from typing import Any
 
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import DATA_TYPES, DRAM, L1
 from ttmem.twin.bank_sizes import round_up
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, height_shards, record_of, write_call
 from ttmem.twin.operations.elementwise import aligned_page, has_longer_rows, wanted_like
 from ttmem.twin.operations.fill_and_copy import copy_between
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument, Step
 from ttmem.twin.paging import paging_of
 from ttmem.twin.placement import place
 from ttmem.twin.tensor_spec import TILE, InvalidSpecError, NdShard, Shard, TensorSpec
@@ -211,51 +208,13 @@ def _by_way_of_pages(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -
     return _copied(plan, source, result)
 
 
-def _draw_to_memory_config(record: OperationRecord, choose: Choose) -> list[Step]:
-    if not choose.integer(0, 1):
-        source = draws.tensor(choose, integers=True, odd=True)
-        dtype: Step = {} if choose.integer(0, 3) else {"dtype": {"dtype": source["dtype"]}}
-        return write_call(record.name, [source], {"memory": choose.one_of(draws.MEMORIES)}, **dtype)
-    return _draw_sharding(record, choose, bool(choose.integer(0, 2)), bool(choose.integer(0, 2)))
-
-
-def _draw_to_shards(record: OperationRecord, choose: Choose) -> list[Step]:
-    return _draw_sharding(record, choose, False, True)
-
-
-def _draw_to_pages(record: OperationRecord, choose: Choose) -> list[Step]:
-    return _draw_sharding(record, choose, True, False)
-
-
-def _draw_reshard(record: OperationRecord, choose: Choose) -> list[Step]:
-    return _draw_sharding(record, choose, True, True)
-
-
-def _draw_sharding(record: OperationRecord, choose: Choose, before: bool, after: bool) -> list[Step]:
-    """Tiles or rows; shards before, behind, or on both sides, in L1 and now and then in DRAM."""
-    outer = [choose.one_of((1, 1, 2, 3)) for _ in range(choose.integer(0, 2))]
-    sizes = [*outer, choose.one_of((1, 32, 48, 64, 96, 160, 300)), choose.one_of((16, 32, 64, 96, 250, 256, 512))]
-    layout = choose.one_of(("tile", "tile", "row_major"))
-    types = ("bfloat16", "float32", "bfloat8_b") if layout == "tile" else ("bfloat16", "float32", "uint32")
-    source: Step = {"shape": sizes, "dtype": choose.one_of(types), "layout": layout}
-    source |= draws.any_place(choose, sizes, layout, sharded=before)
-    wanted: dict[str, Any] = {}
-    if record.name != "to_memory_config" and record.arguments and layout == "tile" and not choose.integer(0, 3):
-        wanted = {"output_dtype": {"dtype": choose.one_of(types)}}
-    place = draws.any_place(choose, sizes, layout, sharded=after)
-    if choose.integer(0, 2):
-        return write_call(record.name, [source], place, **wanted)
-    return write_call(record.name, [source], place, *wanted.values())
-
-
-_PLACE = draws.height_shards(2, 32, 64)
+_PLACE = height_shards(2, 32, 64)
 _SHARDED: Step = {**EXAMPLE_TENSOR, **_PLACE}
 _TYPE = Argument("output_dtype", 0, None)
 RECORDS = (
     record_of(
         write_call("to_memory_config", [EXAMPLE_TENSOR], {"memory": "L1"}),
         to_memory_config,
-        _draw_to_memory_config,
         Argument("dtype", 0, None),
         is_drawn_odd=True,
         takes_shards=True,
@@ -264,7 +223,6 @@ RECORDS = (
     record_of(
         write_call("interleaved_to_sharded", [EXAMPLE_TENSOR], _PLACE),
         interleaved_to_sharded,
-        _draw_to_shards,
         _TYPE,
         takes_shards=True,
         takes_nd_shards=True,
@@ -273,16 +231,14 @@ RECORDS = (
     record_of(
         write_call("sharded_to_interleaved", [_SHARDED]),
         sharded_to_interleaved,
-        _draw_to_pages,
         _TYPE,
         takes_shards=True,
         takes_nd_shards=True,
         family="sharding",
     ),
     record_of(
-        write_call("reshard", [_SHARDED], draws.height_shards(1, 64, 64)),
+        write_call("reshard", [_SHARDED], height_shards(1, 64, 64)),
         reshard,
-        _draw_reshard,
         takes_shards=True,
         takes_nd_shards=True,
         family="sharding",

@@ -8,8 +8,7 @@ from typing import Any
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import L1
 from ttmem.twin.bank_sizes import round_up
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.collective_programs import (
     PAIR,
     NotKnownError,
@@ -18,10 +17,9 @@ from ttmem.twin.operations.collective_programs import (
     largest_packet,
     lines_of,
 )
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import aligned_page, double_buffered_tiles, wanted_like
 from ttmem.twin.operations.plan import BOUNDED, Call, Plan, PlanWriter, dimension
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.slice_ import row_buffers
 from ttmem.twin.paging import paging_of
 from ttmem.twin.placement import place
@@ -141,32 +139,8 @@ def point_to_point(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish(slot, source)
 
 
-def _coordinate(row: int, column: int) -> dict[str, Any]:
+def write_coordinate(row: int, column: int) -> dict[str, Any]:
     return {"new": "ttnn.MeshCoordinate", "args": [row, column]}
-
-
-def _draw_partition(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, integers=True, most=4)
-    axis = choose.integer(-len(source["shape"]), -1)
-    source["shape"][axis] = choose.one_of((64, 128, 256, 512, 96, 40)) if axis >= -2 else choose.one_of((2, 4, 8))
-    if not choose.integer(0, 2):
-        source |= draws.any_place(choose, source["shape"], source["layout"], sharded=True)
-    return write_call(record.name, [source], axis, memory=draws.wish(choose))
-
-
-def _draw_broadcast(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, integers=True, most=4)
-    if not choose.integer(0, 2):
-        source |= draws.any_place(choose, source["shape"], source["layout"], sharded=True)
-    sender = _coordinate(0, choose.integer(0, 1))
-    named: dict[str, Any] = {"num_links": choose.integer(1, 2)} if not choose.integer(0, 3) else {}
-    return write_call(record.name, [source], sender, memory=draws.wish(choose), **named)
-
-
-def _draw_transfer(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, integers=True, most=4)
-    ends = [_coordinate(0, 0), _coordinate(0, 1)]
-    return write_call(record.name, [source], *draws.shuffled(choose, ends))
 
 
 _AXIS = Argument("cluster_axis", default=None)
@@ -176,25 +150,22 @@ RECORDS = (
     record_of(
         write_call("mesh_partition", [EXAMPLE_TENSOR], -1),
         mesh_partition,
-        _draw_partition,
         *(Argument("dim", 0), replace(_AXIS, position=1)),
         family="mesh transfer",
         needs_mesh=True,
         takes_shards=True,
     ),
     record_of(
-        write_call("broadcast", [EXAMPLE_TENSOR], _coordinate(0, 0)),
+        write_call("broadcast", [EXAMPLE_TENSOR], write_coordinate(0, 0)),
         broadcast_one,
-        _draw_broadcast,
         *(_SENDER, _AXIS, Argument("num_links", default=None), _TOPOLOGY),
         family="mesh transfer",
         needs_mesh=True,
         takes_shards=True,
     ),
     record_of(
-        write_call("point_to_point", [EXAMPLE_TENSOR], _coordinate(0, 0), _coordinate(0, 1)),
+        write_call("point_to_point", [EXAMPLE_TENSOR], write_coordinate(0, 0), write_coordinate(0, 1)),
         point_to_point,
-        _draw_transfer,
         *(_SENDER, Argument("receiver_coord", 1), _TOPOLOGY),
         family="mesh transfer",
         needs_mesh=True,

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ttmem.hardware import BFLOAT16, FLOAT32, L1
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
-from ttmem.twin.operations.record import Choose, Step
 from ttmem.twin.paging import paging_of
 from ttmem.twin.tensor_spec import CoreRange, Shard, TensorSpec
 
@@ -88,33 +86,3 @@ def buffers(
     if source.shape[-1] % 32:  # what lies beyond the last column must not count
         sizes += [*([whole] if is_centred else []), block.columns * plain]
     return [*sizes, plain, inner, *sums, -(-block.rows // together) * inner, column]
-
-
-def draw(choose: Choose) -> tuple[Step, dict[str, Any]]:
-    """A tensor in blocks that the norms take, and the arguments that say so."""
-    kind, columns, rows = choose.one_of(("width", "block")), choose.integer(1, 7), choose.integer(1, 7)
-    high, wide = choose.integer(1, 3), choose.integer(1, 4)
-    by_column = not choose.integer(0, 3)
-    across = columns * rows if kind == "width" else rows if by_column else columns
-    down = 1 if kind == "width" else columns if by_column else rows
-    shard = {
-        "kind": kind,
-        "shape": [32 * high, 32 * wide],
-        "ranges": [[0, 0, columns - 1, rows - 1]],
-        "orientation": "col" if by_column else "row",
-    }
-    source = {
-        **EXAMPLE_TENSOR,
-        "shape": [1, 1, 32 * high * down, 32 * wide * across - choose.one_of((0, 0, 5))],
-        "dtype": choose.one_of(("bfloat16", "bfloat16", "float32", "bfloat8_b")),
-        "memory": "L1",
-        "shard": shard,
-    }
-    named: dict[str, Any] = {}
-    if choose.integer(0, 1):
-        named["memory_config"] = {"memory": "L1", "shard": shard}
-    if choose.integer(0, 1):
-        sizes = {"subblock_w": 1, "block_h": high, "block_w": wide, "inplace": bool(choose.integer(0, 1))}
-        grid = {"tuple": [columns, rows]}
-        named["program_config"] = {"new": CONFIG, "kwargs": {"compute_with_storage_grid_size": grid, **sizes}}
-    return source, named

@@ -3,18 +3,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32
 from ttmem.twin.bank_sizes import round_up
-from ttmem.twin.operations import draws, norm_shards
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations import norm_shards
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import has_longer_rows, result_like, spell_cut, spell_type, wanted_like
 from ttmem.twin.operations.fill_and_copy import has_tile_padding
-from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, adds_in_float32, draw_kernel_config
+from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, adds_in_float32
 from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument, Step
 from ttmem.twin.paging import paging_of
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, InvalidSpecError, Shard, TensorSpec
@@ -270,67 +268,7 @@ def group_norm(call: Call, plan: PlanWriter) -> Plan:
     )
 
 
-def _draw_row_norm(record: OperationRecord, choose: Choose) -> list[Step]:
-    source, sharded = norm_shards.draw(choose) if not choose.integer(0, 3) else ({}, {})
-    if not source:
-        source = draws.tensor(choose, tile_only=record.name == "rms_norm", most=4, odd=True)
-    if "shard" not in source and (choose.integer(0, 1) or not source["shape"]):
-        source["shape"][-1:] = [choose.one_of((384, 768, 1024, 2048, 4096, 5000, 8192, 16384, 32768))]
-    if "shard" not in source:
-        source, sharded = draws.among_shards(choose, source)
-    width = source["shape"][-1]
-    by_rows = width % 32 == 0 and not choose.integer(0, 3)
-    tensors, named = [source], dict[str, Any]()
-    for name, shape in (("weight", [1, width]), ("bias", [1, width]), ("residual_input_tensor", source["shape"])):
-        if not choose.integer(0, 2 if "residual" in name else 1):
-            named[name] = {"tensor": f"t{len(tensors)}"}
-            tensors.append(draws.among_shards(choose, draws.tensor(choose, shape, tile_only=True))[0])
-            if "residual" in name and "shard" in source:
-                tensors[-1] = source
-            if not choose.integer(0, 3) and "residual" not in name:
-                tensors[-1] = {**tensors[-1], "shape": [width], "shard": None}
-            if by_rows and "residual" not in name:
-                tensors[-1] |= {"shape": [1, 1, width // 32, 32], "layout": "row_major", "dtype": "bfloat16"}
-                tensors[-1]["shard"] = None
-    named |= draws.options(record, choose)[1]
-    *made, call = write_call(record.name, tensors, **sharded, **named, **draw_kernel_config(choose))
-    return [*made, {**call, "args": call["args"][:1]}]
-
-
-def _draw_batch_norm(record: OperationRecord, choose: Choose) -> list[Step]:
-    batch, channels = choose.integer(1, 3), choose.one_of((1, 3, 16, 32, 33, 64, 100))
-    sizes = [batch, channels, choose.one_of(draws.SIZES), choose.one_of(draws.SIZES)]
-    types = [choose.one_of(("bfloat16", "bfloat16", "float32", "bfloat8_b")) for _ in range(2)]
-    names = ["running_mean", "running_var", *(name for name in ("weight", "bias") if choose.integer(0, 1))]
-    tensors = [
-        {**draws.tensor(choose, shape, tile_only=True), "dtype": types[number > 0]}
-        for number, shape in enumerate((sizes, *[[1, channels, 1, 1]] * len(names)))
-    ]
-    named: dict[str, Any] = {name: {"tensor": f"t{number}"} for number, name in enumerate(names, start=1)}
-    named |= draws.options(record, choose)[1]
-    tensors[0], place = draws.among_shards(choose, tensors[0])
-    *made, call = write_call(record.name, tensors, **place, **named)
-    return [*made, {**call, "args": call["args"][:1]}]
-
-
-def _draw_group_norm(record: OperationRecord, choose: Choose) -> list[Step]:
-    channels = 32 * choose.one_of((1, 2, 3, 4, 8, 10))
-    groups = choose.one_of([number for number in (1, 2, 4, 8, 16, 32) if channels % number == 0])
-    rows = choose.one_of((1, 32, 49, 64, 100, 196, 256, 400, 3136))
-    source = {
-        **EXAMPLE_TENSOR,
-        "shape": [choose.integer(1, 3), 1, rows, channels],
-        "memory": choose.one_of(draws.MEMORIES),
-    }
-    named: dict[str, Any] = {"num_groups": groups, "core_grid": _ONE_CORE, "inplace": False}
-    if choose.integer(0, 1):
-        named["num_out_blocks"] = choose.integer(1, -(-rows // 32))
-    named |= draws.options(record, choose)[1]
-    wanted = draws.any_place(choose, source["shape"], "tile", sharded=not choose.integer(0, 3))
-    return write_call(record.name, [source], **(wanted if choose.integer(0, 1) else {}), **named)
-
-
-_ONE_CORE: Step = {"new": "ttnn.CoreGrid", "kwargs": {"y": 1, "x": 1}}
+ONE_CORE: Step = {"new": "ttnn.CoreGrid", "kwargs": {"y": 1, "x": 1}}
 _STATISTICS = {**EXAMPLE_TENSOR, "shape": [1, 64, 1, 1]}
 *_MADE, _CALL = write_call(
     "batch_norm",
@@ -344,7 +282,6 @@ RECORDS = (
         record_of(
             write_call(name, [EXAMPLE_TENSOR]),
             row_norm,
-            _draw_row_norm,
             Argument("epsilon", default=None, samples=(1e-6,)),
             Argument("program_config", default=None),
             KERNEL_CONFIG,
@@ -357,7 +294,6 @@ RECORDS = (
     record_of(
         [*_MADE, {**_CALL, "args": _CALL["args"][:1]}],
         batch_norm,
-        _draw_batch_norm,
         Argument("eps", default=None, samples=(1e-5,)),
         Argument("momentum", default=None),
         Argument("training", default=False),
@@ -368,11 +304,10 @@ RECORDS = (
             "group_norm",
             [{**EXAMPLE_TENSOR, "shape": [1, 1, 64, 64]}],
             num_groups=2,
-            core_grid=_ONE_CORE,
+            core_grid=ONE_CORE,
             inplace=False,
         ),
         group_norm,
-        _draw_group_norm,
         Argument("num_groups"),
         Argument("core_grid", default=None),
         Argument("inplace", default=True),

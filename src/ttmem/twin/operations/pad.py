@@ -7,13 +7,11 @@ from math import prod
 
 from ttmem.hardware import BFLOAT16, DRAM, L1
 from ttmem.twin.bank_sizes import round_up
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import aligned_page, cast, double_buffered_tiles, has_longer_rows, wanted_like
 from ttmem.twin.operations.memory_config import interleaved_to_sharded, to_memory_config
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.reduced_shards import filled
 from ttmem.twin.operations.refusals import not_in_l1
 from ttmem.twin.operations.tensor_handle import Held, applied
@@ -162,26 +160,10 @@ def _height_shards(like: Shard, rows: int, width: int) -> Shard:
     return Shard("height", -(-rows // like.cores), width, like.ranges)
 
 
-def _draw_pad(record: OperationRecord, choose: Choose) -> list[Step]:
-    source, wanted = draws.among_shards(choose, draws.tensor(choose, most=4))
-    has_room = source.get("shard") and not wanted and choose.integer(0, 1)
-    front = (0, 1, 3) if source["layout"] == "row_major" else (0,)
-    padding = [[choose.one_of(front), choose.one_of((0, 0, 1, 2))] for _ in source["shape"][:-2]]
-    padding += [[choose.one_of(front), choose.one_of((0, 1, 10, 32))] for _ in range(2)]
-    if has_room:  # else most results do not fit their shards
-        padding = [[0, 0] for _ in padding[:-1]] + [[0, choose.one_of((16, 32))]]
-    pairs = [{"tuple": pair} for pair in padding]
-    if wanted.get("shard"):
-        shape = [size + sum(pair) for size, pair in zip(source["shape"], padding, strict=True)]
-        wanted = draws.any_place(choose, shape, source["layout"], sharded=True)
-    return write_call(record.name, [source], pairs, 0.0, **wanted)
-
-
 RECORDS = (
     record_of(
         write_call("pad", [EXAMPLE_TENSOR], [{"tuple": [0, size]} for size in (0, 0, 32, 32)], 0.0),
         pad,
-        _draw_pad,
         *(Argument("padding", 0), Argument("value", 1)),
         takes_shards=True,
     ),

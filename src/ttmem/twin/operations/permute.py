@@ -9,9 +9,7 @@ from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, L1, DataType
 from ttmem.hardware.data_types import FACE_WIDTH
 from ttmem.twin.bank_sizes import round_up
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import (
     aligned_page,
     cast,
@@ -23,7 +21,7 @@ from ttmem.twin.operations.elementwise import (
 )
 from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.tensor_handle import Held, applied
 from ttmem.twin.operations.transposed_shards import (
     CHANNELS_AND_BATCH,
@@ -267,24 +265,10 @@ def _tiled(plan: PlanWriter, source: TensorSpec, order: Order, result: TensorSpe
     return [block] * 3 + ([face_row] if height % 32 else [])
 
 
-def _draw_transpose(record: OperationRecord, choose: Choose) -> list[Step]:
-    source, wanted = draws.among_shards(choose, draws.tensor(choose, integers=True))
-    rank = len(source["shape"])
-    first, second = draws.shuffled(choose, list(range(rank)))[:2]
-    return write_call(record.name, [source], first, second - rank, **wanted)
-
-
-def _draw_permute(record: OperationRecord, choose: Choose) -> list[Step]:
-    source, wanted = draws.among_shards(choose, draws.tensor(choose, integers=True))
-    dims = draws.shuffled(choose, list(range(len(source["shape"]))))
-    return write_call(record.name, [source], dims, **wanted)
-
-
 RECORDS = (
     record_of(
         write_call("transpose", [EXAMPLE_TENSOR], -2, -1),
         transpose,
-        _draw_transpose,
         Argument("dim1", 0),
         Argument("dim2", 1),
         takes_shards=True,
@@ -292,7 +276,6 @@ RECORDS = (
     record_of(
         write_call("permute", [EXAMPLE_TENSOR], [0, 2, 1, 3]),
         permute,
-        _draw_permute,
         Argument("dims", 0),
         takes_shards=True,
     ),

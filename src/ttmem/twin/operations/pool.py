@@ -7,7 +7,6 @@ from typing import Any
 
 from ttmem.hardware import BFLOAT4_B, BFLOAT8_B, BFLOAT16, DATA_TYPES, DRAM, FLOAT32, L1
 from ttmem.twin.bank_sizes import round_up
-from ttmem.twin.operations import draws
 from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.conv_config import HEIGHT, WIDTH, kind_of
 from ttmem.twin.operations.conv_parallelization import Chip, divided
@@ -26,7 +25,7 @@ from ttmem.twin.operations.pool_parallelization import (
     pooling_scheme_of,
     preferred_pooling_kind,
 )
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.reshape import reshape
 from ttmem.twin.operations.sliding_window import Window, four_sides, pair, reader_table_width
 from ttmem.twin.programs import CIRCULAR
@@ -289,40 +288,6 @@ def _check_slices(plan: PlanWriter, made: Pooling, parts: tuple[Cut, ...]) -> No
 _PLACED = ("batch_size", "input_h", "input_w", "channels", "kernel_size", "stride", "padding")
 
 
-def draw_image(choose: Choose, shape: list[int]) -> tuple[Step, dict[str, Any]]:
-    """Rows of channels; now and then tiles, shards as convolutions leave them, and what callers choose of a pooling."""
-    source: Step = {"shape": shape, "dtype": "bfloat16", "layout": "row_major", "memory": choose.one_of(("L1", "DRAM"))}
-    if choose.integer(0, 1):
-        return source, {}
-    if choose.integer(0, 1):
-        source |= {"layout": "tile", "dtype": choose.one_of(("bfloat16", "bfloat8_b"))}
-    if choose.integer(0, 2):
-        source |= draws.any_place(choose, shape, source["layout"], sharded=True)
-    flags = {"reallocate_halo_output": False, "output_layout": {"layout": "tile"}}
-    choices: dict[str, Any] = {name: value for name, value in flags.items() if not choose.integer(0, 3)}
-    if "shard" not in source and not choose.integer(0, 2):
-        kind = choose.one_of(("HEIGHT", "WIDTH", "BLOCK"))
-        choices["applied_shard_scheme"] = {"attribute": f"ttnn.TensorMemoryLayout.{kind}_SHARDED"}
-    if not choose.integer(0, 3):
-        choices["memory_config"] = {"memory": choose.one_of(("L1", "DRAM"))}
-    return source, choices
-
-
-def _draw_pool2d(record: OperationRecord, choose: Choose) -> list[Step]:
-    batch, height, width = choose.one_of((1, 1, 2)), choose.one_of((7, 14, 28, 33, 56)), choose.one_of((7, 14, 40, 56))
-    channels, size = choose.one_of((3, 16, 32, 64, 100, 256, 290)), choose.one_of((2, 3, 3, 5))
-    stride, padding = choose.one_of((1, 2, 2)), choose.one_of((0, size // 2))
-    named: dict[str, Any] = {"ceil_mode": bool(choose.integer(0, 1))}
-    last: list[Any] = [[choose.one_of((1, 1, 2))] * 2]
-    if record.name == "avg_pool2d":
-        last, named["count_include_pad"] = [], bool(choose.integer(0, 1))
-        if not choose.integer(0, 3):  # the whole image
-            size, stride, padding, width = height, 1, 0, height
-    source, choices = draw_image(choose, [1, 1, batch * height * width, channels])
-    places = [size] * 2, [stride] * 2, [padding] * 2
-    return write_call(record.name, [source], batch, height, width, channels, *places, *last, **named, **choices)
-
-
 _EXAMPLE = {"shape": [1, 1, 64, 32], "dtype": "bfloat16", "layout": "row_major", "memory": "DRAM"}
 _WINDOW: tuple[Any, ...] = (1, 8, 8, 32, [2, 2], [2, 2], [0, 0])
 
@@ -338,7 +303,6 @@ RECORDS = (
     record_of(
         write_call("max_pool2d", [_EXAMPLE], *_WINDOW, [1, 1]),
         pool2d,
-        _draw_pool2d,
         *(Argument(name, position) for position, name in enumerate((*_PLACED, "dilation"))),
         Argument("ceil_mode", default=False),
         *_CHOICES,
@@ -348,7 +312,6 @@ RECORDS = (
     record_of(
         write_call("avg_pool2d", [_EXAMPLE], *_WINDOW),
         pool2d,
-        _draw_pool2d,
         *(Argument(name, position) for position, name in enumerate(_PLACED)),
         Argument("ceil_mode", default=False),
         Argument("count_include_pad", default=True),

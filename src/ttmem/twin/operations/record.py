@@ -2,12 +2,12 @@
 """The record of an operation: all that is known of it, in one value.
 
 Everybody who needs to know something of an operation asks its record: the twin what it does to memory, the batch path
-whether it may be worked out in columns, the oracle how a random call of it looks, the documentation what to list.
+whether it may be worked out in columns, the oracle which arguments a random call has, the documentation what to list.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from ttmem.twin.operations.plan import EXACT, Call, Plan, PlanWriter
 from ttmem.twin.tensor_spec import TensorSpec
@@ -20,16 +20,6 @@ REQUIRED: Any = object()
 """The default of an argument that has none."""
 
 
-class Choose(Protocol):
-    """Where random calls take their choices from; the oracle's is hypothesis, so that a failing call shrinks."""
-
-    def integer(self, low: int, high: int) -> int:
-        """A number between the two, both included."""
-
-    def one_of(self, values: Sequence[T]) -> T:
-        """One of them."""
-
-
 @dataclass(frozen=True, slots=True)
 class Argument:
     """A plain argument of a call, that is: not a tensor, not where the result goes."""
@@ -40,32 +30,27 @@ class Argument:
     """Its place among the plain arguments that are given without a name; None: by name alone."""
     default: Any = REQUIRED
     samples: tuple[Any, ...] = ()
-    """Values that random calls take; empty when the record's own ``draw`` makes them."""
+    """Values that random calls take; empty when its draw in ``tests/oracle/draws`` makes them."""
 
 
 PlanFunction = Callable[[Call, PlanWriter], Plan]
-Draw = Callable[["OperationRecord", Choose], list[Step]]
 
 
 @dataclass(frozen=True, slots=True)
 class OperationRecord:
-    """One ttnn operation. Operations of one behaviour share a family: the plan and the way they are drawn."""
+    """One ttnn operation. Operations of one behaviour share a family: the plan and the way random calls are drawn."""
 
     name: str
     """Without ``ttnn.``."""
     family: str
     plan: PlanFunction
     """What a call does to memory."""
-    draw: Draw
-    """A random call: allocations, then the call. Mostly calls whose plan is exact."""
     example: tuple[Step, ...]
     """The smallest call that shows it at work."""
     arguments: tuple[Argument, ...] = ()
     """All that were compared with the library; a call with any other is not called exact."""
     confidence: str = EXACT
     """Of the example's plan, which stands for plain calls; each call's own plan says how certain it is."""
-    draw_bounded: Draw | None = None
-    """A random call whose plan is often only bounded: its result still has to be right."""
     is_sized_by_elements: Callable[[TensorSpec], bool] | None = None
     """The batch form: whether, for inputs of such a spec, only the tensors' sizes follow the shape and never the
     static buffers, so that many shapes are a few comparisons of columns. None: never."""

@@ -3,19 +3,16 @@
 
 from dataclasses import replace
 from math import prod
-from typing import Any
 
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, UINT32, DataType
 from ttmem.twin.bank_sizes import round_up
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import clone, spell_type
 from ttmem.twin.operations.fill_and_copy import fill_padding
 from ttmem.twin.operations.minimum import check_reduced_type, is_negated, least_of_columns
 from ttmem.twin.operations.permute import transpose
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.reduced_shards import Place, filled, in_shape, is_reduced_in_place, place_of
 from ttmem.twin.operations.slice_ import slice_
 from ttmem.twin.operations.tensor_handle import Held, applied, axes_of, replaced
@@ -195,41 +192,11 @@ def _negatives(source: TensorSpec, name: str) -> list[int]:
     return [source.dtype.tile_bytes()] * 2 if is_negated(source, name) else []
 
 
-def _draw_reduce(record: OperationRecord, choose: Choose) -> list[Step]:
-    """Any dimensions, kept or not, or all of them; now and then of whole tiles in shards."""
-    if not choose.integer(0, 5):
-        sizes = [choose.integer(1, 3), 32 * choose.integer(1, 10), 32 * choose.integer(1, 20)]
-        tiles: Step = {"shape": sizes, "dtype": choose.one_of(("bfloat16", "float32", "bfloat8_b")), "layout": "tile"}
-        placed = tiles | draws.any_place(choose, sizes, "tile", sharded=True)
-        wanted = draws.any_place(choose, sizes, "tile", sharded=True) if choose.integer(0, 1) else {}
-        kept: dict[str, Any] = {"dim": choose.one_of((-1, -2, [-2, -1])), "keepdim": bool(choose.integer(0, 3))}
-        return write_call(record.name, [placed], **wanted, **kept)
-    source = draws.tensor(choose, tile_only=True, integers=record.name != "mean", odd=True)
-    rank = len(source["shape"])
-    if rank and not choose.integer(0, 3):
-        source["shape"][choose.integer(0, rank - 1)] = choose.one_of((600, 640, 1000, 1600, 3000))
-    named: dict[str, Any] = {"keepdim": True} if choose.integer(0, 1) else {}
-    form = choose.integer(0, 6)
-    source, place = draws.among_shards(choose, source)
-    if rank < 2:
-        pass
-    elif form == 0:
-        named["dim"] = [-2, -1]
-    elif form == 6 and rank > 3:
-        named["dim"] = [choose.integer(-rank, -3), -2, -1]
-    elif form <= 2:
-        named["dim"] = choose.one_of((-1, -2))
-    elif form in (3, 4):
-        named["dim"] = sorted({choose.integer(-rank, -1) for _ in range(choose.integer(1, 3))})
-    return write_call(record.name, [source], **place, **named)
-
-
 RECORDS = (
     *(
         record_of(
             write_call(name, [EXAMPLE_TENSOR], dim=-1, keepdim=True),
             reduce,
-            _draw_reduce,
             *(Argument("dim", default=None), Argument("keepdim", default=False)),
             family="reduce",
             is_drawn_odd=True,

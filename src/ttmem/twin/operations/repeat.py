@@ -3,18 +3,15 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from math import prod
 
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT16, DRAM, L1, UINT8
 from ttmem.twin.bank_sizes import round_up
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import LONGER_ROWS, aligned_page, has_longer_rows, result_like, wanted_like
 from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.repeated_shards import (
     chosen,
     holds_pages,
@@ -224,29 +221,10 @@ def _shifted_pages(before: TensorSpec, *, is_last: bool) -> list[int]:
     return [page + _SPARE_BYTES] * 2
 
 
-def _draw_repeat(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, integers=True, odd=True)
-    times = [choose.one_of((1, 1, 2, 3)) for _ in source["shape"]]
-    if prod(source["shape"]) > 100_000:
-        times = [1, *times[1:]]
-    source, place = draws.among_shards(choose, source)
-    return write_call(record.name, [source], times, **place)
-
-
-def _draw_expand(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, integers=True, odd=True)
-    wanted = list(source["shape"])
-    source["shape"] = [1 if choose.integer(0, 1) else size for size in wanted]
-    outer = [choose.one_of((1, 2, 3))] if not choose.integer(0, 2) else []
-    source, place = draws.among_shards(choose, source)
-    return write_call(record.name, [source], outer + wanted, **place)
-
-
 RECORDS = (
     record_of(
         write_call("repeat", [EXAMPLE_TENSOR], [1, 2, 1, 1]),
         repeat,
-        _draw_repeat,
         Argument("repeat_dims", 0),
         is_drawn_odd=True,
         takes_shards=True,
@@ -254,7 +232,6 @@ RECORDS = (
     record_of(
         write_call("expand", [EXAMPLE_TENSOR], [1, 2, 64, 64]),
         expand,
-        _draw_expand,
         Argument("output_shape", 0),
         family="repeat",
         is_drawn_odd=True,

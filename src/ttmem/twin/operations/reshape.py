@@ -6,13 +6,13 @@ from math import prod
 
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, INT32, UINT32, Memory
-from ttmem.twin.operations import draws, result_shards
-from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.operations import result_shards
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import LONGER_ROWS, OWN_KERNELS, cast, has_longer_rows, result_like, wanted_like
 from ttmem.twin.operations.fill_and_copy import fill_in_place, has_tile_padding
 from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument
 from ttmem.twin.paging import paging_of
 from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, InvalidSpecError, NdShard, Shard, TensorSpec
 
@@ -211,51 +211,19 @@ def _three_dimensions(shape: tuple[int, ...]) -> tuple[int, int, int]:
     return prod(padded[:-2]), padded[-2], padded[-1]
 
 
-def _draw_reshape(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, most=4, tile_only=bool(choose.integer(0, 2)), integers=True, odd=True)
-    source = draws.now_and_then_in_shards(choose, source)
-    left = prod(source["shape"])
-    shape = []
-    for _ in range(choose.integer(0, 3)):
-        shape.append(choose.one_of([d for d in range(1, min(left, 400) + 1) if left % d == 0]))
-        left //= shape[-1]
-    return write_call(record.name, [source], draws.shuffled(choose, [*shape, left]), memory=draws.wish(choose))
-
-
-def _draw_view(record: OperationRecord, choose: Choose) -> list[Step]:
-    """Mostly what stays where it is: outer dimensions in one."""
-    if not choose.integer(0, 3):
-        *made, call = _draw_reshape(record, choose)
-        return [*made, {**call, "kwargs": {}}]
-    source = draws.tensor(choose, most=4, integers=True)
-    *outer, height, width = source["shape"]
-    return write_call(record.name, [source], [prod(outer), height, width])
-
-
-def _draw_squeeze(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, most=4, integers=True, odd=True)
-    rank = len(source["shape"]) + (record.name == "unsqueeze")
-    if not rank:
-        return _draw_squeeze(record, choose)
-    if record.name == "squeeze" and not choose.integer(0, 4):
-        return write_call(record.name, [source])
-    return write_call(record.name, [source], choose.integer(-rank, rank - 1))
-
-
 RECORDS = tuple(
     record_of(
-        write_call(name, [draws.EXAMPLE_TENSOR], value),
+        write_call(name, [EXAMPLE_TENSOR], value),
         plan,
-        draw,
         argument,
         family="reshape",
         is_drawn_odd=True,
         takes_shards=True,
     )
-    for name, plan, argument, value, draw in (
-        ("reshape", reshape, Argument("shape", 0), [1, 64, 2, 32], _draw_reshape),
-        ("view", view, Argument("shape", 0), [64, 64], _draw_view),
-        ("squeeze", squeeze, Argument("dim", 0, None), 0, _draw_squeeze),
-        ("unsqueeze", unsqueeze, Argument("dim", 0), 0, _draw_squeeze),
+    for name, plan, argument, value in (
+        ("reshape", reshape, Argument("shape", 0), [1, 64, 2, 32]),
+        ("view", view, Argument("shape", 0), [64, 64]),
+        ("squeeze", squeeze, Argument("dim", 0, None), 0),
+        ("unsqueeze", unsqueeze, Argument("dim", 0), 0),
     )
 )

@@ -8,14 +8,12 @@ from typing import Any
 
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import DRAM
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.concat import join
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
 from ttmem.twin.operations.elementwise import aligned_page, has_longer_rows, has_whole_shards, wanted_like
 from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanWriter, dimension
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.reshape import reshaped
 from ttmem.twin.operations.slice_ import cut
 from ttmem.twin.operations.tensor_handle import Held, applied, replaced
@@ -157,25 +155,10 @@ def _tail_first(plan: PlanWriter, spec: TensorSpec, axis: int, at: int) -> Held:
     return Held(slot, whole)
 
 
-def _draw(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, integers=True)
-    if source["dtype"] == "bfloat8_b":
-        source["dtype"] = "bfloat16"
-    if choose.integer(0, 1):
-        source["shape"][-2:] = [-(-size // 32) * 32 for size in source["shape"][-2:]]
-    source, place = draws.among_shards(choose, source)
-    if not choose.integer(0, 5) and "shard" not in source:
-        return write_call(record.name, [source], choose.integer(-3, 40), memory=draws.wish(choose))
-    dims = draws.shuffled(choose, list(range(len(source["shape"]))))[: choose.integer(1, 2)]
-    shifts = [choose.one_of((choose.integer(-3, 40), 32, 64)) for _ in dims]
-    return write_call(record.name, [source], shifts, dims, **place)
-
-
 RECORDS = (
     record_of(
         write_call("roll", [EXAMPLE_TENSOR], [1], [2]),
         roll,
-        _draw,
         *(Argument("shifts", 0), Argument("dim", 1, None)),
         takes_shards=True,
     ),

@@ -6,13 +6,12 @@ from dataclasses import replace
 
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, L1
-from ttmem.twin.operations import draws
 from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.conv_parallelization import row_by_row
 from ttmem.twin.operations.elementwise import wanted_like
 from ttmem.twin.operations.heads import padded_matrix
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument, Step
 from ttmem.twin.operations.refusals import allocated, spell_cut
 from ttmem.twin.operations.tensor_handle import Held, applied
 from ttmem.twin.operations.to_layout import to_layout
@@ -122,35 +121,11 @@ def _faults(source: TensorSpec, cosine: TensorSpec, sine: TensorSpec, result: Te
         yield "Only L1 buffers can have an associated circular buffer!"
 
 
-def draw_tiles(choose: Choose, *shape: int) -> Step:
-    return {"shape": list(shape), "dtype": "bfloat16", "layout": "tile", "memory": choose.one_of(draws.MEMORIES)}
-
-
-def _draw_rotary(record: OperationRecord, choose: Choose) -> list[Step]:
-    rows, width = choose.one_of((1, 32, 60, 64, 128)), choose.one_of((32, 64, 128, 256))
-    source = draw_tiles(choose, 1, choose.one_of((1, 4, 8)), rows, width)
-    table = draw_tiles(choose, 1, 1, choose.one_of((128, 300)), width)
-    if not choose.integer(0, 2):
-        source["dtype"], table["dtype"] = (choose.one_of(("bfloat16", "bfloat8_b")) for _ in range(2))
-    token = [choose.integer(0, 100)] if choose.integer(0, 1) else []
-    tables, where = [table, table], Step(memory=draws.wish(choose))
-    if not choose.integer(0, 2):
-        tables = [table | draws.any_place(choose, table["shape"], "tile", sharded=True) for table in tables]
-        source |= draws.any_place(choose, source["shape"], "tile", sharded=bool(choose.integer(0, 2)))
-        if not choose.integer(0, 2):
-            where = draws.any_place(choose, source["shape"], "tile", sharded=True)
-    elif source["dtype"] == table["dtype"] == "bfloat16" and not choose.integer(0, 3):
-        source["layout"] = choose.one_of(("tile", "row_major"))
-        tables = [{**table, "layout": choose.one_of(("tile", "row_major"))} for table in tables]
-    return write_call(record.name, [source, *tables], *token, **where)
-
-
 EXAMPLE_TABLE: Step = {"shape": [1, 1, 64, 64], "dtype": "bfloat16", "layout": "tile", "memory": "DRAM"}
 RECORDS = (
     record_of(
         write_call("experimental.rotary_embedding", [EXAMPLE_TABLE] * 3),
         rotary,
-        _draw_rotary,
         Argument("token_index", 0, None),
         takes_shards=True,
         is_drawn_odd=True,

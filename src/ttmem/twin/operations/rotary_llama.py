@@ -5,15 +5,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from ttmem.hardware import BFLOAT16
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.call_syntax import record_of, write_call
+from ttmem.twin.operations.call_syntax import height_shards, record_of, write_call
 from ttmem.twin.operations.elementwise import wanted_like
 from ttmem.twin.operations.heads import padded_matrix
-from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, adds_in_float32, draw_kernel_config
+from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, adds_in_float32
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument, Step
 from ttmem.twin.operations.refusals import allocated, not_in_l1, spell_cut
-from ttmem.twin.operations.rotary import EXAMPLE_TABLE, draw_tiles
+from ttmem.twin.operations.rotary import EXAMPLE_TABLE
 from ttmem.twin.tensor_spec import TILE, Shard, TensorSpec
 
 _ROWS_OF_TABLES_KEPT = 8
@@ -223,35 +222,10 @@ def _faults_of_both(call: Call) -> Iterator[str]:
         yield "Transformation matrix must be sharded to single tile of shape (32, 32)"
 
 
-def _draw_llama(record: OperationRecord, choose: Choose) -> list[Step]:
-    width, heads = choose.one_of((32, 64, 96, 128)), choose.one_of((1, 2, 4, 8, 32))
-    matrix = draw_tiles(choose, 1, 1, 32, 32)
-    if choose.integer(0, 1):
-        rows = choose.one_of((32, 64, 100, 512, 2048, 5000))
-        source = draw_tiles(choose, choose.one_of((1, 1, 2, 9)), heads, rows, width)
-        table = draw_tiles(choose, 1, choose.one_of((1, 1, heads)), rows, width)
-        down = -(-rows // 32)
-        if table["shape"][1] == 1 and down <= 56 and not choose.integer(0, 2):
-            table |= draws.height_shards(choose.one_of((down, 56)), 32, width)
-        named: dict[str, Any] = {"memory": draws.wish(choose), **draw_kernel_config(choose)}
-        return write_call(record.name, [source, table, table, matrix], **named)
-    users = choose.one_of((1, 2, 7, 8, 32))
-    where = draws.height_shards(users, 32, width)
-    source, table = ({**draw_tiles(choose, 1, users, size, width), **where} for size in (heads, 1))
-    matrix |= {"shape": [1, 1, 32 * users, 32], **draws.height_shards(users, 32, 32)}
-    return write_call(record.name, [source, table, table, matrix], is_decode_mode=True, **draw_kernel_config(choose))
-
-
-def _draw_both(record: OperationRecord, choose: Choose) -> list[Step]:
-    users, width, heads = choose.one_of((1, 8, 16)), choose.one_of((32, 64, 128)), choose.one_of((4, 8, 32))
-    query = {**draw_tiles(choose, 1, users, heads, width), **draws.height_shards(users, 32, width)}
-    return _both(record.name, query, choose.one_of((1, heads)), **draw_kernel_config(choose))
-
-
-def _both(name: str, query: Step, key_heads: int, **named: Any) -> list[Step]:
+def write_fused_call(name: str, query: Step, key_heads: int, **named: Any) -> list[Step]:
     _, users, _, width = query["shape"]
     rows = -(-users // 8)
-    key = {**query, "shape": [1, users, key_heads, width], **draws.height_shards(users, 32, width, first_row=rows)}
+    key = {**query, "shape": [1, users, key_heads, width], **height_shards(users, 32, width, first_row=rows)}
     ranges = [*query["shard"]["ranges"], *key["shard"]["ranges"]]
     shard = {**query["shard"], "ranges": ranges}
     table = {**query, "shape": [1, 2 * users, 1, width], "shard": shard}
@@ -260,15 +234,14 @@ def _both(name: str, query: Step, key_heads: int, **named: Any) -> list[Step]:
     return [*made, {**call, "out": ["queries", "keys"]}]
 
 
-_QUERY: Step = {**EXAMPLE_TABLE, "shape": [1, 1, 8, 64], **draws.height_shards(1, 32, 64)}
+_QUERY: Step = {**EXAMPLE_TABLE, "shape": [1, 1, 8, 64], **height_shards(1, 32, 64)}
 _LLAMA = "experimental.rotary_embedding_llama"
 RECORDS = (
     record_of(
         write_call(_LLAMA, [EXAMPLE_TABLE] * 3 + [{**EXAMPLE_TABLE, "shape": [1, 1, 32, 32]}]),
         rotary_llama,
-        _draw_llama,
         *(Argument("is_decode_mode", default=False), KERNEL_CONFIG),
         takes_shards=True,
     ),
-    record_of(_both(f"{_LLAMA}_fused_qk", _QUERY, 1), rotary_llama_both, _draw_both, KERNEL_CONFIG),
+    record_of(write_fused_call(f"{_LLAMA}_fused_qk", _QUERY, 1), rotary_llama_both, KERNEL_CONFIG),
 )

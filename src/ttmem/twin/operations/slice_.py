@@ -9,13 +9,12 @@ from typing import Any
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT8_B, L1
 from ttmem.twin.bank_sizes import round_up
-from ttmem.twin.operations import draws, result_shards
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations import result_shards
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import OWN_KERNELS, double_buffered_tiles, has_longer_rows, wanted_like
 from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.refusals import not_in_l1
 from ttmem.twin.operations.tensor_handle import Held, applied
 from ttmem.twin.operations.to_layout import in_layout, tilize, to_layout, untilize
@@ -226,36 +225,10 @@ def row_buffers(
     return [2 * together * stick, indices]
 
 
-def _draw_slice(record: OperationRecord, choose: Choose) -> list[Step]:
-    """Begins of the last two dimensions mostly on the tile grid; steps of 1 said, left out, or larger ones."""
-    source = draws.tensor(choose, integers=True, odd=True)
-    shape = source["shape"]
-    if not choose.integer(0, 3) and len(shape) > 1:
-        shape[-1] *= choose.one_of((4, 40))
-    begins = [choose.integer(0, size - 1) if choose.integer(0, 1) else 0 for size in shape]
-    if choose.integer(0, 1):
-        begins[-2:] = [begin // 32 * 32 for begin in begins[-2:]]
-    ends = [
-        choose.integer(begin + 1, size) if choose.integer(0, 1) else size
-        for begin, size in zip(begins, shape, strict=True)
-    ]
-    steps = [[[1] * len(shape)], [], [[choose.one_of((1, 1, 2, 3)) for _ in shape]]][choose.integer(0, 2)]
-    source, wanted = draws.among_shards(choose, source)
-    if wanted.get("shard"):
-        strides = steps[0] if steps else [1] * len(shape)
-        part = [-(-(end - begin) // by) for begin, end, by in zip(begins, ends, strides, strict=True)]
-        wanted = draws.any_place(choose, part, source["layout"], sharded=True)
-    if choose.integer(0, 4):
-        return write_call(record.name, [source], begins, ends, *steps, **wanted)
-    named: dict[str, Any] = dict(zip(("slice_start", "slice_end", "slice_step"), (begins, ends, *steps), strict=False))
-    return write_call(record.name, [source], **named, **wanted)
-
-
 RECORDS = (
     record_of(
         write_call("slice", [EXAMPLE_TENSOR], [0, 0, 32, 0], [1, 1, 64, 64]),
         slice_,
-        _draw_slice,
         *(Argument(names[0], place, None) for place, names in enumerate(_BOUNDS)),
         *(Argument(name, default=None) for names in _BOUNDS for name in names[1:]),
         is_drawn_odd=True,

@@ -2,15 +2,12 @@
 """Softmax, of pages and of shards."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, L1
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
-from ttmem.twin.operations.elementwise import draw_sharded, spell_type, wanted_like
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
+from ttmem.twin.operations.elementwise import spell_type, wanted_like
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.reductions import accumulator
 from ttmem.twin.paging import paging_of
 from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
@@ -18,7 +15,7 @@ from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
 _STREAMED_TILES = 80
 """A softmax whose rows do not fit a core reads so many tiles at a time."""
 _MOST_BYTES_ALONG = 512 * 1024
-_CONFIG = "ttnn.SoftmaxShardedMultiCoreProgramConfig"
+SHARDED_CONFIG = "ttnn.SoftmaxShardedMultiCoreProgramConfig"
 
 
 def softmax(call: Call, plan: PlanWriter) -> Plan:
@@ -95,7 +92,7 @@ def _in_blocks(call: Call, plan: PlanWriter) -> Plan:
     shard = source.shard
     if (
         not isinstance(config, Mapping)
-        or config.get("new") != _CONFIG
+        or config.get("new") != SHARDED_CONFIG
         or not isinstance(shard, Shard)
         or source.memory is not L1
         or (config.get("block_h"), config.get("block_w")) != (shard.height // 32, shard.width // 32)
@@ -110,40 +107,11 @@ def _in_blocks(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish(-1, source)
 
 
-def _draw_softmax(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, tile_only=True, integers=not choose.integer(0, 5), odd=True)
-    source["shape"] = source["shape"] or [choose.one_of(draws.SIZES)]
-    dim = choose.one_of((-1, -1, -1, -min(2, len(source["shape"])), -len(source["shape"])))
-    if not choose.integer(0, 3):
-        source["shape"][dim] *= choose.one_of((8, 32, 64))  # rows that do not fit a core
-    _, named = draws.options(record, choose)
-    if not choose.integer(0, 3):
-        return draw_sharded(record.name, choose, dim=-1, **named)
-    source, place = draws.among_shards(choose, source)
-    return write_call(record.name, [source], **place, dim=dim, **named)
-
-
-def _draw_in_place(record: OperationRecord, choose: Choose) -> list[Step]:
-    """Of pages, or of shards with or without a config that says how they are cut."""
-    _, named = draws.options(record, choose)
-    if not choose.integer(0, 2):
-        return write_call(record.name, [draws.tensor(choose, tile_only=True, most=4)], **named)
-    source = draws.sharded_tensor(choose)
-    high, wide = (size // 32 for size in source["shard"]["shape"])
-    _, _, last_column, last_row = source["shard"]["ranges"][0]
-    if choose.integer(0, 2):
-        grid = {"tuple": [last_column + 1, last_row + 1]}
-        sizes: dict[str, Any] = {"subblock_w": 1, "block_h": high, "block_w": wide}
-        named["program_config"] = {"new": _CONFIG, "kwargs": {"compute_with_storage_grid_size": grid, **sizes}}
-    return write_call(record.name, [source], **named)
-
-
 _STABLE = Argument("numeric_stable", default=True, samples=(True, False))
 RECORDS = (
     record_of(
         write_call("softmax", [EXAMPLE_TENSOR], dim=-1, numeric_stable=True),
         softmax,
-        _draw_softmax,
         *(Argument("dim", default=-1), _STABLE),
         is_drawn_odd=True,
         takes_shards=True,
@@ -151,7 +119,6 @@ RECORDS = (
     record_of(
         write_call("softmax_in_place", [EXAMPLE_TENSOR]),
         softmax,
-        _draw_in_place,
         *(Argument("dim", default=-1), Argument("program_config", default=None), _STABLE),
         family="softmax",
     ),

@@ -7,14 +7,13 @@ from math import prod
 
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import DRAM, L1
-from ttmem.twin.operations import draws, result_shards
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations import result_shards
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import OWN_KERNELS, double_buffered_tiles, result_like, wanted_like
 from ttmem.twin.operations.fill_and_copy import copy_between
 from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanWriter, dimension
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.slice_ import cut, cut_like, sliced
 from ttmem.twin.operations.tensor_handle import Held, applied
 from ttmem.twin.paging import paging_of
@@ -189,35 +188,10 @@ def _parts_of_shards(
     return made
 
 
-def _draw_split(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, most=5, integers=True, odd=True)
-    if not source["shape"]:
-        return _draw_split(record, choose)
-    axis = choose.integer(0, len(source["shape"]) - 1)
-    size = source["shape"][axis] = choose.one_of((2, 3, 6, 32, 64, 70, 96, 100, 128, 192))
-    if record.name == "chunk":
-        number = choose.integer(1, 5)
-        steps = write_call(record.name, [draws.now_and_then_in_shards(choose, source)], number, axis)
-        part = -(-size // number)
-        steps[-1]["out"] = [f"result{number}" for number in range(-(-size // part))]
-        return steps
-    part = choose.one_of([p for p in (1, 2, 16, 32, 50, 64, size) if p <= size and (size // p <= 8 or size == 70)])
-    if choose.integer(0, 1) and part < size:
-        wanted: int | list[int] = [part, size - part]
-        count = 2
-    else:
-        wanted, count = part, -(-size // part)
-    source, place = draws.among_shards(choose, source)
-    steps = write_call(record.name, [source], wanted, axis, **place)
-    steps[-1]["out"] = [f"result{number}" for number in range(count)]
-    return steps
-
-
 RECORDS = (
     record_of(
         write_call("split", [EXAMPLE_TENSOR], 32, -1),
         split,
-        _draw_split,
         *(Argument("split_size", 0), Argument("dim", 1, 0)),
         is_drawn_odd=True,
         takes_shards=True,
@@ -225,7 +199,6 @@ RECORDS = (
     record_of(
         write_call("chunk", [EXAMPLE_TENSOR], 2, -1),
         chunk,
-        _draw_split,
         *(Argument("chunks", 0), Argument("dim", 1)),
         family="split",
         is_drawn_odd=True,

@@ -4,13 +4,11 @@
 from dataclasses import replace
 
 from ttmem.hardware import BFLOAT4_B, BFLOAT16, DATA_TYPES, L1, UINT8
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import LONGER_ROWS, aligned_page, has_longer_rows, has_whole_shards, wanted_like
 from ttmem.twin.operations.fill_and_copy import fill_padding, has_tile_padding
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument, Step
 from ttmem.twin.operations.to_layout import fits_whole_rows, in_layout, tilize, untilize, untilize_plainly
 from ttmem.twin.paging import paging_of
 from ttmem.twin.tensor_spec import TILE, NdShard, Shard, TensorSpec
@@ -145,32 +143,14 @@ def _fill_padding(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish(fill_padding(plan, source), source)
 
 
-def _draw_padded(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, most=4, tile_only=True, integers=True)
-    return write_call(record.name, [source], choose.one_of((0, 1.5)))
-
-
-def _draw(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, integers=True)
-    source["layout"] = "row_major" if record.name.startswith("tilize") else "tile"
-    if choose.integer(0, 3):
-        source["shape"][-2:] = [-(-size // 32) * 32 for size in source["shape"][-2:]]
-    if not choose.integer(0, 2):
-        source["shape"][-1] *= choose.one_of((4, 16, 40, 100))
-        source["shape"][-2] *= choose.one_of((1, 1, 8, 20))
-    source, place = draws.among_shards(choose, source)
-    return write_call(record.name, [source], **place)
-
-
 _ROWS: Step = EXAMPLE_TENSOR | {"layout": "row_major"}
 RECORDS = (
-    record_of(write_call("tilize", [_ROWS]), tilize_by_name, _draw, Argument("dtype", default=None), takes_shards=True),
-    record_of(write_call(_PADDED, [_ROWS]), tilize_by_name, _draw, takes_shards=True),
+    record_of(write_call("tilize", [_ROWS]), tilize_by_name, Argument("dtype", default=None), takes_shards=True),
+    record_of(write_call(_PADDED, [_ROWS]), tilize_by_name, takes_shards=True),
     record_of(
         write_call("fill_implicit_tile_padding", [{**EXAMPLE_TENSOR, "shape": [1, 1, 60, 60]}], 0.0),
         _fill_padding,
-        _draw_padded,
         Argument("fill_value", 0),
     ),
-    record_of(write_call("untilize", [EXAMPLE_TENSOR]), untilize_by_name, _draw, takes_shards=True),
+    record_of(write_call("untilize", [EXAMPLE_TENSOR]), untilize_by_name, takes_shards=True),
 )

@@ -10,12 +10,10 @@ from math import isqrt, prod
 
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, L1, UINT8
 from ttmem.twin.bank_sizes import round_up
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import LONGER_ROWS, has_longer_rows, has_whole_shards, result_like
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument
 from ttmem.twin.paging import paging_of
 from ttmem.twin.placement import place
 from ttmem.twin.programs import CIRCULAR
@@ -270,25 +268,10 @@ def _smaller_blocks(cores: int, across: int, down: int, most: int) -> tuple[int,
     return found
 
 
-def _draw_to_layout(record: OperationRecord, choose: Choose) -> list[Step]:
-    """Rows of all widths: whole rows of tiles, blocks of them, and what does not fit."""
-    layout: Step = choose.one_of(({"layout": "tile"}, {"attribute": "ttnn.ROW_MAJOR_LAYOUT"}))
-    source = draws.tensor(choose, integers=True)
-    if not choose.integer(0, 3):
-        source["shape"][-2:] = [32 * choose.integer(1, 8), 32 * choose.integer(1, 8)]
-        placed = draws.any_place(choose, source["shape"], "tile", sharded=True)
-        return write_call(record.name, [source | placed], layout, memory=draws.wish(choose))
-    if not choose.integer(0, 2):
-        source["shape"][-1] *= choose.one_of((4, 16, 40, 100))
-        source["shape"][-2] *= choose.one_of((1, 1, 8, 20))
-    return write_call(record.name, [source], layout, memory=draws.wish(choose))
-
-
 RECORDS = (
     record_of(
         write_call("to_layout", [EXAMPLE_TENSOR], {"layout": "row_major"}),
         to_layout,
-        _draw_to_layout,
         Argument("layout", 0),
     ),
 )

@@ -9,15 +9,13 @@ from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, BLACKHOLE, DATA_TYPES, FLOAT32, UINT32, DataType, Memory
 from ttmem.hardware.boards import Grid
 from ttmem.twin.bank_sizes import round_up
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import spell_type
 from ttmem.twin.operations.fill_and_copy import copy_between
 from ttmem.twin.operations.pad import pad
 from ttmem.twin.operations.permute import transpose
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.reduced_shards import Place, filled, place_of
 from ttmem.twin.operations.slice_ import slice_
 from ttmem.twin.operations.tensor_handle import Held, applied, replaced
@@ -211,25 +209,10 @@ def _cut(plan: PlanWriter, held: Held, wanted: int, memory: Memory, *, is_turned
     return Held(held.slot, replace(held.spec, shape=(*shape[:-1], wanted)))
 
 
-def _draw_topk(record: OperationRecord, choose: Choose) -> list[Step]:
-    source = draws.tensor(choose, tile_only=True, most=4)
-    if choose.integer(0, 1):
-        source["shape"][-1] = choose.one_of(
-            (300, 1000, 1024, 2030, 2048, 4096, 5000, 8190, 8192, 16370, 32768, 65536, 70000)
-        )
-    dim = -1 if choose.integer(0, 3) else choose.integer(-len(source["shape"]), -1)
-    size = source["shape"][dim]
-    most = choose.one_of((choose.integer(1, min(size, 64)), choose.integer(1, min(size, 400))))
-    _, named = draws.options(record, choose)
-    source, place = draws.among_shards(choose, source)
-    return write_call(record.name, [source], k=most, dim=dim, **place, **named)
-
-
 RECORDS = (
     record_of(
         write_call("topk", [EXAMPLE_TENSOR], k=32, dim=-1),
         topk,
-        _draw_topk,
         Argument("k", 0, 32),
         Argument("dim", default=-1),
         *(Argument(name, default=True, samples=(True, False)) for name in ("largest", "sorted")),

@@ -5,15 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 from ttmem.hardware import BFLOAT4_B, BFLOAT8_B, FLOAT32, INT32, UINT8, UINT16, UINT32, DataType
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import (
     CORES,
     CORES_OF_SHARDS,
     cast,
     check_integers,
-    draw_sharded,
     names_cores_of_shards,
     one_to_one,
     padded_like,
@@ -21,7 +18,7 @@ from ttmem.twin.operations.elementwise import (
     wanted_like,
 )
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument, OperationRecord
 from ttmem.twin.tensor_spec import InvalidSpecError, TensorSpec
 
 
@@ -66,16 +63,6 @@ def _clamped_as_floats(call: Call, plan: PlanWriter, source: TensorSpec, result:
     return plan.finish_all(made.results)
 
 
-def _draw_unary(record: OperationRecord, choose: Choose) -> list[Step]:
-    placed, named = draws.options(record, choose)
-    if not choose.integer(0, 3):
-        return draw_sharded(record.name, choose, *placed, **named)
-    source = draws.tensor(choose, integers=not choose.integer(0, 2), odd=True)
-    if not choose.integer(0, 5):
-        return write_call(record.name, [source], *placed, in_place=True, **named)
-    return write_call(record.name, [source], *placed, memory=draws.wish(choose), **named)
-
-
 def _unary_record(name: str, *arguments: Argument) -> OperationRecord:
     placed = [argument.samples[0] for argument in arguments if argument.position is not None]
     named: dict[str, Any] = {"min": 0.0} if name == "clamp" else {}
@@ -83,7 +70,6 @@ def _unary_record(name: str, *arguments: Argument) -> OperationRecord:
     return record_of(
         example,
         unary,
-        _draw_unary,
         *arguments,
         CORES,
         family="unary",

@@ -4,18 +4,16 @@
 from dataclasses import replace
 from functools import lru_cache
 from math import floor, prod
-from typing import Any
 
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT16, DATA_TYPES, L1, L1_SMALL
 from ttmem.twin.bank_sizes import round_up
-from ttmem.twin.operations import draws
 from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.conv_parallelization import divided, row_by_row
 from ttmem.twin.operations.elementwise import result_like
 from ttmem.twin.operations.halo import Dealing, cores_in_order, deal, gather
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.sliding_window import Window
 from ttmem.twin.paging import paging_of
 from ttmem.twin.programs import CIRCULAR
@@ -198,27 +196,12 @@ def _bilinear(call: Call, plan: PlanWriter, scale: tuple[int, int]) -> Plan:
     return plan.finish(delivered, wanted)
 
 
-def _draw_upsample(record: OperationRecord, choose: Choose) -> list[Step]:
-    shape = [choose.one_of((1, 2)), *(choose.one_of((1, 7, 16, 20, 33)) for _ in range(2)), 32 * choose.integer(1, 9)]
-    named: dict[str, Any] = {"mode": choose.one_of(("nearest", "bilinear"))} if choose.integer(0, 2) else {}
-    memory: str | None = choose.one_of(("L1", "DRAM"))
-    source: Step = {"shape": shape, "dtype": "bfloat16", "layout": "row_major", "memory": memory}
-    if not choose.integer(0, 2):
-        source |= draws.any_place(choose, shape, "row_major", sharded=True)
-        memory = choose.one_of((None, None, None, "DRAM"))
-    elif not choose.integer(0, 3):
-        shape[2] = 32 * choose.integer(1, 3)
-        source |= {"layout": "tile", "dtype": choose.one_of(("bfloat16", "bfloat8_b"))}
-    return write_call(record.name, [source], [choose.integer(1, 4), choose.integer(1, 4)], memory=memory, **named)
-
-
 RECORDS = (
     record_of(
         write_call(
             "upsample", [{"shape": [1, 8, 8, 32], "dtype": "bfloat16", "layout": "row_major", "memory": "DRAM"}], [2, 2]
         ),
         upsample,
-        _draw_upsample,
         *(Argument("scale_factor", 0), Argument("mode", default="nearest")),
         takes_shards=True,
     ),

@@ -3,14 +3,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, L1, UINT32
-from ttmem.twin.operations import draws
-from ttmem.twin.operations.binary import binary, combined, draw_partner, in_type
+from ttmem.twin.operations.binary import binary, combined, in_type
 from ttmem.twin.operations.binary_programs import BinaryKind, grown, on_shards
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.draws import EXAMPLE_TENSOR
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import (
     broadcast_shape,
     double_buffered_tiles,
@@ -19,7 +16,7 @@ from ttmem.twin.operations.elementwise import (
     wanted_like,
 )
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Choose, OperationRecord, Step
+from ttmem.twin.operations.record import Argument
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, InvalidSpecError, NdShard, Shard, TensorSpec
 
@@ -110,13 +107,6 @@ def addcmul(call: Call, plan: PlanWriter) -> Plan:
     return plan.one_program(result_like(first, call.memory), double_buffered_tiles(*alike, first), CIRCULAR)
 
 
-def _draw_addcmul(record: OperationRecord, choose: Choose) -> list[Step]:
-    _, named = draws.options(record, choose)
-    first = draws.tensor(choose, tile_only=True)
-    others = [{**first, "memory": choose.one_of(draws.MEMORIES)} for _ in range(2)]
-    return write_call(record.name, [first, *others], memory=draws.wish(choose), **named)
-
-
 def triangle(call: Call, plan: PlanWriter) -> Plan:
     """Ones and zeros come from the host to where the result will be, and are multiplied with the input."""
     source = call.inputs[0]
@@ -129,43 +119,10 @@ def triangle(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish_all(made.results)
 
 
-def _draw_triangle(record: OperationRecord, choose: Choose) -> list[Step]:
-    placed, named = draws.options(record, choose)
-    is_any = not choose.integer(0, 4)
-    tensor = draws.tensor(choose, tile_only=not is_any, integers=is_any, odd=True)
-    return write_call(record.name, [tensor], *placed, memory=draws.wish(choose), **named)
-
-
-def _draw_where(record: OperationRecord, choose: Choose) -> list[Step]:
-    if not choose.integer(0, 5):
-        tensor = draws.tensor(choose, draws.shape(choose), tile_only=True)
-        placed = draws.any_place(choose, tensor["shape"], "tile", sharded=True)
-        alike = choose.integer(0, 1)
-        some = [
-            tensor | (placed if alike else draws.any_place(choose, tensor["shape"], "tile", sharded=True))
-            for _ in range(3)
-        ]
-        wanted = choose.one_of(({}, {"memory": "L1"}, {"memory": "DRAM"}, placed))
-        return write_call(record.name, some, **wanted)
-    value = draws.tensor(choose, integers=True, odd=True)
-    mask = draw_partner(choose, value)
-    if choose.integer(0, 3):
-        value |= {"dtype": choose.one_of(("bfloat16", "bfloat16", "float32", "bfloat8_b", "int32")), "layout": "tile"}
-        mask |= {"dtype": choose.one_of((value["dtype"], "int32", "uint16", "uint8")), "layout": "tile"}
-    values: list[Any] = [value, {**draw_partner(choose, value), "dtype": value["dtype"], "layout": value["layout"]}]
-    given = choose.integer(0, 3)
-    if given > 1:
-        return write_call(record.name, [mask, *draws.shuffled(choose, values)], memory=draws.wish(choose))
-    steps = write_call(record.name, [mask, values[given]], memory=draws.wish(choose))
-    steps[-1]["args"].insert(1 + given, 2.0)
-    return steps
-
-
 RECORDS = (
     record_of(
         write_call("where", [EXAMPLE_TENSOR] * 3),
         where,
-        _draw_where,
         *(Argument(name, place, None) for place, name in enumerate(("value", "other"))),
         is_drawn_odd=True,
         takes_shards=True,
@@ -174,7 +131,6 @@ RECORDS = (
         record_of(
             write_call(name, [EXAMPLE_TENSOR]),
             triangle,
-            _draw_triangle,
             Argument("diagonal", default=0, samples=(0, 1, -3)),
             family="triangle",
             is_drawn_odd=True,
@@ -184,7 +140,6 @@ RECORDS = (
     record_of(
         write_call("addcmul", [EXAMPLE_TENSOR] * 3),
         addcmul,
-        _draw_addcmul,
         Argument("value", default=1.0, samples=(1.0, 0.5)),
     ),
 )

@@ -1,22 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What random calls are made of: shapes that meet tile borders, all data types, memories, shards."""
+"""Parts of random calls: shapes that meet tile borders, all data types, memories, shards."""
+
+from __future__ import annotations
 
 from math import prod
 from typing import Any, TypeVar
 
-from ttmem.twin.operations.record import REQUIRED, Choose, OperationRecord, Step
+from oracle.draws.choose import Choose
+from ttmem.twin.operations.record import REQUIRED, OperationRecord, Step
 
 Shape = list[int]
+
+
 T = TypeVar("T")
 
+
 SIZES = (1, 2, 3, 5, 16, 17, 31, 32, 33, 48, 64, 96, 100, 128, 160, 250, 256)
+
+
 _OUTER_SIZES = (1, 1, 2, 3, 4, 32)
+
+
 MEMORIES = ("L1", "L1", "DRAM")
+
+
 _WISHES = (None, None, "L1", "DRAM")
+
+
 _FLOATS = ("bfloat16", "bfloat16", "float32", "bfloat8_b")
+
+
 _INTEGERS = ("uint32", "int32", "uint16")
-_CORES_IN_A_ROW = 8
-"""As the smallest boards have them."""
+
+
 _BLOCK_FLOATS = ("bfloat8_b", "bfloat4_b")
 
 
@@ -110,14 +126,6 @@ def any_place(choose: Choose, sizes: Shape, layout: str, *, sharded: bool) -> St
     return {"memory": memory, "shard": shard}
 
 
-def height_shards(cores: int, height: int, width: int, *, first_row: int = 0) -> Step:
-    """Where a tensor lies that has one such shard on each of so many cores, row by row from a row of cores on."""
-    rows, rest = divmod(cores, _CORES_IN_A_ROW)
-    ranges = [[0, first_row, _CORES_IN_A_ROW - 1, first_row + rows - 1]] if rows else []
-    ranges += [[0, first_row + rows, rest - 1, first_row + rows]] if rest else []
-    return {"memory": "L1", "shard": {"kind": "height", "shape": [height, width], "ranges": ranges}}
-
-
 def out_of_shards(choose: Choose, source: Step) -> tuple[Step, str | None]:
     """The tensor and where its result is to go; now and then one of its kind in shards, and a result in pages."""
     if source["layout"] != "tile" or len(source["shape"]) < 2 or choose.integer(0, 4):
@@ -170,5 +178,9 @@ def shuffled(choose: Choose, items: list[T]) -> list[T]:
     return order
 
 
-EXAMPLE_TENSOR: Step = {"shape": [1, 1, 64, 64], "dtype": "bfloat16", "layout": "tile", "memory": "DRAM"}
-"""What examples are shown with."""
+def draw_kernel_config(choose: Choose) -> dict[str, Any]:
+    """As an option of a call; mostly left out."""
+    if choose.integer(0, 3):
+        return {}
+    options: Step = {"fp32_dest_acc_en": bool(choose.integer(0, 1)), "packer_l1_acc": bool(choose.integer(0, 1))}
+    return {"compute_kernel_config": {"new": "ttnn.WormholeComputeKernelConfig", "kwargs": options}}

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random products of matrices: as models are written, with configs, in shards."""
+"""Random calls of ttnn's operations in ``ttmem.twin.operations.matmul``."""
+
+from __future__ import annotations
 
 from typing import Any
 
-from ttmem.twin.operations import draws
+from oracle.draws import sample
+from oracle.draws.choose import Choose, Draw
+from oracle.draws.sample import draw_kernel_config
 from ttmem.twin.operations.call_syntax import write_call
-from ttmem.twin.operations.kernel_config import draw_kernel_config
 from ttmem.twin.operations.matmul_configs import DRAM_SHARDS, GRID, LINE, REUSE
-from ttmem.twin.operations.record import Choose, OperationRecord, Step
+from ttmem.twin.operations.record import OperationRecord, Step
 
 
 def draw_matmul(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -15,7 +18,7 @@ def draw_matmul(record: OperationRecord, choose: Choose) -> list[Step]:
     return draw(record, choose)
 
 
-_MODEL_SIZES = (*draws.SIZES, 384, 512, 577, 768, 1024, 1536, 2048, 3072, 4096)
+_MODEL_SIZES = (*sample.SIZES, 384, 512, 577, 768, 1024, 1536, 2048, 3072, 4096)
 
 
 def _draw_without_config(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -32,7 +35,7 @@ def _draw_without_config(record: OperationRecord, choose: Choose) -> list[Step]:
         batch = [1] * len(batch)
     memories = choose.one_of((("DRAM",), ("DRAM",), ("DRAM", "L1")))
     first, second = (
-        {**draws.tensor(choose, sizes, tile_only=True), "memory": choose.one_of(memories)}
+        {**sample.tensor(choose, sizes, tile_only=True), "memory": choose.one_of(memories)}
         for sizes in ([*batch, *shapes[0]], [*other, *shapes[1]])
     )
     if choose.integer(0, 2):
@@ -51,7 +54,7 @@ def _draw_without_config(record: OperationRecord, choose: Choose) -> list[Step]:
         tensors.append({**second, "shape": choose.one_of(shapes)})
     if not choose.integer(0, 9):
         second["shape"] = [1, *second["shape"]]  # batches need equal ranks
-    wish = draws.wish(choose) if "L1" in memories else None
+    wish = sample.wish(choose) if "L1" in memories else None
     if not choose.integer(0, 4):
         cores = {"y": choose.integer(1, 7), "x": choose.integer(1, 8)}
         named["core_grid"] = {"new": "ttnn.CoreGrid", "kwargs": cores}
@@ -68,11 +71,11 @@ def draw_addmm(record: OperationRecord, choose: Choose) -> list[Step]:
     height, depth, width = (choose.one_of(_MODEL_SIZES) for _ in range(3))
     dtype = choose.one_of(("bfloat16", "float32", "bfloat8_b"))
     tensors = [
-        {**draws.tensor(choose, sizes, tile_only=True), "dtype": dtype}
+        {**sample.tensor(choose, sizes, tile_only=True), "dtype": dtype}
         for sizes in ([height, width], [height, depth], [depth, width])
     ]
     if not choose.integer(0, 3):
-        tensors[0] |= draws.any_place(choose, tensors[0]["shape"], "tile", sharded=True)
+        tensors[0] |= sample.any_place(choose, tensors[0]["shape"], "tile", sharded=True)
     if not choose.integer(0, 3):
         *made, _ = _draw_bare_shards(record, choose)
         first, second = ({**spec, "shape": spec["shape"][2:]} for spec in made)
@@ -82,7 +85,7 @@ def draw_addmm(record: OperationRecord, choose: Choose) -> list[Step]:
     factors: dict[str, Any] = {
         name: choose.one_of((0.5, 0.0, 1.0)) for name in ("alpha", "beta") if not choose.integer(0, 2)
     }
-    return write_call(record.name, tensors, memory=draws.wish(choose), **factors, **draw_kernel_config(choose))
+    return write_call(record.name, tensors, memory=sample.wish(choose), **factors, **draw_kernel_config(choose))
 
 
 def draw_configured(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -95,7 +98,7 @@ def draw_configured(record: OperationRecord, choose: Choose) -> list[Step]:
     turned = [not choose.integer(0, 5) for _ in range(2)]
     sizes = [rows * 32 - choose.integer(0, 3), depth * 32], [depth * 32, columns * 32 - choose.integer(0, 3)]
     first, second = (
-        draws.tensor(choose, [*outer, *(size[::-1] if turn else size)], tile_only=True)
+        sample.tensor(choose, [*outer, *(size[::-1] if turn else size)], tile_only=True)
         for outer, size, turn in zip((batch, other), sizes, turned, strict=True)
     )
     all_rows = rows * batch[1] if joins and kind != REUSE else rows
@@ -116,7 +119,7 @@ def draw_configured(record: OperationRecord, choose: Choose) -> list[Step]:
         named["bias"] = {"tensor": "t2"}
         width = sizes[1][1]
         tensors.append({**second, "shape": choose.one_of(([width], [1, width], [1, 1, 1, width], [rows * 32, width]))})
-    *made, call = write_call(record.name, tensors, memory=draws.wish(choose), **named)
+    *made, call = write_call(record.name, tensors, memory=sample.wish(choose), **named)
     return [*made, {**call, "args": call["args"][:2]}]
 
 
@@ -154,17 +157,17 @@ def draw_shards(record: OperationRecord, choose: Choose) -> list[Step]:
     has_shards = choose.integer(0, 3)
     batch = [1, tiles_high // height] if kind == REUSE else [1, 1]
     high = height if kind == REUSE else tiles_high
-    first = draws.tensor(choose, [*batch, 32 * high, 32 * tiles_deep], tile_only=True)
+    first = sample.tensor(choose, [*batch, 32 * high, 32 * tiles_deep], tile_only=True)
     if has_shards:
         first |= {"memory": "L1", "shard": shard}
-    second = draws.tensor(choose, [*batch, 32 * tiles_deep, 32 * wide], tile_only=True)
+    second = sample.tensor(choose, [*batch, 32 * tiles_deep, 32 * wide], tile_only=True)
     out = {**shard, "shape": [32 * height, 32 * width], "kind": "block" if kind == GRID else shape}
     is_cut = has_shards != 1
     config = {"new": f"ttnn.MatmulMultiCoreReuse{kind}ProgramConfig", "kwargs": fields}
     named: dict[str, Any] = {"program_config": config, **draw_kernel_config(choose)}
     if choose.integer(0, 1):
         named["dtype"] = {"dtype": choose.one_of(("bfloat16", "float32", "bfloat8_b"))}
-    memory = "L1" if is_cut else draws.wish(choose)
+    memory = "L1" if is_cut else sample.wish(choose)
     return write_call(record.name, [first, second], memory=memory, shard=out if is_cut else None, **named)
 
 
@@ -183,13 +186,13 @@ def _draw_bare_shards(record: OperationRecord, choose: Choose) -> list[Step]:
     shard: Step = {"kind": kind, "shape": [32 * high, 32 * deep], "ranges": [[0, 0, columns - 1, rows - 1]]}
     shard["orientation"] = orientation
     sizes = [1, batch, 32 * (down * high // batch) - choose.one_of((0, 0, 5)), 32 * across * deep]
-    first = {**draws.tensor(choose, sizes, tile_only=True), "memory": "L1", "shard": shard}
+    first = {**sample.tensor(choose, sizes, tile_only=True), "memory": "L1", "shard": shard}
     other = [1, choose.one_of((1, 1, batch)), sizes[-1], 32 * wide - choose.one_of((0, 0, 7))]
-    second = draws.tensor(choose, other, tile_only=True)
+    second = sample.tensor(choose, other, tile_only=True)
     named: dict[str, Any] = draw_kernel_config(choose)
     if not choose.integer(0, 2):
         named["dtype"] = {"dtype": choose.one_of(("bfloat16", "float32", "bfloat8_b"))}
-    where: Step = {"memory": draws.wish(choose)}
+    where: Step = {"memory": sample.wish(choose)}
     if choose.integer(0, 1):
         own = wide if kind == "height" else -(-wide // across)
         where = {"memory": "L1", "shard": {**shard, "shape": [32 * high, 32 * own]}}
@@ -208,8 +211,8 @@ def _draw_dram_shards(record: OperationRecord, choose: Choose, cores: int, depth
     config = {"new": f"ttnn.MatmulMultiCoreReuse{DRAM_SHARDS}ProgramConfig", "kwargs": fields}
     deep = 32 * depth * cores * rows
     tensors = [
-        {**draws.tensor(choose, [1, 1, 32, deep], tile_only=True), "memory": "L1", "shard": first},
-        {**draws.tensor(choose, [1, 1, deep, 32 * wide], tile_only=True), "memory": "DRAM", "shard": second},
+        {**sample.tensor(choose, [1, 1, 32, deep], tile_only=True), "memory": "L1", "shard": first},
+        {**sample.tensor(choose, [1, 1, deep, 32 * wide], tile_only=True), "memory": "DRAM", "shard": second},
     ]
     out = {**first, "shape": [32, 32 * own]}
     named: dict[str, Any] = {"program_config": config, **draw_kernel_config(choose)}
@@ -247,3 +250,10 @@ def _draw_fields(choose: Choose, kind: str, rows: int, depth: int, columns: int)
 
 def _divisor(choose: Choose, number: int) -> int:
     return choose.one_of([size for size in range(1, number + 1) if number % size == 0])
+
+
+DRAWS: dict[str, Draw] = {
+    "matmul": draw_matmul,
+    "linear": draw_matmul,
+    "addmm": draw_addmm,
+}
