@@ -10,7 +10,7 @@ import pytest
 from support.build_profile import ProfileBuilder
 from ttmem import Profile, TtmemError
 from ttmem.reports import exports
-from ttmem.reports.exports import csv_files
+from ttmem.reports.exports import tables
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_what_fails_half_way_leaves_nothing_and_keeps_the_old(
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(csv_files, "_cells", fail)
+    monkeypatch.setattr(tables, "_format_cells", fail)
     with pytest.raises(TtmemError, match="No space left"):
         exports.export(profile, "csv", out)
     assert (out / "operations.csv").read_bytes() == before
@@ -85,7 +85,7 @@ def test_a_trace_that_fails_half_way_leaves_nothing(
 ) -> None:
     from ttmem.reports.exports import perfetto
 
-    monkeypatch.setattr(perfetto, "_counters", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
+    monkeypatch.setattr(perfetto, "_build_counters", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
     with pytest.raises(TtmemError, match=r"trace\.json: cannot be written"):
         exports.export(profile, "perfetto", tmp_path / "trace.json")
     assert list(tmp_path.iterdir()) == []

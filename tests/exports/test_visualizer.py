@@ -24,7 +24,7 @@ from ttmem.analysis.peaks import peaks
 from ttmem.profile.model import STATE_NAMES, VIEW_ALLOCATED
 from ttmem.profile.runs import select
 from ttmem.reports import exports
-from ttmem.reports.exports import visualizer as target
+from ttmem.reports.exports import visualizer
 
 VISUALIZER = "ttnn-visualizer==0.108.0"
 
@@ -184,7 +184,7 @@ def test_sources_are_left_out_unless_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_report_that_nobody_could_open_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(target, "MOST_BUFFER_ROWS", 10)
+    monkeypatch.setattr(visualizer, "MOST_BUFFER_ROWS", 10)
     profile = read(unpacked_capture("n150-report", tmp_path))
     with pytest.raises(TtmemError, match="more than it can open") as raised:
         exports.export(profile, "visualizer", tmp_path / "report")

@@ -17,11 +17,8 @@ from ttmem.analysis.peaks import peaks
 from ttmem.commands.library.check import BudgetCheck
 from ttmem.profile.model import Profile
 from ttmem.profile.runs import runs, select
-from ttmem.reports.diff import document as diff_document
-from ttmem.reports.diff import terminal as diff_terminal
-from ttmem.reports.profile import csv as csv_table
-from ttmem.reports.profile import html, stored_files, terminal
-from ttmem.reports.profile import markdown as llm
+from ttmem.reports import diff as diff_report
+from ttmem.reports import profile_files, profile_text, profile_timeline
 
 from .stories import HOSTILE, OOM
 
@@ -108,11 +105,13 @@ def assert_every_report(profile: Profile) -> None:
     if "DRAM" in document["memories"]:
         peak = document["memories"]["DRAM"]["peak_bytes_per_bank"]
         assert listed + document["unattributed_bytes_per_bank"] == peak
-    assert len(llm.render(profile).encode()) <= 24_000
-    assert max(map(len, terminal.render(profile, width=80).splitlines()), default=0) <= 80
-    assert 'id="ttmem-report"' in html.render(profile)
-    assert csv_table.render(profile).count("\n") >= 1 + sum(len(timeline.state_kind) for timeline in profile.timelines)
-    assert len(list(stored_files.files(profile))) == 5
+    assert len(profile_text.render_markdown(profile).encode()) <= 24_000
+    assert max(map(len, profile_text.render_terminal(profile, width=80).splitlines()), default=0) <= 80
+    assert 'id="ttmem-report"' in profile_files.render_html(profile)
+    assert profile_timeline.render_csv(profile).count("\n") >= 1 + sum(
+        len(timeline.state_kind) for timeline in profile.timelines
+    )
+    assert len(list(profile_files.build_files(profile))) == 5
     padding = Limit(10.0) if document["padding"]["overhead_percent"] is not None else None
     limits = Limits({memory: Limit(50.0) for memory in peaks(profile)}, padding=padding, growth=Limit(1.0))
     verdicts = check(profile, limits, baseline=profile if peaks(profile) else None)
@@ -131,7 +130,7 @@ def test_every_report_of_any_profile_and_of_each_of_its_runs(profile: Profile) -
 @given(profiles(), profiles())
 def test_any_two_profiles_can_be_compared(before: Profile, after: Profile) -> None:
     found = diff(before, after)
-    json.dumps(diff_document.document(found, regression=False).to_json(), allow_nan=False)
-    assert diff_terminal.render(found)
+    json.dumps(diff_report.build_document(found, regression=False).to_json(), allow_nan=False)
+    assert diff_report.render_terminal(found)
     same = diff(before, before)
     assert (same.grew, same.shrank, same.operation_counts) == ((), (), ())

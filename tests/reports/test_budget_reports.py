@@ -11,8 +11,7 @@ import pytest
 from ttmem.analysis.budget import Verdict
 from ttmem.analysis.states import OperationPlace
 from ttmem.commands.library.check import BudgetCheck
-from ttmem.reports.check import github, junit, sarif
-from ttmem.reports.check import terminal as budget_terminal
+from ttmem.reports import check
 
 from .stories import HOSTILE
 
@@ -61,18 +60,18 @@ def test_the_document() -> None:
 
 
 def test_the_text() -> None:
-    assert budget_terminal.render([GOOD, BAD]) == (
+    assert check.render_terminal([GOOD, BAD]) == (
         "FAIL  max-dram  DRAM peak is 85%: too high\n"
         "                #12 ttnn.matmul at dot.7, line 345\n"
         "ok    max-l1    L1 is fine\n"
         "1 of 2 limits broken\n"
     )
-    assert budget_terminal.render([GOOD]).endswith("the limit holds\n")
-    assert len(budget_terminal.render([NASTY], width=400).splitlines()) == 3
+    assert check.render_terminal([GOOD]).endswith("the limit holds\n")
+    assert len(check.render_terminal([NASTY], width=400).splitlines()) == 3
 
 
 def test_junit() -> None:
-    suites = ElementTree.fromstring(junit.render([GOOD, BAD, NASTY], "logs/run.log"))
+    suites = ElementTree.fromstring(check.render_junit([GOOD, BAD, NASTY], "logs/run.log"))
     assert suites.attrib == {"tests": "3", "failures": "2", "errors": "0"}
     good, bad, nasty = suites.iter("testcase")
     assert good.attrib == {"classname": "ttmem.check", "name": "max-l1", "file": "logs/run.log", "time": "0"}
@@ -85,7 +84,7 @@ def test_junit() -> None:
 
 
 def test_sarif() -> None:
-    log = json.loads(sarif.render([GOOD, BAD, NASTY], "logs/my run.log"))
+    log = json.loads(check.render_sarif([GOOD, BAD, NASTY], "logs/my run.log"))
     assert (log["version"], log["$schema"]) == ("2.1.0", "https://json.schemastore.org/sarif-2.1.0.json")
     (run,) = log["runs"]
     assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["max-l1", "max-dram", "run-failed"]
@@ -109,19 +108,19 @@ def test_sarif() -> None:
 
 
 def test_sarif_takes_absolute_paths() -> None:
-    log = json.loads(sarif.render([BAD], "/data/run.log"))
+    log = json.loads(check.render_sarif([BAD], "/data/run.log"))
     location = log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
     assert location["artifactLocation"] == {"uri": "file:///data/run.log"}
 
 
 def test_github_annotations() -> None:
-    assert github.render([GOOD, BAD], "logs/a,b:c.log") == (
+    assert check.render_github([GOOD, BAD], "logs/a,b:c.log") == (
         "::error file=logs/a%2Cb%3Ac.log,line=345,title=ttmem max-dram::DRAM peak is 85%25: too high\n"
     )
 
 
 @pytest.mark.parametrize("source", ["run.log", HOSTILE])
 def test_a_log_cannot_write_commands_of_its_own(source: str) -> None:
-    lines = github.render([NASTY], source).splitlines()
+    lines = check.render_github([NASTY], source).splitlines()
     assert len(lines) == 1
     assert lines[0].startswith("::error file=")

@@ -9,7 +9,7 @@ import io
 import pytest
 
 from support.build_profile import ProfileBuilder
-from ttmem.reports.profile import csv as csv_table
+from ttmem.reports import profile_timeline
 
 from .stories import ALL, HOSTILE, hostile, two_ranks
 
@@ -25,7 +25,7 @@ def test_rows_and_columns() -> None:
         build.operation("ttnn.add", location="a,b", dram=(10, 90, 80), l1=5)
         build.operation("ttnn.mul", dram=20)
     build.after_submit(dram=3)
-    text = csv_table.render(build.build())
+    text = profile_timeline.render_csv(build.build())
     assert text == (
         "index,op,location,program,run,rank,line,"
         "dram_allocated_bytes_per_bank,dram_free_bytes_per_bank,dram_largest_free_bytes_per_bank,"
@@ -41,17 +41,17 @@ def test_rows_and_columns() -> None:
 
 
 def test_ranks() -> None:
-    assert [row["rank"] for row in rows(csv_table.render(two_ranks()))] == ["0", "0", "1", "1"]
+    assert [row["rank"] for row in rows(profile_timeline.render_csv(two_ranks()))] == ["0", "0", "1", "1"]
 
 
 @pytest.mark.parametrize("story", ALL)
 def test_every_row_has_every_column(story: str) -> None:
     profile = ALL[story]()
-    found = list(csv.reader(io.StringIO(csv_table.render(profile), newline="")))
-    assert {len(row) for row in found} == {len(csv_table.HEADER)}
+    found = list(csv.reader(io.StringIO(profile_timeline.render_csv(profile), newline="")))
+    assert {len(row) for row in found} == {len(profile_timeline.CSV_HEADER)}
     assert len(found) == 1 + sum(len(timeline.state_kind) for timeline in profile.timelines)
 
 
 def test_nasty_names_survive_the_round_trip() -> None:
-    first = rows(csv_table.render(hostile()))[0]
+    first = rows(profile_timeline.render_csv(hostile()))[0]
     assert (first["op"], first["location"], first["program"]) == (HOSTILE, HOSTILE, HOSTILE)

@@ -11,8 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 from support.build_profile import MIB, ProfileBuilder, tensor
 from ttmem.analysis.diff import diff
 from ttmem.profile.model import Profile
-from ttmem.reports.diff import document as diff_document
-from ttmem.reports.diff import terminal as diff_terminal
+from ttmem.reports import diff as diff_report
 
 from .stories import hostile, two_layers, without_states
 
@@ -31,7 +30,7 @@ def one(rows: int, *, name: str = "before", extra: bool = False) -> Profile:
 
 
 def test_the_document() -> None:
-    document = diff_document.document(diff(one(32), one(64, name="after")), regression=True).to_json()
+    document = diff_report.build_document(diff(one(32), one(64, name="after")), regression=True).to_json()
     cause = {"index": 0, "name": "ttnn.matmul", "location": "dot.7"}
     assert document == {
         "schema": "ttmem.diff/1",
@@ -76,20 +75,20 @@ def test_the_document() -> None:
 
 
 def test_the_text(snapshot: SnapshotAssertion) -> None:
-    assert diff_terminal.render(diff(one(32), one(64, name="after", extra=True)), width=100) == snapshot
+    assert diff_report.render_terminal(diff(one(32), one(64, name="after", extra=True)), width=100) == snapshot
 
 
 def test_no_difference_is_said() -> None:
-    assert diff_terminal.render(diff(two_layers(), two_layers())).splitlines()[-1] == "No difference in memory."
+    assert diff_report.render_terminal(diff(two_layers(), two_layers())).splitlines()[-1] == "No difference in memory."
 
 
 def test_odd_profiles_can_be_compared() -> None:
     for before, after in ((hostile(), two_layers()), (two_layers(), without_states()), (without_states(), hostile())):
         found = diff(before, after)
-        text = diff_terminal.render(found, width=80)
+        text = diff_report.render_terminal(found, width=80)
         assert max(map(len, text.splitlines())) <= 80
         assert "\x1b" not in text
-        json.dumps(diff_document.document(found, regression=False).to_json(), allow_nan=False)
+        json.dumps(diff_report.build_document(found, regression=False).to_json(), allow_nan=False)
 
 
 def of_board(board: str, dram_banks: int, l1_banks: int, **facts: str) -> Profile:
@@ -102,11 +101,11 @@ def of_board(board: str, dram_banks: int, l1_banks: int, **facts: str) -> Profil
 def test_two_boards_are_said_to_be_two() -> None:
     # GIVEN the same 24 MiB on a chip, over 12 banks and over 8
     found = diff(of_board("n150", 12, 64), of_board("p150", 8, 130))
-    shown = diff_terminal.render(found, width=200)
+    shown = diff_report.render_terminal(found, width=200)
     assert "the boards differ: n150 -> p150" in shown
     assert "DRAM has 12 banks of 1,000.000 MiB before and 8 of 1,000.000 MiB after, so figures per bank do not" in shown
     assert "DRAM over all banks of a chip: 24.000 MiB -> 24.000 MiB" in shown
-    document = diff_document.document(found, regression=False).to_json()
+    document = diff_report.build_document(found, regression=False).to_json()
     assert document["remarks"][0] == "the boards differ: n150 -> p150"
     dram = document["memories"]["DRAM"]
     assert (dram["before_device_bytes"], dram["after_device_bytes"]) == (24 * MIB, 24 * MIB)

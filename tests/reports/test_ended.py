@@ -15,7 +15,7 @@ from support.page import blocks
 from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.run_script import RunSettings, run_script
 from ttmem.profile.model import Profile
-from ttmem.reports.profile import html, markdown, stored_files, terminal
+from ttmem.reports import profile_files, profile_text
 
 pytestmark = pytest.mark.oracle
 
@@ -53,7 +53,7 @@ def asserted(run: Callable[[str], Profile]) -> Profile:
 
 
 def test_the_terminal_names_the_error_and_shows_its_message(asserted: Profile) -> None:
-    text = terminal.render(asserted, width=120)
+    text = profile_text.render_terminal(asserted, width=120)
     assert f"Fits as far as it ran; {ENDED}\n" in text
     assert "three layers, four caches" in text
     assert "No known memory failure" not in text
@@ -61,14 +61,14 @@ def test_the_terminal_names_the_error_and_shows_its_message(asserted: Profile) -
 
 
 def test_the_report_for_agents_names_the_error(asserted: Profile) -> None:
-    section = markdown.render(asserted).split("## Failure\n")[1]
+    section = profile_text.render_markdown(asserted).split("## Failure\n")[1]
     assert f"- Fits as far as it ran; {ENDED}\n" in section
     assert "- Message: AssertionError: three layers, four caches\n" in section
     assert "No known memory failure" not in section
 
 
 def test_the_page_says_yes_and_names_the_error(asserted: Profile) -> None:
-    header = blocks(html.render(asserted))[0].header
+    header = blocks(profile_files.render_html(asserted))[0].header
     assert header["ended"] == ENDED
     assert header["failure"]["fits"]
     assert "three layers, four caches" in header["failure"]["message"]
@@ -77,15 +77,15 @@ def test_the_page_says_yes_and_names_the_error(asserted: Profile) -> None:
 
 
 def test_the_store_lists_the_error(asserted: Profile) -> None:
-    assert stored_files.facts(asserted)["status"] == "AssertionError (not memory)"
+    assert profile_files.list_facts(asserted)["status"] == "AssertionError (not memory)"
 
 
 def test_an_end_without_a_text_is_reported_too(run: Callable[[str], Profile]) -> None:
     profile = run("raise SystemExit(3)\n")
-    text = terminal.render(profile, width=120)
+    text = profile_text.render_terminal(profile, width=120)
     assert "Fits as far as it ran; the script ended with SystemExit at script.py:5 (not memory)\nSystemExit: 3" in text
-    assert "SystemExit: 3" in markdown.render(profile).split("## Failure\n")[1]
-    assert blocks(html.render(profile))[0].header["failure"]["message"] == "SystemExit: 3"
+    assert "SystemExit: 3" in profile_text.render_markdown(profile).split("## Failure\n")[1]
+    assert blocks(profile_files.render_html(profile))[0].header["failure"]["message"] == "SystemExit: 3"
 
 
 def test_a_memory_failure_that_was_caught_is_named(run: Callable[[str], Profile]) -> None:
@@ -98,10 +98,10 @@ def test_a_memory_failure_that_was_caught_is_named(run: Callable[[str], Profile]
         raise ValueError("no such layer")
     """)
     ended = "the script ended with ValueError at script.py:10 (not memory)"
-    text = " ".join(terminal.render(profile, width=200).split())
+    text = " ".join(profile_text.render_terminal(profile, width=200).split())
     assert f"The program caught a memory failure (oom/too-big in L1); {ended}" in text
     assert "Fits as far as it ran" not in text
-    assert blocks(html.render(profile))[0].header["caught"]
+    assert blocks(profile_files.render_html(profile))[0].header["caught"]
 
 
 def test_a_suite_with_a_test_that_did_not_fit_does_not_fit(with_ttnn: Interpreter, tmp_path: Path) -> None:

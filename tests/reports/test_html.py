@@ -20,16 +20,16 @@ from support.build_profile import ProfileBuilder, tensor
 from support.page import Outline, blocks
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.profile.model import MEMORIES, Profile
-from ttmem.reports.kit import page_bundle
-from ttmem.reports.kit.columns import Packed, as_text
-from ttmem.reports.profile import html
+from ttmem.reports import profile_files
+from ttmem.reports.kit import pages
+from ttmem.reports.kit.pages import PackedColumns, encode_base64
 
 from .stories import ALL, HOSTILE, hostile, many_weights, two_layers
 
 
 @pytest.mark.parametrize("story", ALL)
 def test_every_page_is_well_formed_and_needs_nothing_from_the_network(story: str) -> None:
-    page = html.render(ALL[story]())
+    page = profile_files.render_html(ALL[story]())
     outline = Outline(page)
     assert outline.open == []
     assert [attributes.get("id") for tag, attributes in outline.tags if attributes.get("id")] == ["ttmem-report"]
@@ -38,7 +38,7 @@ def test_every_page_is_well_formed_and_needs_nothing_from_the_network(story: str
 
 
 def test_only_our_own_script_and_style_may_run() -> None:
-    page = html.render(two_layers())
+    page = profile_files.render_html(two_layers())
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
     assert policy.startswith("default-src 'none'; ")
     assert "unsafe" not in policy
@@ -49,7 +49,7 @@ def test_only_our_own_script_and_style_may_run() -> None:
 
 
 def test_text_from_the_source_is_never_markup() -> None:
-    page = html.render(hostile())
+    page = profile_files.render_html(hostile())
     outline = Outline(page)
     assert [tag for tag, _ in outline.tags].count("script") == 3  # columns, texts, and our own
     assert "alert(1)" not in [tag for tag, _ in outline.tags]
@@ -67,7 +67,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def test_a_reader_without_scripts_gets_the_figures_as_text() -> None:
-    text = Outline(html.render(two_layers(runs=6, leak_bytes=4096, failed=True))).cells()
+    text = Outline(profile_files.render_html(two_layers(runs=6, leak_bytes=4096, failed=True))).cells()
     assert "# Memory Profile: two-layers" in text
     assert "Leak: DRAM starts each run" in text
 
@@ -75,8 +75,8 @@ def test_a_reader_without_scripts_gets_the_figures_as_text() -> None:
 @pytest.mark.parametrize("story", ALL)
 def test_every_column_of_the_profile_is_on_the_page(story: str) -> None:
     profile = ALL[story]()
-    columns, texts = blocks(html.render(profile))
-    assert columns.header["document"]["memories"] == page_bundle.clean(profile.to_json()["memories"])
+    columns, texts = blocks(profile_files.render_html(profile))
+    assert columns.header["document"]["memories"] == pages.clean_text(profile.to_json()["memories"])
     for number, timeline in enumerate(profile.timelines):
         found = {
             "form": timeline.form,
@@ -100,7 +100,7 @@ def test_every_column_of_the_profile_is_on_the_page(story: str) -> None:
 
 def alive_on_page(profile: Profile, memory: str, timeline: int, state: int) -> list[tuple[str, int]]:
     """Who the page takes for alive in a state, from its table of tensors."""
-    block = blocks(html.render(profile))[0]
+    block = blocks(profile_files.render_html(profile))[0]
     lives = {name.removeprefix("lives."): values for name, values in block.columns.items() if name.startswith("lives.")}
     here = (lives["first_state"] <= state) & (state <= lives["last_state"]) & (lives["timeline"] == timeline)
     rows = np.flatnonzero(here & (lives["memory"] == MEMORIES.index(memory)))
@@ -113,7 +113,7 @@ def test_the_tensors_of_a_state_are_those_of_the_analysis(story: str) -> None:
     for memory in ("DRAM", "L1"):
         live = alive_at_peak(profile, memory)
         if live is not None and live.total_bytes_per_bank:
-            expected = sorted((page_bundle.clean(life.name), life.bytes_per_bank) for life in live.tensors)
+            expected = sorted((pages.clean_text(life.name), life.bytes_per_bank) for life in live.tensors)
             assert alive_on_page(profile, memory, live.peak.timeline, live.peak.state) == expected
 
 
@@ -151,14 +151,14 @@ def test_large_profiles_make_small_pages() -> None:
             dram=number * 2048 % 999_424,
             l1=number % 1000,
         )
-    assert len(html.render(build.build())) < 1_000_000
-    assert len(html.render(many_weights())) < 1_000_000
+    assert len(profile_files.render_html(build.build())) < 1_000_000
+    assert len(profile_files.render_html(many_weights())) < 1_000_000
 
 
 @given(st.lists(st.integers(-(2**52), 2**52), max_size=60), st.booleans())
 def test_columns_come_back_as_they_were(values: list[int], steps: bool) -> None:
-    packed = Packed({"name": HOSTILE.replace("\x1b", "")})
+    packed = PackedColumns({"name": HOSTILE.replace("\x1b", "")})
     packed.integers("column", np.array(values, np.int64), steps=steps)
-    text = as_text(packed.compressed())
+    text = encode_base64(packed.compressed())
     (block,) = blocks(f'<script type="application/octet-stream" data-role="block">{text}</script>')
     assert block.columns["column"].tolist() == values

@@ -11,11 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.page import Outline, blocks
+from ttmem.base.formatting import (
+    format_bytes,
+    format_compact_bytes,
+    format_kib_number,
+    format_range,
+    format_shape_list,
+    format_share,
+)
 from ttmem.reports.kit import charts, documents, sarif, tables
 from ttmem.reports.kit.console import TextReport
-from ttmem.reports.kit.pages import Card, Section, page
+from ttmem.reports.kit.pages import Card, Section, render_page
 from ttmem.reports.kit.tables import Table, mib_column, name_column, number_column, percent_column, text_column
-from ttmem.reports.kit.units import bounds_text, bytes_text, compact_bytes, kib, shape_list, share
 
 MIB = 1 << 20
 
@@ -35,18 +42,18 @@ def table() -> Table:
 
 
 def test_markdown_keeps_a_cell_a_cell(table: Table) -> None:
-    assert tables.markdown(table) == [
+    assert tables.format_markdown(table) == [
         "| Tensor | MiB/bank | Of peak | Uses | Alive |",
         "| --- | --- | --- | --- | --- |",
         "| layers.0\\|weight | 3.000 | 75.0% | 1,200 | #1-#20 |",
         "| %1 | 0.500 | - | 3 | - |",
     ]
-    assert tables.markdown(table, aligned=True)[1] == "| --- | ---: | ---: | ---: | --- |"
-    assert tables.markdown(table.first(0)) == []
+    assert tables.format_markdown(table, aligned=True)[1] == "| --- | ---: | ---: | ---: | --- |"
+    assert tables.format_markdown(table.first(0)) == []
 
 
 def test_a_backslash_before_a_bar_does_not_end_the_cell() -> None:
-    shown = tables.markdown(Table.of_texts(["Code"], [["a\\|b<int> *c"]]), markup=False)
+    shown = tables.format_markdown(Table.of_texts(["Code"], [["a\\|b<int> *c"]]), markup=False)
     assert shown[2] == "| a\\\\\\|b&lt;int> \\*c |"
 
 
@@ -64,14 +71,14 @@ def test_columns_are_picked_in_the_order_asked_for(table: Table) -> None:
 
 
 def test_csv_has_bare_values(table: Table) -> None:
-    assert tables.csv(table.only("Tensor", "MiB/bank", "Of peak")) == (
+    assert tables.format_csv(table.only("Tensor", "MiB/bank", "Of peak")) == (
         "Tensor,MiB/bank,Of peak\nlayers.0|weight,3145728,75.0\n%1,524288,\n"
     )
-    assert tables.csv_line(["a,b", 'say "x"', "plain"]) == '"a,b","say ""x""",plain'
+    assert tables.format_csv_line(["a,b", 'say "x"', "plain"]) == '"a,b","say ""x""",plain'
 
 
 def test_plain_columns_are_as_wide_as_their_cells(table: Table) -> None:
-    assert tables.plain(table.only("Tensor", "Uses"), gap=" | ", rule="-|-").splitlines() == [
+    assert tables.format_plain(table.only("Tensor", "Uses"), gap=" | ", rule="-|-").splitlines() == [
         "Tensor          |  Uses",
         "----------------|------",
         "layers.0|weight | 1,200",
@@ -116,7 +123,7 @@ def test_text_interprets_nothing() -> None:
 
 def test_a_page_holds_what_it_is_given(table: Table) -> None:
     chart = charts.LineChart("Depth", charts.Axis("x", 0, 1, []), charts.Axis("y", 0, 1, []), [])
-    shown = page(
+    shown = render_page(
         title="<script>",
         cards=[Card("Peak", "3", "MiB", bar_percent=200.0, level="alarm")],
         notes=["a & b\x1b[31m"],
@@ -154,7 +161,7 @@ def test_a_drawing_stands_alone() -> None:
         height=168,
         right=30,
     )
-    root = ElementTree.fromstring(charts.drawing(chart))
+    root = ElementTree.fromstring(charts.draw_svg(chart))
     space = "{http://www.w3.org/2000/svg}"
     assert root.attrib["aria-label"] == "a < b"
     paths = [element.attrib["d"] for element in root.iter(f"{space}path")]
@@ -181,7 +188,7 @@ def test_sarif_lists_rules_and_results() -> None:
         sarif.SarifResult("b", "error", "broken\nhere", "some dir/file.cpp", 0),
         sarif.SarifResult("a", "none", "fine", "run.log", 12, "ttnn.add", kind="pass"),
     ]
-    (run,) = json.loads(sarif.render(rules, results))["runs"]
+    (run,) = json.loads(sarif.render_log(rules, results))["runs"]
     assert run["tool"]["driver"]["rules"][1] == {
         "id": "b",
         "shortDescription": {"text": "B holds."},
@@ -208,12 +215,17 @@ def test_sarif_lists_rules_and_results() -> None:
 
 
 def test_units() -> None:
-    assert [compact_bytes(amount) for amount in (None, 512, 3 * MIB, 3 << 29)] == ["-", "0.5KB", "3.0MB", "1.50GB"]
-    assert [bytes_text(amount) for amount in (4096, 3 * MIB)] == ["4,096 B", "3.00 MiB"]
-    assert [kib(amount) for amount in (49152, 1536)] == ["48", "1.5"]
-    assert [bounds_text((28.91, 82.5)), bounds_text((3, 3), 0)] == ["28.9-82.5", "3"]
-    assert [shape_list((1, 2)), shape_list(())] == ["[1, 2]", "-"]
-    assert [share(1, 3), share(1, 0)] == ["33.3%", "-"]
+    assert [format_compact_bytes(amount) for amount in (None, 512, 3 * MIB, 3 << 29)] == [
+        "-",
+        "0.5KB",
+        "3.0MB",
+        "1.50GB",
+    ]
+    assert [format_bytes(amount) for amount in (4096, 3 * MIB)] == ["4,096 B", "3.00 MiB"]
+    assert [format_kib_number(amount) for amount in (49152, 1536)] == ["48", "1.5"]
+    assert [format_range((28.91, 82.5)), format_range((3, 3), 0)] == ["28.9-82.5", "3"]
+    assert [format_shape_list((1, 2)), format_shape_list(())] == ["[1, 2]", "-"]
+    assert [format_share(1, 3), format_share(1, 0)] == ["33.3%", "-"]
 
 
 _VALUES = st.recursive(
@@ -227,4 +239,4 @@ _VALUES = st.recursive(
 def test_a_document_in_pieces_is_the_same_document(value: object, indent: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(documents, "_ENTRIES", 2)
-        assert "".join(documents.indented_pieces(value, indent)) == documents.indented(value, indent)
+        assert "".join(documents.format_json_pieces(value, indent)) == documents.format_json(value, indent)

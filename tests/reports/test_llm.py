@@ -10,8 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from support.build_profile import MIB, ProfileBuilder, tensor
 from ttmem.profile.model import Profile
-from ttmem.reports.profile import markdown as llm
-from ttmem.reports.profile import terminal
+from ttmem.reports import profile_text
 
 from .stories import ALL, OOM, hostile, many_weights, two_layers, without_operations, without_states
 
@@ -38,11 +37,11 @@ def has_sections(text: str, *more: str, l1: bool = False) -> bool:
 
 
 def test_the_whole_report(snapshot: SnapshotAssertion) -> None:
-    assert llm.render(two_layers(runs=6, leak_bytes=4096, failed=True)) == snapshot
+    assert profile_text.render_markdown(two_layers(runs=6, leak_bytes=4096, failed=True)) == snapshot
 
 
 def test_header_and_summary() -> None:
-    lines = llm.render(two_layers()).splitlines()
+    lines = profile_text.render_markdown(two_layers()).splitlines()
     assert lines[:2] == ["# Memory Profile: two-layers", ""]
     assert lines[2] == (
         "> Peak DRAM: 0.370 MB/bank (0.4%) | Peak L1: 0.004 MB/bank | Ops: 10 | Weights: 2.002 MB"
@@ -56,9 +55,13 @@ def test_what_is_unknown_is_not_called_nothing() -> None:
     for profile in (silent, blind):
         document = profile.to_json()
         assert (document["weights"]["count"], document["weights"]["bytes"]) == (0, None)
-        assert llm.render(profile).splitlines()[2].endswith("Weights: unknown | Padding Overhead: unknown")
+        assert (
+            profile_text.render_markdown(profile)
+            .splitlines()[2]
+            .endswith("Weights: unknown | Padding Overhead: unknown")
+        )
         assert {document["padding"][key] for key in ("logical_bytes", "padded_bytes", "overhead_percent")} == {None}
-        shown = " ".join(terminal.render(profile).split())
+        shown = " ".join(profile_text.render_terminal(profile).split())
         assert "Padding unknown" in shown
         assert "Weights unknown" in shown
 
@@ -66,7 +69,7 @@ def test_what_is_unknown_is_not_called_nothing() -> None:
 @pytest.mark.parametrize("story", ALL)
 def test_every_section_is_always_there_in_order(story: str) -> None:
     profile = ALL[story]()
-    text = llm.render(profile)
+    text = profile_text.render_markdown(profile)
     in_l1 = profile.to_json()["memories"].get("L1", {}).get("consumers")
     assert has_sections(text, *(["## Failure"] if story in ("failed", "hostile") else []), l1=bool(in_l1))
     assert bool(in_l1) == (story in ("two-layers", "failed", "leak"))
@@ -74,7 +77,7 @@ def test_every_section_is_always_there_in_order(story: str) -> None:
 
 
 def test_five_thousand_long_names_stay_within_eight_thousand_tokens() -> None:
-    text = llm.render(many_weights())
+    text = profile_text.render_markdown(many_weights())
     assert len(text) / 3.5 <= 8000
     assert len(text.encode()) <= 24_000
     assert has_sections(text, "## Failure")
@@ -94,7 +97,7 @@ def cells_per_table(text: str) -> set[bool]:
 
 
 def test_nasty_names_do_not_break_tables_or_headings() -> None:
-    text = llm.render(hostile())
+    text = profile_text.render_markdown(hostile())
     assert cells_per_table(text) == {True}
     assert has_sections(text, "## Failure")
     assert "\x1b" not in text
@@ -123,7 +126,7 @@ def of_peak(dram_mib: float, l1_percent: float = 0) -> Profile:
     ],
 )
 def test_a_note_where_a_target_is_missed(dram_mib: float, l1_percent: float, expected: list[str]) -> None:
-    text = llm.render(of_peak(dram_mib, l1_percent))
+    text = profile_text.render_markdown(of_peak(dram_mib, l1_percent))
     assert re.findall(r"^- Note: (.*)$", text, re.MULTILINE) == expected
 
 
@@ -135,7 +138,7 @@ def test_notes_on_leak_fragmentation_and_padding() -> None:
             level = number * MIB
             build.operation("ttnn.add", results={"%1": padded}, dram=(level, 1000 * MIB - level, 300 * MIB))
             build.operation("ttnn.deallocate", operands={"%1": padded}, dram=level + 2048)
-    text = llm.render(build.build())
+    text = profile_text.render_markdown(build.build())
     found = re.findall(r"^- Note: (.*)$", text, re.MULTILINE)
     fragmented = (
         "DRAM is fragmented in 50.0% of the states (over 50% of the free bytes lie outside the largest free block); "
@@ -149,9 +152,9 @@ def test_notes_on_leak_fragmentation_and_padding() -> None:
 
 
 def test_what_the_source_does_not_tell_is_said() -> None:
-    assert "Peak DRAM: n/a | Peak L1: n/a" in llm.render(without_states())
-    assert "No memory state in the source." in llm.render(without_states())
-    assert "No operation lines in the source." in llm.render(without_operations())
+    assert "Peak DRAM: n/a | Peak L1: n/a" in profile_text.render_markdown(without_states())
+    assert "No memory state in the source." in profile_text.render_markdown(without_states())
+    assert "No operation lines in the source." in profile_text.render_markdown(without_operations())
 
 
 def test_a_command_to_run_next_is_quoted_for_the_shell() -> None:
@@ -159,9 +162,9 @@ def test_a_command_to_run_next_is_quoted_for_the_shell() -> None:
 
     profile = two_layers(runs=1)
     named = replace(profile, source=replace(profile.source, name="logs/my run.log"))
-    assert "- Next: `ttmem profile 'logs/my run.log' --html report.html`" in llm.render(named)
+    assert "- Next: `ttmem profile 'logs/my run.log' --html report.html`" in profile_text.render_markdown(named)
     unprintable = replace(profile, source=replace(profile.source, name="a\nb"))
-    assert "- Next: `ttmem profile SOURCE --html report.html`" in llm.render(unprintable)
+    assert "- Next: `ttmem profile SOURCE --html report.html`" in profile_text.render_markdown(unprintable)
 
 
 def test_no_text_of_the_source_is_long_enough_to_break_the_bound() -> None:
@@ -187,6 +190,6 @@ def test_no_text_of_the_source_is_long_enough_to_break_the_bound() -> None:
             )
         build.fail(f"{OOM} {'é' * 9000}")
     # THEN
-    text = llm.render(build.build())
+    text = profile_text.render_markdown(build.build())
     assert len(text.encode()) <= 24_000
     assert has_sections(text, "## Failure")

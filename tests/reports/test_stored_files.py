@@ -7,13 +7,13 @@ import msgspec
 import pytest
 
 from ttmem.profile.model import MEMORIES, VIEW_ALLOCATED
-from ttmem.reports.profile import stored_files
+from ttmem.reports import profile_files
 
 from .stories import ALL, two_layers
 
 
 def test_names_of_the_files() -> None:
-    assert [name for name, _ in stored_files.files(two_layers())] == [
+    assert [name for name, _ in profile_files.build_files(two_layers())] == [
         "memory.json",
         "operations.json",
         "inputs_registry.json",
@@ -26,7 +26,7 @@ def test_names_of_the_files() -> None:
 def test_columns_give_back_every_state_and_operation(story: str) -> None:
     profile = ALL[story]()
     memory, operations, inputs = (
-        msgspec.json.decode(content) for name, content in stored_files.files(profile) if name.endswith(".json")
+        msgspec.json.decode(content) for name, content in profile_files.build_files(profile) if name.endswith(".json")
     )
     for timeline, states, executed in zip(profile.timelines, memory["processes"], operations["processes"], strict=True):
         for column, name in enumerate(MEMORIES):
@@ -51,7 +51,7 @@ def test_columns_give_back_every_state_and_operation(story: str) -> None:
 
 
 def test_inputs_registry() -> None:
-    registry = msgspec.json.decode(msgspec.json.encode(stored_files.inputs_document(two_layers())))
+    registry = msgspec.json.decode(msgspec.json.encode(profile_files.build_inputs_document(two_layers())))
     assert registry["arguments"][1] == {
         "graph": "main",
         "position": 1,

@@ -15,7 +15,7 @@ from ttmem.analysis.budget import parse_limit
 from ttmem.analysis.suite import memory_of_tests, suite_growth
 from ttmem.commands.library.test import BaselineSuite, answer, suite_name
 from ttmem.profile import profile_file
-from ttmem.reports.test import junit, terminal
+from ttmem.reports import suite as suite_report
 
 
 def test_every_test_is_a_run_with_its_own_peak(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_every_test_is_a_run_with_its_own_peak(tmp_path: Path) -> None:
 
 def test_a_test_that_pytest_did_not_survive_is_told(tmp_path: Path) -> None:
     (tmp_path / "0.jsonl").write_text('{"test": "test_b.py::test_last"}\n')
-    from ttmem.engines.suite import read_suite
+    from ttmem.engines.run_tests import read_suite
 
     for timed_out, outcome in ((True, "timeout"), (False, "crashed")):
         recorded = read_suite(tmp_path, name="b", source="", engine="mock", board="n150", timed_out=timed_out)
@@ -72,12 +72,12 @@ def test_another_board_is_no_baseline(tmp_path: Path) -> None:
 
 def test_the_terminal_and_junit_say_what_grew(tmp_path: Path) -> None:
     suite = grown_suite(tmp_path).document
-    text = terminal.render(suite, width=80)
+    text = suite_report.render_terminal(suite, width=80)
     assert "in test_a.py" in text
     assert "test_large\n  passed " in text
     assert "grew more than 2% since 'suite'" in text
     assert max(map(len, text.splitlines())) <= 80
-    root = ElementTree.fromstring(junit.render(suite))
+    root = ElementTree.fromstring(suite_report.render_junit(suite))
     assert (root.get("tests"), root.get("failures"), root.get("skipped")) == ("4", "2", "1")
     problems = {case.get("name"): [part.get("type") for part in case.iter("failure")] for case in root.iter("testcase")}
     assert problems == {

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from support.build_profile import MIB, ProfileBuilder
 from ttmem import TtmemError
-from ttmem.reports.profile.chart import downsampled, highest_per_column, series, svg
+from ttmem.reports.profile_timeline import downsample, find_column_peaks, read_series, render_svg
 
 from .stories import two_layers
 
@@ -22,7 +22,7 @@ VALUES = st.lists(st.integers(0, 10**9), min_size=1, max_size=300).map(lambda va
 
 @given(VALUES, st.integers(2, 50))
 def test_downsampling_keeps_first_peak_and_floor(values: np.ndarray, most: int) -> None:
-    kept = downsampled(values, most)
+    kept = downsample(values, most)
     assert len(kept) <= most or len(kept) == len(values) <= most
     assert kept.tolist() == sorted(set(kept.tolist()))
     assert int(values.argmax()) in kept
@@ -31,7 +31,7 @@ def test_downsampling_keeps_first_peak_and_floor(values: np.ndarray, most: int) 
 
 @given(VALUES, st.integers(1, 50))
 def test_columns_keep_the_peak(values: np.ndarray, columns: int) -> None:
-    heights = highest_per_column(values, columns)
+    heights = find_column_peaks(values, columns)
     assert len(heights) == min(columns, len(values))
     assert heights.max() == values.max()
 
@@ -43,7 +43,7 @@ def test_submit_states_stand_between_operations() -> None:
     build.operation("ttnn.add")  # no block
     build.operation("ttnn.add", dram=3)
     build.after_submit(dram=4)
-    found = series(build.build(), 0, "DRAM")
+    found = read_series(build.build(), 0, "DRAM")
     assert (found.operation.tolist(), found.allocated.tolist()) == ([0, 0, 2, 3], [1, 2, 3, 4])
 
 
@@ -52,7 +52,7 @@ def test_ticks_of_a_drawing() -> None:
     with build.program("main"):
         for level in (0, 10, 40, 0, 20):
             build.operation("ttnn.add", dram=level * MIB)
-    labels = texts(svg(build.build()))
+    labels = texts(render_svg(build.build()))
     assert [label for label in labels if label.startswith("#")] == ["#0", "#1", "#2", "#3", "#4"]
     assert [label for label in labels if label.isdigit()] == ["0", "10", "20", "30", "40"]
 
@@ -61,7 +61,7 @@ def test_long_histories_are_drawn_with_few_points() -> None:
     build = ProfileBuilder()
     for number in range(9000):
         build.operation("ttnn.add", dram=number * 7919 % 1000 + (5000 if number == 4321 else 0))
-    drawn = svg(build.build())
+    drawn = render_svg(build.build())
     assert len(re.findall("H", drawn)) < 2 * 2000
     assert "before #4321" in drawn
 
@@ -72,7 +72,7 @@ def test_a_chart_can_always_be_drawn(levels: list[int], total: int) -> None:
     build = ProfileBuilder(totals={"DRAM": total})
     for level in levels:
         build.operation("ttnn.add", dram=level)
-    drawn = svg(build.build())
+    drawn = render_svg(build.build())
     paths = re.findall(r' d="([^"]*)"', drawn)
     assert paths
     assert not [path for path in paths if "nan" in path or "inf" in path]
@@ -84,8 +84,8 @@ def texts(drawn: str) -> list[str]:
 
 def test_a_memory_drawn_alone() -> None:
     profile = two_layers(runs=3)
-    root = ElementTree.fromstring(svg(profile, "dram"))
+    root = ElementTree.fromstring(render_svg(profile, "dram"))
     assert root.attrib["aria-label"].startswith("DRAM over operations, peak ")
     assert len(root.findall("{http://www.w3.org/2000/svg}path")) == 2, "a filled area and its line"
     with pytest.raises(TtmemError, match="has no states of SRAM"):
-        svg(profile, "SRAM")
+        render_svg(profile, "SRAM")

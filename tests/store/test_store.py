@@ -388,16 +388,16 @@ def test_writers_of_one_name_leave_one_whole_report_and_readers_always_find_one(
 
 
 def test_the_page_is_rendered_once_for_the_store_and_for_a_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ttmem.reports.kit import page_bundle
-    from ttmem.reports.profile import html
+    from ttmem.reports import profile_files
+    from ttmem.reports.kit import pages
 
     rendered: list[str] = []
-    original = page_bundle.frame
+    original = pages.render_frame
     monkeypatch.setattr(
-        page_bundle, "frame", lambda kind, *parts, **more: rendered.append(kind) or original(kind, *parts, **more)
+        pages, "render_frame", lambda kind, *parts, **more: rendered.append(kind) or original(kind, *parts, **more)
     )
     profile = small()
-    page = html.render(profile)
+    page = profile_files.render_html(profile)
     report = keep(profile, origin="/a")
     assert report.html_path.read_text("utf-8") == page
     assert rendered == ["profile"]

@@ -13,7 +13,7 @@ from reports.stories import OOM, many_weights, without_operations, without_state
 from support.build_profile import MIB, ProfileBuilder, tensor
 from support.command_line import ROOT
 from ttmem.profile.model import Profile
-from ttmem.reports.profile import html
+from ttmem.reports import profile_files
 
 from .conftest import Opened
 from .test_profile_page import chart_of, cursor, problems, settle
@@ -99,7 +99,7 @@ ODD: dict[str, Callable[[], Profile]] = {
 
 @pytest.mark.parametrize("story", ODD)
 def test_every_view_answers(opened: Opened, story: str) -> None:
-    page = opened(html.render(ODD[story]()), width=390, color_scheme="dark")
+    page = opened(profile_files.render_html(ODD[story]()), width=390, color_scheme="dark")
     for key in KEYS.split():
         page.keyboard.press(key)
     for width in (1024, 700, 390):
@@ -120,7 +120,7 @@ def test_every_view_answers(opened: Opened, story: str) -> None:
 
 @pytest.mark.parametrize("story", ["one operation", "sixteen ranks", "forty programs", "endless names"])
 def test_links_and_exports_work_there_too(opened: Opened, story: str) -> None:
-    page = opened(html.render(ODD[story]()), "#op=0&view=where", accept_downloads=True)
+    page = opened(profile_files.render_html(ODD[story]()), "#op=0&view=where", accept_downloads=True)
     assert cursor(page) == 0
     page.click("[data-mode=stacked]")
     settle(page)
@@ -140,7 +140,7 @@ def test_logs_that_were_really_posted(opened: Opened, log: Path) -> None:
         profile = ttmem.read(log)
     except ttmem.TtmemError:
         return  # no line of a device is in it; the verbs say so
-    page = opened(html.render(profile))
+    page = opened(profile_files.render_html(profile))
     for key in KEYS.split():
         page.keyboard.press(key)
     settle(page)
@@ -150,7 +150,7 @@ def test_logs_that_were_really_posted(opened: Opened, log: Path) -> None:
 
 def test_brush_to_one_operation_of_many(opened: Opened) -> None:
     """Dragging again and again ends at one operation, and the cursor's word follows."""
-    page = opened(html.render(only_dram()))
+    page = opened(profile_files.render_html(only_dram()))
     for _ in range(4):
         box = chart_of(page)
         page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 60)
@@ -167,7 +167,7 @@ def test_a_button_leads_from_the_peak_to_the_failure(opened: Opened) -> None:
     for held in (512, 3072, 1024, 1024):
         build.operation("ttnn.add", dram=held * MIB, l1=0)
     build.fail(OOM)
-    page = opened(html.render(build.build()), "#view=map")
+    page = opened(profile_files.render_html(build.build()), "#view=map")
     assert cursor(page) == 1
     page.click("[data-view=map] button:has-text('To the failure')")
     assert cursor(page) == 3

@@ -16,8 +16,8 @@ from support.build_profile import ProfileBuilder, tensor
 from support.command_line import BLACKHOLE_OOM, FIVE_RUNS, ROOT, call
 from support.recorded_suite import grown_suite, recorded_suite
 from ttmem.commands.library.test import answer
-from ttmem.engines.suite import read_suite
-from ttmem.reports.profile import html
+from ttmem.engines.run_tests import read_suite
+from ttmem.reports import profile_files
 
 from .conftest import Opened
 from .test_profile_page import problems, rows, settle
@@ -60,9 +60,9 @@ def test_two_profiles_over_one_another(opened: Opened, tmp_path: Path) -> None:
 def test_a_report_from_disk_is_laid_under_this_one(opened: Opened, tmp_path: Path) -> None:
     before, after = grown(64), grown(1024)
     other, foreign = tmp_path / "other.html", tmp_path / "foreign.html"
-    other.write_text(html.render(before), "utf-8")
+    other.write_text(profile_files.render_html(before), "utf-8")
     foreign.write_text("<p>something else</p>", "utf-8")
-    page = opened(html.render(after))
+    page = opened(profile_files.render_html(after))
     page.set_input_files("[data-role=other]", foreign)
     page.wait_for_selector("[data-view=compare]:has-text('foreign.html cannot be compared')")
     page.set_input_files("[data-role=other]", other)
@@ -92,8 +92,8 @@ def test_a_memory_that_one_profile_alone_knows_is_unknown(
     assert (change["delta_bytes_per_bank"], change["delta_percent"]) == (None, None)
     if from_disk:
         other = tmp_path / "other.html"
-        other.write_text(html.render(before), "utf-8")
-        page = opened(html.render(after))
+        other.write_text(profile_files.render_html(before), "utf-8")
+        page = opened(profile_files.render_html(after))
         page.set_input_files("[data-role=other]", other)
         page.wait_for_selector("[data-role=compared] .card")
     else:
@@ -208,7 +208,7 @@ def test_the_page_of_a_language_model_shows_what_else_would_fit(opened: Opened, 
     config.write_text(json.dumps(LLAMA_8B))
     found = ttmem.fit(str(config), board="n150", engine="twin", recipe="tt-transformers:performance", context=16384)
     answer = found.to_json()
-    page = opened(html.render(found.profile))
+    page = opened(profile_files.render_html(found.profile))
     points = answer["capacity"]["points"]
     told = [[row[0], row[1]] for row in rows(page, "capacity")]
     assert told == [[f"{point['users']:,}", f"{point['context']:,}"] for point in points]
@@ -255,7 +255,7 @@ def test_long_names_and_failures_are_wrapped(opened: Opened, tmp_path: Path, wid
         tmp_path / "events", name="suite", source="test_a.py", engine="mock", board="n150", timed_out=False
     )
     document = answer(1, "mock n150", recorded).document
-    page = opened(html.render(recorded.profile, tests=document), "#view=tests", width=width)
+    page = opened(profile_files.render_html(recorded.profile, tests=document), "#view=tests", width=width)
     table = page.locator("[data-view=tests] .scroll")
     # THEN the table is as wide as the screen, and its rows have one height
     assert table.evaluate("element => element.scrollWidth - element.clientWidth") <= 0
@@ -269,7 +269,7 @@ def test_long_names_and_failures_are_wrapped(opened: Opened, tmp_path: Path, wid
 def test_the_tests_of_a_suite_lead_to_their_operations(opened: Opened, tmp_path: Path) -> None:
     """Two processes, two tests each; a baseline that one of them outgrew."""
     suite = grown_suite(tmp_path / "events")
-    page = opened(html.render(suite.profile, tests=suite.document))
+    page = opened(profile_files.render_html(suite.profile, tests=suite.document))
     views = page.eval_on_selector_all("[data-view]", "views => views.map(view => view.dataset.view)")
     assert views[:3] == ["tests", "overview", "timeline"]
     assert [row[0] for row in rows(page, "grown")] == ["test_a.py::test_large"]

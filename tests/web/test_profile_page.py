@@ -17,7 +17,7 @@ from support.build_profile import ProfileBuilder, tensor
 from support.command_line import BLACKHOLE_OOM, FIVE_RUNS, ROOT
 from ttmem.analysis.lifetimes import buffers_in_state
 from ttmem.analysis.peaks import peaks
-from ttmem.reports.profile import html
+from ttmem.reports import profile_files
 
 from .conftest import Opened
 
@@ -48,7 +48,7 @@ def profile_of(source: Path) -> ttmem.Profile:
 @cache
 def text_of(source: Path) -> str:
     """Its page; many tests look at the same."""
-    return html.render(profile_of(source))
+    return profile_files.render_html(profile_of(source))
 
 
 def rows(page: Page, table: str) -> list[list[str]]:
@@ -252,7 +252,7 @@ def test_tables_are_sorted_and_only_rows_in_sight_are_elements(opened: Opened) -
     build = ProfileBuilder("long")
     for number in range(30_000):
         build.operation(f"ttnn.op{number % 7}", dram=number * 7919 % 99991)
-    page = opened(html.render(build.build()))
+    page = opened(profile_files.render_html(build.build()))
     table = page.locator('[data-table="operations"]')
     assert table.locator("tbody tr").count() < 120
     assert table.get_attribute("aria-rowcount") == "30001"
@@ -270,7 +270,7 @@ def test_m_goes_to_the_peak_of_a_memory_that_is_empty_at_the_cursor(opened: Open
     build = ProfileBuilder(totals={"DRAM": 1 << 20, "L1": 1 << 20, "L1_SMALL": 1 << 20})
     for number in range(8):
         build.operation("ttnn.add", dram=(number + 1) << 16, l1=4096 if number == 3 else 0, l1_small=0)
-    page = opened(html.render(build.build()), "#view=map")
+    page = opened(profile_files.render_html(build.build()), "#view=map")
     assert cursor(page) == 7
     # WHEN the memory is changed THEN the map shows L1 where it held something, and never a memory that never did
     page.keyboard.press("m")
@@ -296,7 +296,7 @@ def test_a_run_that_memory_did_not_end_fits(opened: Opened) -> None:
     build = ProfileBuilder(totals={"DRAM": 1 << 20, "L1": 1 << 20}, facts={"ended": ended})
     build.operation("ttnn.add", dram=1 << 16, l1=1 << 19)
     build.fail("AssertionError: PCC 0.5 < 0.95")
-    page = opened(html.render(build.build()))
+    page = opened(profile_files.render_html(build.build()))
     verdict = page.text_content("[data-role=verdict]") or ""
     assert verdict.startswith("Yes. L1 came closest: 50.0% of a bank")
     assert verdict.endswith(" The script ended with AssertionError at model.py:286 (not memory).")
@@ -343,7 +343,7 @@ def test_what_is_exported_is_what_is_shown(opened: Opened) -> None:
 
 def test_every_story_is_shown_and_hostile_names_stay_text(opened: Opened) -> None:
     for story, make in ALL.items():
-        page = opened(html.render(make()))
+        page = opened(profile_files.render_html(make()))
         for key in ("ArrowRight", "n", "m"):
             page.keyboard.press(key)
         settle(page)
@@ -370,14 +370,14 @@ def test_markup_of_any_kind_in_any_name_is_text(opened: Opened) -> None:
         build.argument(name, 32, 32, on_device=True)
         with build.program(name):
             build.operation(name, results={f"%{number}": tensor(30, 30)}, location=name, dram=2048 * number)
-    page = opened(html.render(build.build()))
+    page = opened(profile_files.render_html(build.build()))
     assert page.locator("img, svg[onload]").count() == 0
     assert page.text_content("h1") == names[0]
     assert page.eval_on_selector_all("a", "links => links.every(link => link.getAttribute('href').startsWith('#'))")
 
 
 def test_each_rank_can_be_looked_at(opened: Opened) -> None:
-    page = opened(html.render(two_ranks()))
+    page = opened(profile_files.render_html(two_ranks()))
     assert page.input_value("[data-role=process]") == "1"  # the fuller one
     page.select_option("[data-role=process]", "0")
     settle(page)
@@ -387,7 +387,7 @@ def test_each_rank_can_be_looked_at(opened: Opened) -> None:
 
 
 def test_ranks_are_tracks_on_one_scale(opened: Opened) -> None:
-    page = opened(html.render(two_ranks()), "#view=timeline")
+    page = opened(profile_files.render_html(two_ranks()), "#view=timeline")
     tracks = page.locator("canvas[aria-label^='Ranks']")
     tracks.scroll_into_view_if_needed()
     told = tracks.get_attribute("aria-label") or ""
@@ -403,7 +403,7 @@ def test_ranks_are_tracks_on_one_scale(opened: Opened) -> None:
 
 def test_devices_of_a_mesh_are_named(opened: Opened) -> None:
     profile = replace(two_ranks(), facts={"ranks": ["rank 0: mesh 2x4", "rank 1: submesh 1x4 <b>" + "x" * 90]})
-    page = opened(html.render(profile), width=390)
+    page = opened(profile_files.render_html(profile), width=390)
     names = page.eval_on_selector_all("[data-role=process] option", "all => all.map(one => one.textContent)")
     assert names[0] == "rank 0: mesh 2x4"
     assert names[1].startswith("rank 1: submesh 1x4 <b>")

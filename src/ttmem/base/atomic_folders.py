@@ -8,24 +8,60 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ttmem.base.atomic_files import name_full_disk
+from ttmem.base.errors import BadInputError
 
 _UNFINISHED = ".unfinished-"
 _UNFINISHED_LIFE_SECONDS = 24 * 3600
 
 
+MARK = ".ttmem-export"
+"""A file in every folder that an export wrote: the next export may replace such a folder."""
+
+
 def write_folder(target: Path, files: Iterable[tuple[str, bytes]], *, replace: bool) -> None:
-    """Make the folder with these files; ``FileExistsError`` when it is taken and may not be replaced."""
+    """Write the folder with these files; raise ``FileExistsError`` when it is there and may not be replaced."""
+    with atomic_folder(target, replace=replace) as folder:
+        for name, content in files:
+            with name_full_disk(target / name):
+                (folder / name).write_bytes(content)
+
+
+@contextlib.contextmanager
+def export_folder(path: Path) -> Iterator[Path]:
+    """Yield a folder to fill. It replaces the folder of an earlier export, never somebody else's."""
+    require_replaceable(path)
+    with name_full_disk(path), atomic_folder(Path(os.path.realpath(path)), replace=True) as folder:
+        yield folder
+        (folder / MARK).write_text("Written by ttmem export; the next export to this folder replaces it.\n")
+
+
+def require_replaceable(path: Path) -> None:
+    """Refuse a place for an export, before minutes are spent on it."""
+    if path.exists() and not path.is_dir():
+        raise BadInputError("is a file, and this export needs a folder", where=str(path), hint="name another place")
+    if path.is_dir() and any(path.iterdir()) and not (path / MARK).is_file():
+        raise BadInputError(
+            "is a folder with other files in it, which would be lost",
+            where=str(path),
+            hint=f"name a new folder, for example '{path / 'ttmem'}'",
+        )
+    parent = Path(os.path.realpath(path)).parent
+    if not parent.is_dir():
+        raise BadInputError(f"no such folder '{parent}'", where=str(path), hint=f"make it first: mkdir -p '{parent}'")
+
+
+@contextlib.contextmanager
+def atomic_folder(target: Path, *, replace: bool) -> Iterator[Path]:
+    """Yield a hidden folder to fill; it gets its name when all is written, and is deleted when anything fails."""
     hidden = _unfinished_sibling(target)
     hidden.mkdir()
     mark = _lock(hidden)
     try:
-        for name, content in files:
-            with name_full_disk(target / name):
-                (hidden / name).write_bytes(content)
+        yield hidden
         _move_into_place(hidden, target, replace=replace)
     finally:
         _discard(hidden)

@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ttmem.base.atomic_files import require_writable
+from ttmem.base.atomic_folders import require_replaceable
 from ttmem.base.errors import BadInputError
-from ttmem.reports.exports._place import check_folder
 
 if TYPE_CHECKING:
     from ttmem.profile.model import Profile
 
 TARGETS = {
-    "visualizer": "ttmem.reports.exports.visualizer",
-    "perfetto": "ttmem.reports.exports.perfetto",
-    "parquet": "ttmem.reports.exports.parquet_files",
-    "csv": "ttmem.reports.exports.csv_files",
+    "visualizer": ("ttmem.reports.exports.visualizer", "write_report"),
+    "perfetto": ("ttmem.reports.exports.perfetto", "write_trace"),
+    "parquet": ("ttmem.reports.exports.tables", "write_parquet"),
+    "csv": ("ttmem.reports.exports.tables", "write_csv"),
 }
-"""Target -> module with a ``write``; each is imported when it is wanted."""
+"""Target -> module and function; each is imported when it is needed."""
 
 
 def export(profile: Profile, target: str, out: str | Path, *, with_source: bool = False) -> Path:
@@ -33,7 +33,8 @@ def export(profile: Profile, target: str, out: str | Path, *, with_source: bool 
     source files that the operations point to, where a target has a place for them.
     """
     check_place(target, Path(out))
-    written: Path = importlib.import_module(TARGETS[target]).write(profile, Path(out), with_source=with_source)
+    module, function = TARGETS[target]
+    written: Path = getattr(importlib.import_module(module), function)(profile, Path(out), with_source=with_source)
     return written
 
 
@@ -41,7 +42,7 @@ def check_place(target: str, out: Path) -> None:
     """Refuse an unknown target, or a place that cannot be, before minutes are spent on what should go there."""
     if target not in TARGETS:
         raise BadInputError(f"no export target '{target}'", hint=f"known: {', '.join(TARGETS)}")
-    (require_writable if target == "perfetto" else check_folder)(out)
+    (require_writable if target == "perfetto" else require_replaceable)(out)
 
 
 __all__ = ["TARGETS", "check_place", "export"]

@@ -27,7 +27,7 @@ _MOST_TENSORS = 500
 Event = dict[str, Any]
 
 
-def write(profile: Profile, out: Path, *, with_source: bool = False) -> Path:
+def write_trace(profile: Profile, out: Path, *, with_source: bool = False) -> Path:
     """Write the file; a trace has no place for source files, so ``with_source`` changes nothing."""
     about = {
         "profile": profile.name,
@@ -39,43 +39,43 @@ def write(profile: Profile, out: Path, *, with_source: bool = False) -> Path:
     with atomic_file(out) as stream, io.TextIOWrapper(stream, "utf-8") as file:
         file.write(f'{{"displayTimeUnit": "ms", "otherData": {json.dumps(about)}, "traceEvents": [\n')
         separator = ""
-        for event in events(profile):
+        for event in build_events(profile):
             file.write(f"{separator}{json.dumps(event)}")
             separator = ",\n"
         file.write("\n]}\n")
     return out
 
 
-def events(profile: Profile) -> Iterator[Event]:
+def build_events(profile: Profile) -> Iterator[Event]:
     """All events; a process of the trace is a rank of the profile."""
     for number, timeline in enumerate(profile.timelines):
-        process = _process(profile, number)
-        yield from _names(profile, timeline, process)
-        yield from _operations(profile, timeline, process)
-        yield from _programs(timeline, process)
-        yield from _counters(profile, timeline, process)
-    yield from _failures(profile)
-    yield from _tensors(profile)
+        process = _find_process(profile, number)
+        yield from _build_names(profile, timeline, process)
+        yield from _build_operations(profile, timeline, process)
+        yield from _build_programs(timeline, process)
+        yield from _build_counters(profile, timeline, process)
+    yield from _build_failures(profile)
+    yield from _build_tensors(profile)
 
 
-def _process(profile: Profile, timeline: int) -> int:
+def _find_process(profile: Profile, timeline: int) -> int:
     rank = profile.timelines[timeline].rank
     return rank if rank >= 0 else timeline
 
 
-def _names(profile: Profile, timeline: Timeline, process: int) -> Iterator[Event]:
+def _build_names(profile: Profile, timeline: Timeline, process: int) -> Iterator[Event]:
     rank = f" rank {timeline.rank}" if timeline.rank >= 0 else ""
-    yield _meta(process, 0, "process_name", f"{profile.name}{rank}")
+    yield _build_metadata(process, 0, "process_name", f"{profile.name}{rank}")
     for thread, name in ((_OPERATIONS, "operations"), (_PROGRAMS, "programs"), (_FAILURES, "failures")):
-        yield _meta(process, thread, "thread_name", name)
+        yield _build_metadata(process, thread, "thread_name", name)
         yield {"ph": "M", "pid": process, "tid": thread, "name": "thread_sort_index", "args": {"sort_index": thread}}
 
 
-def _meta(process: int, thread: int, what: str, name: str) -> Event:
+def _build_metadata(process: int, thread: int, what: str, name: str) -> Event:
     return {"ph": "M", "pid": process, "tid": thread, "name": what, "args": {"name": name}}
 
 
-def _operations(profile: Profile, timeline: Timeline, process: int) -> Iterator[Event]:
+def _build_operations(profile: Profile, timeline: Timeline, process: int) -> Iterator[Event]:
     forms, needs = profile.forms, timeline.programs_l1
     for position, form in enumerate(timeline.form.tolist()):
         index = timeline.first_index + position
@@ -84,24 +84,24 @@ def _operations(profile: Profile, timeline: Timeline, process: int) -> Iterator[
             details["location"] = location
         if needs is not None and (parts := needs.parts(position)):
             details["l1_bytes_per_core"] = parts
-        yield _slice("operation", process, _OPERATIONS, forms.name_of(form), index, index + 1, details)
+        yield _build_slice("operation", process, _OPERATIONS, forms.name_of(form), index, index + 1, details)
 
 
-def _programs(timeline: Timeline, process: int) -> Iterator[Event]:
+def _build_programs(timeline: Timeline, process: int) -> Iterator[Event]:
     for program in timeline.programs:
         details = {"run": program.run, "finished": program.finished}
         first, end = program.first_operation, program.end_operation
-        yield _slice("program", process, _PROGRAMS, program.name, first, end, details)
+        yield _build_slice("program", process, _PROGRAMS, program.name, first, end, details)
 
 
-def _slice(kind: str, process: int, thread: int, name: str, first: int, end: int, details: Event) -> Event:
+def _build_slice(kind: str, process: int, thread: int, name: str, first: int, end: int, details: Event) -> Event:
     what = {"ph": "X", "pid": process, "tid": thread, "name": name, "cat": kind}
     start, duration = first * OPERATION_MICROSECONDS, (end - first) * OPERATION_MICROSECONDS
     return {**what, "ts": start, "dur": duration, "args": details}
 
 
-def _counters(profile: Profile, timeline: Timeline, process: int) -> Iterator[Event]:
-    times = _times(timeline)
+def _build_counters(profile: Profile, timeline: Timeline, process: int) -> Iterator[Event]:
+    times = _find_times(timeline)
     for memory in seen_memories(profile):
         states = state_column(profile, timeline, memory)
         counter = {"ph": "C", "pid": process, "name": f"{memory} bytes per bank"}
@@ -109,7 +109,7 @@ def _counters(profile: Profile, timeline: Timeline, process: int) -> Iterator[Ev
             yield {**counter, "ts": times[state], "args": {"allocated": allocated}}
 
 
-def _times(timeline: Timeline) -> list[int]:
+def _find_times(timeline: Timeline) -> list[int]:
     """When each state is: never earlier than the one before it."""
     at = timeline.state_operation.astype(np.int64)
     started = np.maximum.accumulate(np.where(at >= 0, at, timeline.first_index - 1)) if len(at) else at
@@ -123,8 +123,8 @@ def _times(timeline: Timeline) -> list[int]:
     return found
 
 
-def _failures(profile: Profile) -> Iterator[Event]:
-    processes = {timeline.rank: _process(profile, number) for number, timeline in enumerate(profile.timelines)}
+def _build_failures(profile: Profile) -> Iterator[Event]:
+    processes = {timeline.rank: _find_process(profile, number) for number, timeline in enumerate(profile.timelines)}
     for found in failures(profile):
         index = found.operation_index if found.operation_index is not None else 0
         what = {"ph": "i", "s": "p", "pid": processes.get(found.rank, 0), "tid": _FAILURES}
@@ -133,7 +133,7 @@ def _failures(profile: Profile) -> Iterator[Event]:
         yield {**what, "name": found.failure_class, "cat": "failure", "ts": middle, "args": details}
 
 
-def _tensors(profile: Profile) -> Iterator[Event]:
+def _build_tensors(profile: Profile) -> Iterator[Event]:
     """The largest tensors alive at each peak, from their producer to their release."""
     number = 0
     for memory in seen_memories(profile):
@@ -142,7 +142,7 @@ def _tensors(profile: Profile) -> Iterator[Event]:
         for life in live.tensors[:_MOST_TENSORS]:
             number += 1
             shared = {
-                "pid": _process(profile, live.peak.timeline),
+                "pid": _find_process(profile, live.peak.timeline),
                 "tid": 0,
                 "id": number,
                 "cat": f"alive at the {memory} peak",

@@ -1,20 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A profile as flat tables, for people who bring their own tools: one row per operation, state, tensor, ...
+"""A profile as flat tables, as CSV and Parquet: one row per operation, state, tensor, ...
 
-Column names carry unit and scope. CSV, Parquet and the methods of ``Profile`` give the same tables.
+Column names carry unit and scope. The methods of ``Profile`` return the same tables.
 """
 
+import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from itertools import repeat
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, TextIO, TypeVar
 
 import numpy as np
 
 from ttmem.analysis.failure import failures
 from ttmem.analysis.lifetimes import all_lifetimes
 from ttmem.analysis.weights import weights
+from ttmem.base.atomic_folders import export_folder
+from ttmem.base.errors import MissingPartError
+from ttmem.base.extras import install_command
+from ttmem.base.text_safety import escape_control_characters
 from ttmem.profile.model import (
     L1_PARTS,
     MEMORIES,
@@ -33,13 +40,13 @@ _Item = TypeVar("_Item")
 INTEGER, TEXT, TRUTH = "integer", "text", "truth"
 
 
-def printable(text: str) -> str:
+def make_printable(text: str) -> str:
     """A file name that is not UTF-8 holds lone surrogates, which no format of the exports can."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ExportColumn:
     """A column: its values (None where there is none) and what they are."""
 
     kind: str
@@ -47,28 +54,28 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ExportTable:
     """A table by its name."""
 
     name: str
-    columns: dict[str, Column]
+    columns: dict[str, ExportColumn]
 
 
-def tables(profile: Profile) -> Iterator[Table]:
+def build_tables(profile: Profile) -> Iterator[ExportTable]:
     """All tables of a profile, one at a time: a long run makes large ones."""
-    yield operations(profile)
-    yield states(profile)
-    yield tensors(profile)
-    yield _weights(profile)
-    yield _failures(profile)
-    yield _source(profile)
+    yield build_operations(profile)
+    yield build_states(profile)
+    yield build_tensors(profile)
+    yield _build_weights(profile)
+    yield _build_failures(profile)
+    yield _build_source(profile)
 
 
-def _rank(timeline: Timeline) -> int | None:
+def _find_rank(timeline: Timeline) -> int | None:
     return timeline.rank if timeline.rank >= 0 else None
 
 
-def operations(profile: Profile) -> Table:
+def build_operations(profile: Profile) -> ExportTable:
     """One row per executed operation."""
     forms = profile.forms
     location = cache(forms.location)
@@ -79,20 +86,22 @@ def operations(profile: Profile) -> Table:
         count = len(timeline)
         numbers = timeline.form.tolist()
         programs = [timeline.programs[number] if number >= 0 else None for number in timeline.program.tolist()]
-        columns["rank"] += [_rank(timeline)] * count
+        columns["rank"] += [_find_rank(timeline)] * count
         columns["index"] += range(timeline.first_index, timeline.end_index)
         columns["name"] += map(forms.name_of, numbers)
         columns["location"] += map(location, numbers)
         columns["program"] += [program.name if program else None for program in programs]
         columns["run"] += [program.run if program else None for program in programs]
         columns["line"] += [line or None for line in timeline.line.tolist()]
-        for name, values in zip(needs, _needs(timeline), strict=True):
+        for name, values in zip(needs, _list_program_needs(timeline), strict=True):
             columns[name] += values
     kinds = {"name": TEXT, "location": TEXT, "program": TEXT, "l1_programs_measured": TRUTH}
-    return Table("operations", {name: Column(kinds.get(name, INTEGER), values) for name, values in columns.items()})
+    return ExportTable(
+        "operations", {name: ExportColumn(kinds.get(name, INTEGER), values) for name, values in columns.items()}
+    )
 
 
-def _needs(timeline: Timeline) -> Iterator[Values]:
+def _list_program_needs(timeline: Timeline) -> Iterator[Values]:
     """What programs needed in L1, part by part, and whether it was measured; for sources that know it."""
     needs = timeline.programs_l1
     if needs is None:
@@ -104,7 +113,7 @@ def _needs(timeline: Timeline) -> Iterator[Values]:
     yield needs.measured.astype(bool).tolist()
 
 
-def states(profile: Profile) -> Table:
+def build_states(profile: Profile) -> ExportTable:
     """One row per state and memory that it shows."""
     figures = {
         "banks": VIEW_BANKS,
@@ -118,7 +127,7 @@ def states(profile: Profile) -> Table:
     for timeline in profile.timelines:
         state_numbers, memories = np.nonzero(timeline.state_view >= 0)
         views = profile.views[timeline.state_view[state_numbers, memories]]
-        columns["rank"] += [_rank(timeline)] * len(state_numbers)
+        columns["rank"] += [_find_rank(timeline)] * len(state_numbers)
         columns["state"] += state_numbers.tolist()
         columns["kind"] += [STATE_NAMES[kind] for kind in timeline.state_kind[state_numbers].tolist()]
         columns["operation_index"] += [n if n >= 0 else None for n in timeline.state_operation[state_numbers].tolist()]
@@ -127,17 +136,19 @@ def states(profile: Profile) -> Table:
         for name, position in figures.items():
             columns[name] += views[:, position].tolist()
     kinds = {"kind": TEXT, "memory": TEXT}
-    return Table("states", {name: Column(kinds.get(name, INTEGER), values) for name, values in columns.items()})
+    return ExportTable(
+        "states", {name: ExportColumn(kinds.get(name, INTEGER), values) for name, values in columns.items()}
+    )
 
 
-def tensors(profile: Profile) -> Table:
+def build_tensors(profile: Profile) -> ExportTable:
     """One row per tensor and the part of the run in which it lived."""
     lives = [(timeline, life) for timeline in profile.timelines for life in all_lifetimes(profile, timeline)]
-    return _table(
+    return _build_table(
         "tensors",
         lives,
         {
-            "rank": (INTEGER, lambda row: _rank(row[0])),
+            "rank": (INTEGER, lambda row: _find_rank(row[0])),
             "name": (TEXT, lambda row: row[1].name),
             "shape": (TEXT, lambda row: "x".join(map(str, row[1].type.shape))),
             "dtype": (TEXT, lambda row: row[1].type.dtype),
@@ -159,8 +170,8 @@ def tensors(profile: Profile) -> Table:
     )
 
 
-def _weights(profile: Profile) -> Table:
-    return _table(
+def _build_weights(profile: Profile) -> ExportTable:
+    return _build_table(
         "weights",
         weights(profile).entries,
         {
@@ -174,8 +185,8 @@ def _weights(profile: Profile) -> Table:
     )
 
 
-def _failures(profile: Profile) -> Table:
-    return _table(
+def _build_failures(profile: Profile) -> ExportTable:
+    return _build_table(
         "failures",
         failures(profile),
         {
@@ -190,7 +201,7 @@ def _failures(profile: Profile) -> Table:
     )
 
 
-def _source(profile: Profile) -> Table:
+def _build_source(profile: Profile) -> ExportTable:
     """Where it all comes from: caveats travel with the figures."""
     rows: list[tuple[str, str]] = [
         ("name", profile.name),
@@ -199,8 +210,74 @@ def _source(profile: Profile) -> Table:
         *((f"fact: {key}", str(value)) for key, value in profile.facts.items()),
         *(("warning", warning) for warning in profile.source.warnings),
     ]
-    return _table("source", rows, {"key": (TEXT, lambda row: row[0]), "value": (TEXT, lambda row: row[1])})
+    return _build_table("source", rows, {"key": (TEXT, lambda row: row[0]), "value": (TEXT, lambda row: row[1])})
 
 
-def _table(name: str, rows: Sequence[_Item], columns: Mapping[str, tuple[str, Callable[[_Item], Any]]]) -> Table:
-    return Table(name, {head: Column(kind, [value(row) for row in rows]) for head, (kind, value) in columns.items()})
+def _build_table(
+    name: str, rows: Sequence[_Item], columns: Mapping[str, tuple[str, Callable[[_Item], Any]]]
+) -> ExportTable:
+    return ExportTable(
+        name, {head: ExportColumn(kind, [value(row) for row in rows]) for head, (kind, value) in columns.items()}
+    )
+
+
+def write_csv(profile: Profile, out: Path, *, with_source: bool = False) -> Path:
+    """Write the folder; tables have no place for source files, so ``with_source`` changes nothing."""
+    with export_folder(out) as folder:
+        for table in build_tables(profile):
+            path = folder / f"{table.name}.csv"
+            with path.open("w", encoding="utf-8", newline="") as file:
+                writer = csv.writer(_EscapedFile(file), lineterminator="\n")
+                writer.writerow(table.columns)
+                writer.writerows(zip(*map(_format_cells, table.columns.values()), strict=True))
+    return out
+
+
+class _EscapedFile:
+    """A file for people's spreadsheets and pagers."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        return self._file.write(escape_control_characters(text))
+
+
+def _format_cells(column: ExportColumn) -> list[Any]:
+    if column.kind != TRUTH:
+        return column.values  # the writer leaves None empty
+    return [None if value is None else str(value).lower() for value in column.values]
+
+
+def write_parquet(profile: Profile, out: Path, *, with_source: bool = False) -> Path:
+    """Write the folder; tables have no place for source files, so ``with_source`` changes nothing."""
+    parquet = _import_pyarrow("pyarrow.parquet", extra="parquet")
+    with export_folder(out) as folder:
+        for table in build_tables(profile):
+            content = build_arrow_table(table, extra="parquet")
+            parquet.write_table(content, folder / f"{table.name}.parquet", compression="zstd")
+    return out
+
+
+def build_arrow_table(table: ExportTable, *, extra: str) -> Any:
+    """One table; ``extra`` is the part of ttmem that brings pyarrow to whoever asks."""
+    arrow = _import_pyarrow(extra=extra)
+    types = {INTEGER: arrow.int64(), TRUTH: arrow.bool_()}
+    return arrow.table(
+        {
+            name: arrow.array(
+                [make_printable(value) if isinstance(value, str) else value for value in column.values],
+                types.get(column.kind, arrow.string()),
+            )
+            for name, column in table.columns.items()
+        }
+    )
+
+
+def _import_pyarrow(name: str = "pyarrow", *, extra: str) -> Any:
+    """The module, or how to get it."""
+    try:
+        return import_module(name)
+    except ImportError:
+        needs = "Parquet needs pyarrow" if extra == "parquet" else "tables in Python need pyarrow"
+        raise MissingPartError(f"{needs}, which is not installed", hint=install_command(extra)) from None

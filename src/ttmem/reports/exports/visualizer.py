@@ -18,14 +18,13 @@ from ttmem._version import __version__
 from ttmem.analysis.architecture import architecture_of
 from ttmem.analysis.failure import failures
 from ttmem.analysis.states import bank_size
+from ttmem.base.atomic_folders import export_folder
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BOARDS, Grid
 from ttmem.profile.model import Profile, Timeline
 from ttmem.profile.tensor_type import TensorType
-from ttmem.reports.exports._place import new_folder
-from ttmem.reports.exports._residency import Residency, Resident, residency
-from ttmem.reports.exports._visualizer_graph import captured_graph
-from ttmem.reports.exports.tables import printable
+from ttmem.reports.exports.tables import make_printable
+from ttmem.reports.exports.visualizer_graph import ExportedBuffer, Residency, build_graphs, find_residency
 
 MOST_BUFFER_ROWS = 20_000_000
 """One row per buffer and operation that it survives: beyond this the visualizer itself cannot open the report."""
@@ -46,9 +45,9 @@ _INDEXED = (
 )
 
 
-def write(profile: Profile, out: Path, *, with_source: bool = False) -> Path:
+def write_report(profile: Profile, out: Path, *, with_source: bool = False) -> Path:
     """Write the folder; ``with_source`` embeds the user's files that operations point to."""
-    found = [residency(profile, timeline) for timeline in profile.timelines]
+    found = [find_residency(profile, timeline) for timeline in profile.timelines]
     rows = sum(item.rows for item in found)
     if rows > MOST_BUFFER_ROWS:
         raise BadInputError(
@@ -56,10 +55,10 @@ def write(profile: Profile, out: Path, *, with_source: bool = False) -> Path:
             where=profile.source.name,
             hint="export one run: --run last",
         )
-    with new_folder(out) as folder:
+    with export_folder(out) as folder:
         try:
             with closing(sqlite3.connect(folder / "db.sqlite")) as database:
-                _fill(database, profile, found, with_source=with_source)
+                _fill_database(database, profile, found, with_source=with_source)
         except sqlite3.OperationalError as error:  # as SQLite reports a full disk
             raise BadInputError(f"cannot be written: {error}", where=str(out), hint="make room there") from error
         config = {"report_name": profile.name, "enable_detailed_buffer_report": False, "written_by": "ttmem"}
@@ -67,7 +66,9 @@ def write(profile: Profile, out: Path, *, with_source: bool = False) -> Path:
     return out
 
 
-def _fill(database: sqlite3.Connection, profile: Profile, found: list[Residency], *, with_source: bool) -> None:
+def _fill_database(
+    database: sqlite3.Connection, profile: Profile, found: list[Residency], *, with_source: bool
+) -> None:
     database.execute("PRAGMA synchronous = OFF")  # the folder gets its name only when all is written
     database.executescript((files("ttmem.reports.exports") / "visualizer_tables.sql").read_text())
     writer = _Writer(profile, database, with_source=with_source)
@@ -91,12 +92,12 @@ class _Writer:
 
     def process(self, timeline: Timeline, found: Residency) -> None:
         self._rank = max(timeline.rank, 0)
-        grid = _grid(self._profile, timeline)
-        self._insert("devices", [tuple(_device_row(self._profile, timeline, grid).values())])
+        grid = _find_grid(self._profile, timeline)
+        self._insert("devices", [tuple(_build_device_row(self._profile, timeline, grid).values())])
         self._operations(timeline)
         self._tensors(timeline, found)
-        self._insert("buffers", _buffer_rows(found))
-        graphs = captured_graph(self._profile, timeline, found, grid)
+        self._insert("buffers", _build_buffer_rows(found))
+        graphs = build_graphs(self._profile, timeline, found, grid)
         self._insert("captured_graph", ((number, json.dumps(graph)) for number, graph in enumerate(graphs, start=1)))
         self._errors(timeline)
 
@@ -113,7 +114,7 @@ class _Writer:
         ]
         if version := self._profile.facts.get("ttnn"):
             rows.append(("version", str(version)))
-        self._write("report_metadata", ((key, printable(value)) for key, value in rows))
+        self._write("report_metadata", ((key, make_printable(value)) for key, value in rows))
 
     def _insert(self, table: str, rows: Iterable[Row]) -> None:
         """Rows of the process; ``rank`` is the last column of all its tables."""
@@ -129,8 +130,8 @@ class _Writer:
         traces: list[Row] = []
         named = []
         for number, form in enumerate(timeline.form.tolist(), start=1):
-            named.append((number, printable(forms.name_of(form))))
-            location = printable(forms.location(form))
+            named.append((number, make_printable(forms.name_of(form))))
+            location = make_printable(forms.location(form))
             if place := _PLACE.fullmatch(location):
                 text = f'  File "{place["file"]}", line {place["line"]}\n'
                 traces.append((number, text, self._source_id(place["file"])))
@@ -158,11 +159,11 @@ class _Writer:
         numbered = list(enumerate(known, start=1))
         self._insert(
             "tensors",
-            ((number, *_spec(item.life.type), 0, item.address, item.buffer_type) for number, item in numbered),
+            ((number, *_describe_type(item.life.type), 0, item.address, item.buffer_type) for number, item in numbered),
         )
         self._insert("device_tensors", ((number, 0, item.address) for number, item in numbered))
-        produced = list(_produced(timeline, known, numbers))
-        consumed = list(_consumed(self._profile, timeline, known, numbers))
+        produced = list(_list_produced(timeline, known, numbers))
+        consumed = list(_list_consumed(self._profile, timeline, known, numbers))
         for listed, indexed, rows in (
             ("output_tensors", "tensor_producers", produced),
             ("input_tensors", "tensor_consumers", consumed),
@@ -172,7 +173,9 @@ class _Writer:
         lifetimes: list[Row] = []
         nowhere = (None,) * 4  # in which file and line it was made and used last
         for number, item in numbered:
-            made, used = (_operation_id(timeline, at) for at in (item.life.producer_index, item.life.last_use_index))
+            made, used = (
+                _number_operation(timeline, at) for at in (item.life.producer_index, item.life.last_use_index)
+            )
             freed = item.last_after + 2 if -1 <= item.last_after < len(timeline) - 1 else None
             lifetimes.append((number, made, used, freed, *nowhere))
         self._insert("tensor_lifetime", lifetimes)
@@ -181,13 +184,13 @@ class _Writer:
         rows = []
         for item in failures(self._profile):
             if max(item.rank, 0) == self._rank:
-                number = _operation_id(timeline, item.operation_index) or 0
+                number = _number_operation(timeline, item.operation_index) or 0
                 name = item.operation_name or "outside any operation"
-                rows.append((number, printable(name), item.failure_class, printable(item.message), "", ""))
+                rows.append((number, make_printable(name), item.failure_class, make_printable(item.message), "", ""))
         self._insert("errors", rows)
 
 
-def _device_row(profile: Profile, timeline: Timeline, grid: Grid | None) -> dict[str, int]:
+def _build_device_row(profile: Profile, timeline: Timeline, grid: Grid | None) -> dict[str, int]:
     """The columns of the table ``devices``; 0 where the profile does not know.
 
     Totals are those that the library itself computes: all compute cores, no storage cores.
@@ -219,27 +222,27 @@ def _device_row(profile: Profile, timeline: Timeline, grid: Grid | None) -> dict
     }
 
 
-def _grid(profile: Profile, timeline: Timeline) -> Grid | None:
+def _find_grid(profile: Profile, timeline: Timeline) -> Grid | None:
     """The grid of the first board of the chip with so many banks; boards with as many have the same grid."""
     chip, cores = architecture_of(profile), bank_size(profile, timeline, "L1")[0]
     grids = (grid for board in BOARDS if board.architecture is chip for _, grid in board.grids)
     return next((grid for grid in grids if grid.cores == cores), None)
 
 
-def _operation_id(timeline: Timeline, index: int | None) -> int | None:
+def _number_operation(timeline: Timeline, index: int | None) -> int | None:
     """The visualizer counts from 1."""
     return None if index is None else index - timeline.first_index + 1
 
 
-def _buffer_rows(found: Residency) -> Iterator[Row]:
+def _build_buffer_rows(found: Residency) -> Iterator[Row]:
     """In the order of operations, as the library writes them."""
-    coming: dict[int, list[Resident]] = {}
+    coming: dict[int, list[ExportedBuffer]] = {}
     last = -1
     for item in found.residents:
         if item.last_after >= max(item.first_after, 0) and item.life.bytes_per_bank:
             coming.setdefault(max(item.first_after, 0), []).append(item)
             last = max(last, item.last_after)
-    alive: list[Resident] = []
+    alive: list[ExportedBuffer] = []
     for position in range(last + 1):
         alive = [item for item in alive if item.last_after >= position] + coming.get(position, [])
         for item in alive:
@@ -247,7 +250,7 @@ def _buffer_rows(found: Residency) -> Iterator[Row]:
             yield position + 1, 0, item.address, item.life.bytes_per_bank, item.buffer_type, layout
 
 
-def _spec(type_: TensorType) -> tuple[str, str, str, str]:
+def _describe_type(type_: TensorType) -> tuple[str, str, str, str]:
     """Shape, data type, layout and memory config as ttnn's importer writes them."""
     sharded = type_.placement.endswith("sharded")
     config = (
@@ -262,22 +265,24 @@ def _spec(type_: TensorType) -> tuple[str, str, str, str]:
     )
 
 
-def _produced(timeline: Timeline, known: list[Resident], numbers: dict[int, int]) -> Iterator[tuple[int, int, int]]:
+def _list_produced(
+    timeline: Timeline, known: list[ExportedBuffer], numbers: dict[int, int]
+) -> Iterator[tuple[int, int, int]]:
     count: dict[int, int] = {}
     for item in known:
-        operation = _operation_id(timeline, item.life.producer_index)
+        operation = _number_operation(timeline, item.life.producer_index)
         if operation is not None and item.last_after >= operation - 1:
             yield operation, count.setdefault(operation, 0), numbers[id(item)]
             count[operation] += 1
 
 
-def _consumed(
-    profile: Profile, timeline: Timeline, known: list[Resident], numbers: dict[int, int]
+def _list_consumed(
+    profile: Profile, timeline: Timeline, known: list[ExportedBuffer], numbers: dict[int, int]
 ) -> Iterator[tuple[int, int, int]]:
     """Operands by their value names; a name that comes back means the newest tensor that has it."""
-    by_name: dict[str, list[Resident]] = {}
+    by_name: dict[str, list[ExportedBuffer]] = {}
     for item in sorted(known, key=lambda item: item.first_after):
-        by_name.setdefault(_value_name(item.life.name), []).append(item)
+        by_name.setdefault(_format_value_name(item.life.name), []).append(item)
     operands: dict[int, tuple[str, ...]] = {}
     for position, form in enumerate(timeline.form.tolist()):
         if form not in operands:
@@ -294,5 +299,5 @@ def _consumed(
                 taken += 1
 
 
-def _value_name(name: str) -> str:
+def _format_value_name(name: str) -> str:
     return name if name.startswith("%") else f"%{name.replace(' ', '_')}"

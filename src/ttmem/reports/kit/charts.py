@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Line charts: values in, the geometry of a drawing out; the markup is the templates'.
+"""Drawings: values in, geometry out; the templates and the app of ``web/`` draw them.
 
-``drawing`` gives an SVG that stands alone. A page that adds marks and a cursor of its own takes the paths and ticks.
+``draw_svg`` returns a complete SVG. A page that adds marks and a cursor of its own takes the paths and ticks.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from ttmem.reports.kit.templates import render
+from ttmem.reports.kit.templates import render_template
 
 COLORS = ("#2563c9", "#0f8a6d", "#b26a00", "#c42b32", "#7a4fc9", "#008aa6", "#8a6d0f", "#c92591")
 _LEFT, _TOP, _BOTTOM, _LINE_HEIGHT = 70.0, 22.0, 46.0, 13.0
@@ -65,7 +65,7 @@ class LineChart:
     """Room at the right for the labels of the curves."""
 
 
-def drawing(chart: LineChart) -> str:
+def draw_svg(chart: LineChart) -> str:
     """The chart as an SVG that stands alone; labels of curves stand at their ends and never cover each other."""
     right, bottom = chart.width - chart.right, chart.height - _BOTTOM
 
@@ -79,11 +79,11 @@ def drawing(chart: LineChart) -> str:
     heights: list[float] = []
     for number, curve in enumerate(chart.curves):
         places = [(across(x), up(y)) for x, y in curve.points]
-        line = stepped(places) if curve.steps else path(places)
+        line = draw_steps(places) if curve.steps else draw_path(places)
         fill = f"{line}L{places[-1][0]:g} {bottom:g}L{places[0][0]:g} {bottom:g}Z" if curve.steps else ""
         if curve.low:
             edge = [(x, up(low)) for (x, _), low in zip(places, curve.low, strict=True)]
-            fill = f"{line}{path(edge[::-1]).replace('M', 'L', 1)}Z"
+            fill = f"{line}{draw_path(edge[::-1]).replace('M', 'L', 1)}Z"
         remarks = curve.remarks or [""] * len(places)
         points = () if curve.steps else [(x, y, remark) for (x, y), remark in zip(places, remarks, strict=True)]
         height = places[-1][1]
@@ -92,7 +92,7 @@ def drawing(chart: LineChart) -> str:
         heights.append(height)
         look = {"color": COLORS[number % len(COLORS)], "line": line, "fill": fill, "points": points}
         drawn.append({"label": curve.label, "label_y": height, **look})
-    return render(
+    return render_template(
         "chart.svg.j2",
         chart=chart,
         curves=drawn,
@@ -105,12 +105,12 @@ def drawing(chart: LineChart) -> str:
     )
 
 
-def path(places: Sequence[tuple[float, float]]) -> str:
+def draw_path(places: Sequence[tuple[float, float]]) -> str:
     """Straight from place to place."""
     return "".join(f"{'L' if number else 'M'}{x:g} {y:g}" for number, (x, y) in enumerate(places))
 
 
-def stepped(places: Sequence[tuple[float, float]]) -> str:
+def draw_steps(places: Sequence[tuple[float, float]]) -> str:
     """Each level holds until the next place."""
     if not places:
         return "M0 0"
@@ -126,3 +126,44 @@ def round_step(rough: float, factors: Sequence[float] = (1, 2, 2.5, 5, 10)) -> f
     """The next round number from here on: a distance of ticks that people read without counting."""
     magnitude = 10.0 ** math.floor(math.log10(rough))
     return next(factor * magnitude for factor in factors if factor * magnitude >= rough * 0.999)
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixOutcome:
+    """The kinds of a cell."""
+
+    name: str
+    level: Literal["ok", "warn", "alarm", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Rows by columns, each cell coloured by what happened there."""
+
+    TYPE: ClassVar[str] = "matrix"
+    title: str
+    rows: Sequence[str]
+    columns: Sequence[str]
+    cells: Sequence[Sequence[int]]
+    """Per row and column: index into ``outcomes``, -1 where nothing was tried."""
+    remarks: Sequence[Sequence[str]]
+    outcomes: Sequence[MatrixOutcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A row of periods: (from, to, kind)."""
+
+    name: str
+    spans: Sequence[tuple[float, float, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Several actors over one clock."""
+
+    TYPE: ClassVar[str] = "lanes"
+    title: str
+    unit: str
+    end: float
+    lanes: Sequence[Lane]

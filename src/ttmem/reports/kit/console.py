@@ -44,14 +44,14 @@ class TextReport:
             if isinstance(part, Table):
                 self._print_table(part)
             else:
-                self._console.print(gated(part), style=style or None)
+                self._console.print(escape_renderable(part), style=style or None)
 
     def _print_table(self, table: Table) -> None:
         """Lines may be longer than the terminal: a figure must not be broken."""
-        drawn = rich_table(table, self.width)
+        drawn = build_rich_table(table, self.width)
         needed = sum((column.width or 0) + _GAP for column in drawn.columns)
         self._console.width = max(needed, self.width)  # print(width=...) never goes beyond the console's own
-        self._console.print(gated(drawn))
+        self._console.print(escape_renderable(drawn))
         self._console.width = self.width
         shown = [str(column.header) for column in drawn.columns]
         missing = list(dict.fromkeys(head for head in table.heads if head and head not in shown))
@@ -60,11 +60,11 @@ class TextReport:
 
     def print_unfolded(self, line: str) -> None:
         """A line of a drawing: cut at the edge, because a folded one shows nothing."""
-        self._console.print(gated(line), no_wrap=True, overflow="crop")
+        self._console.print(escape_renderable(line), no_wrap=True, overflow="crop")
 
     def print_whole(self, line: str) -> None:
         """A line that a person copies: longer than the terminal where it has to be."""
-        self._console.print(gated(line), no_wrap=True, overflow="ignore", crop=False)
+        self._console.print(escape_renderable(line), no_wrap=True, overflow="ignore", crop=False)
 
     def titled(self, table: Table, *, spaced: bool = True) -> None:
         """A table below its title, after an empty line."""
@@ -81,7 +81,7 @@ class TextReport:
         return Styled("\n".join(line.rstrip() for line in lines) + "\n")
 
 
-class _Gated:
+class _EscapedRenderable:
     def __init__(self, drawn: RenderableType) -> None:
         self._drawn = drawn
 
@@ -90,22 +90,22 @@ class _Gated:
             yield segment if segment.control else Segment(escape_control_characters(segment.text), segment.style)
 
 
-def gated(drawn: RenderableType) -> RenderableType:
+def escape_renderable(drawn: RenderableType) -> RenderableType:
     """The same, with every text in it gone through the gate before colours are added."""
-    return _Gated(Text(drawn) if isinstance(drawn, str) else drawn)
+    return _EscapedRenderable(Text(drawn) if isinstance(drawn, str) else drawn)
 
 
-def rich_table(table: Table, width: int = 100) -> RichTable:
+def build_rich_table(table: Table, width: int = 100) -> RichTable:
     """For a terminal of this width: no borders, figures to the right and never broken.
 
     What is too much for the width is taken from the columns that can spare it, then from names.
     """
-    table, widths = _fitted(table, width)
+    table, widths = _fit_columns(table, width)
     drawn = RichTable(
         box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0), show_header=any(table.heads)
     )
     cells: list[list[str]] = []
-    for column, values, fitting in zip(table.columns, _columns_of(table), widths, strict=True):
+    for column, values, fitting in zip(table.columns, _split_columns(table), widths, strict=True):
         texts = column.texts_of(values)
         is_cut = column.kind == "name" and not column.whole and fitting < max(map(len, texts), default=0)
         if is_cut and not any(" " in text for text in texts):
@@ -120,16 +120,16 @@ def rich_table(table: Table, width: int = 100) -> RichTable:
     return drawn
 
 
-def _columns_of(table: Table) -> list[tuple[Any, ...]]:
+def _split_columns(table: Table) -> list[tuple[Any, ...]]:
     return list(zip(*table.rows, strict=True)) if table.rows else [()] * len(table.columns)
 
 
-def _fitted(table: Table, width: int) -> tuple[Table, list[int]]:
+def _fit_columns(table: Table, width: int) -> tuple[Table, list[int]]:
     """The columns that there is room for, and how wide each is."""
     while True:
         natural = [
             max(len(column.head), *(len(text) for text in column.texts_of(values)), 0)
-            for column, values in zip(table.columns, _columns_of(table), strict=True)
+            for column, values in zip(table.columns, _split_columns(table), strict=True)
         ]
         narrowest = [
             min(size, max(_NARROWEST_NAME, len(column.head))) if column.kind == "name" and not column.whole else size

@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base of typed documents: fields in the order of the answer, no change afterwards.
+"""The base of typed documents, and JSON text.
 
-A field has the name that the analysis gives the figure, so that most of a document is filled from the result's own
-attributes; where the key of the JSON differs, ``msgspec.field(name=...)`` says so. A part whose keys are those of a
-dataclass of the analysis is that dataclass. A text below a field describes it:
-``tools/schemas.py`` writes it into ``docs/schemas``.
+A text below a field describes it: ``tools/schemas.py`` writes it into ``docs/schemas``. Where the key of the JSON
+differs from the name of the field, ``msgspec.field(name=...)`` gives it. A part whose keys are those of a result is
+that result.
+
+A document is a contract: keys may be added, never renamed or removed; a change that breaks a reader gets a new number.
 """
 
+import importlib
 import json
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-__all__ = ["UNSET", "Document", "UnsetType", "indented", "indented_pieces", "rounded"]
+__all__ = ["UNSET", "Document", "UnsetType", "find_documents", "format_json", "format_json_pieces", "round_floats"]
 
 _ENTRIES = 500
 _Document = TypeVar("_Document", bound="Document")
@@ -38,7 +41,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
             values = (getattr(source, name, UNSET) for source in sources)
             value = given[name] if name in given else next((one for one in values if one is not UNSET), UNSET)
             if value is not UNSET:
-                found[key] = value if name in given else rounded(value, decimals)
+                found[key] = value if name in given else round_floats(value, decimals)
         return msgspec.convert(found, cls, from_attributes=True)
 
     def to_json(self) -> dict[str, Any]:
@@ -47,7 +50,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         return plain
 
 
-def rounded(value: Any, decimals: int | None = 2) -> Any:
+def round_floats(value: Any, decimals: int | None = 2) -> Any:
     """Floats, alone or as the ends of a range, to so many decimals; anything else as it is."""
     if decimals is None:
         return value
@@ -58,12 +61,12 @@ def rounded(value: Any, decimals: int | None = 2) -> Any:
     return value
 
 
-def indented(document: Any, indent: int = 2) -> str:
+def format_json(document: Any, indent: int = 2) -> str:
     """Plain values as JSON in ASCII; written flat and indented then, which is much faster than at once."""
     try:
         compact = json.dumps(document, allow_nan=False)
     except ValueError:  # a source's own figures, beyond what a number can hold: not known, and never no JSON
-        compact = json.dumps(_finite(document), allow_nan=False)
+        compact = json.dumps(_drop_non_finite(document), allow_nan=False)
     try:
         return msgspec.json.format(compact, indent=indent)
     except msgspec.DecodeError:
@@ -72,10 +75,10 @@ def indented(document: Any, indent: int = 2) -> str:
         return msgspec.json.format(json.dumps(json.loads(printable)), indent=indent)
 
 
-def indented_pieces(document: Any, indent: int = 2, level: int = 0) -> Iterator[str]:
-    """Yield the text of ``indented`` in pieces of a few hundred entries, never as one long text."""
+def format_json_pieces(document: Any, indent: int = 2, level: int = 0) -> Iterator[str]:
+    """Yield the text of ``format_json`` in pieces of a few hundred entries, never as one long text."""
     if not isinstance(document, dict | list) or not document:
-        yield indented(document, indent)
+        yield format_json(document, indent)
         return
     is_mapping = isinstance(document, dict)
     entries = document.items() if isinstance(document, dict) else enumerate(document)
@@ -87,7 +90,7 @@ def indented_pieces(document: Any, indent: int = 2, level: int = 0) -> Iterator[
     def together() -> Iterator[str]:
         nonlocal comma
         if few:
-            text = indented(dict(few) if is_mapping else [value for _, value in few], indent)
+            text = format_json(dict(few) if is_mapping else [value for _, value in few], indent)
             yield comma + text[1:-2].replace("\n", f"\n{margin}")
             few.clear()
             comma = ","
@@ -96,8 +99,8 @@ def indented_pieces(document: Any, indent: int = 2, level: int = 0) -> Iterator[
     for key, value in entries:
         if _has_many(value):
             yield from together()
-            yield f"{comma}\n{margin}{' ' * indent}{indented(key) + ': ' if is_mapping else ''}"
-            yield from indented_pieces(value, indent, level + 1)
+            yield f"{comma}\n{margin}{' ' * indent}{format_json(key) + ': ' if is_mapping else ''}"
+            yield from format_json_pieces(value, indent, level + 1)
             comma = ","
         else:
             few.append((key, value))
@@ -114,9 +117,25 @@ def _has_many(value: Any, below: int = 1) -> bool:
     return len(value) > _ENTRIES or (below > 0 and any(_has_many(one, below - 1) for one in inner))
 
 
-def _finite(value: Any) -> Any:
+def _drop_non_finite(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: _drop_non_finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [_drop_non_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def find_documents() -> dict[str, type[Document]]:
+    """Return the type of every ``--json`` document by its schema, in the order of the schemas."""
+    for module in Path(__file__).parents[1].glob("*.py"):
+        importlib.import_module(f"ttmem.reports.{module.stem}")
+    found = {str(one.__struct_config__.tag): one for one in _find_answers(Document)}
+    return dict(sorted(found.items()))
+
+
+def _find_answers(document: type[Document]) -> Iterator[type[Document]]:
+    """The descendants that are whole answers, not parts of one."""
+    for one in document.__subclasses__():
+        if one.__struct_config__.tag_field == "schema":
+            yield one
+        yield from _find_answers(one)

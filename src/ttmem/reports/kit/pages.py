@@ -1,19 +1,125 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of pages other than a profile's: cards, notes, sections with drawings and tables, drawn by the app.
+"""Offline pages: the app of ``web/`` with its data in one file.
 
-Python prepares values; ``web/src/views/document.ts`` draws them.
+Python prepares values; ``web/src/views/document.ts`` draws them. The data is text that the app alone unpacks, so
+nothing in it can become markup. The policy in the page's head lets exactly this script and this style sheet run.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import base64
+import hashlib
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
+from numpy.typing import ArrayLike
 
-from ttmem.reports.kit import page_bundle
-from ttmem.reports.kit.charts import LineChart
-from ttmem.reports.kit.drawings import Lanes, Matrix
-from ttmem.reports.kit.tables import Table, plain
+from ttmem._version import __version__
+from ttmem.base.formatting import flatten_text
+from ttmem.base.text_safety import encode_json
+from ttmem.reports.kit.charts import Lanes, LineChart, Matrix
+from ttmem.reports.kit.tables import Table, format_plain
+from ttmem.reports.kit.templates import mark_safe, read_asset, render_template
+
+_LEVEL = 6
+
+
+@dataclass(slots=True)
+class PackedColumns:
+    """The content of one block: a JSON header and columns, in the order in which they were added."""
+
+    header: dict[str, Any]
+    columns: list[dict[str, Any]] = field(default_factory=list)
+    parts: list[bytes] = field(default_factory=list)
+
+    def integers(self, name: str, values: ArrayLike, *, steps: bool = False) -> None:
+        """A column of integers; ``steps`` when neighbours are near each other."""
+        column = np.asarray(values, np.int64).reshape(-1)
+        if steps and len(column):
+            column = np.diff(column, prepend=np.int64(0))
+        folded = ((column << 1) ^ (column >> 63)).view(np.uint64)
+        highest = int(folded.max(initial=0))
+        width = next(width for width in (1, 2, 4, 8) if highest < 1 << (8 * width))
+        planes = folded.astype(f"<u{width}").view(np.uint8).reshape(-1, width).T
+        self.columns.append({"name": name, "width": width, "steps": steps, "count": len(column)})
+        self.parts.append(np.ascontiguousarray(planes).tobytes())
+
+    def table(self, prefix: str, columns: Mapping[str, ArrayLike], *, steps: bool = False) -> None:
+        """Several columns of one table, named ``prefix.column``."""
+        for name, values in columns.items():
+            self.integers(f"{prefix}.{name}", values, steps=steps)
+
+    def texts(self, name: str, pool: bytes, ends: ArrayLike) -> None:
+        """Texts one after the other in UTF-8, and where each of them ends."""
+        self.columns.append({"name": name, "width": 0, "steps": False, "count": len(pool)})
+        self.parts.append(pool)
+        self.integers(f"{name}.end", ends, steps=True)
+
+    def compressed(self) -> bytes:
+        """Length of the header, header, columns; deflated with a zlib frame."""
+        header = encode_json({**self.header, "columns": self.columns})
+        pressed = zlib.compressobj(_LEVEL)
+        parts = [pressed.compress(part) for part in (len(header).to_bytes(4, "little"), header, *self.parts)]
+        return b"".join((*parts, pressed.flush()))
+
+
+def encode_base64(compressed: bytes) -> str:
+    """Base64: nothing in it can end a script element."""
+    return base64.b64encode(compressed).decode("ascii")
+
+
+_LONGEST_TEXT = 20_000
+
+
+def render_frame(kind: str, title: str, blocks: Sequence[bytes], *, plain: str = "", served: bool = False) -> str:
+    """The page of one kind; ``plain`` is what a reader without scripts gets, ``served`` lets it ask its own server."""
+    style, script = read_asset("app.css"), read_asset("app.js")
+    return render_template(
+        "page.html.j2",
+        kind=kind,
+        title=flatten_text(title),
+        plain=plain,
+        blocks=[encode_base64(block) for block in blocks],
+        style=mark_safe(style),
+        script=mark_safe(script),
+        style_hash=_hash("app.css"),
+        script_hash=_hash("app.js"),
+        served=served,
+    )
+
+
+def render_data_page(kind: str, title: str, data: dict[str, Any], *, plain: str = "", served: bool = False) -> str:
+    """A page whose data is a document alone."""
+    return render_frame(kind, title, [PackedColumns(build_header(data)).compressed()], plain=plain, served=served)
+
+
+def build_header(data: dict[str, Any]) -> dict[str, Any]:
+    """The header of every page, with the texts of sources made printable."""
+    cleaned: dict[str, Any] = clean_text({**data, "ttmem": __version__})
+    return cleaned
+
+
+def clean_text(value: Any) -> Any:
+    """The one gate of a page: no control, escape or bidi characters in any text, however deep it lies."""
+    if isinstance(value, str):
+        if value.isprintable() and len(value) <= _LONGEST_TEXT:
+            return value
+        return "".join(char if char.isprintable() else " " for char in value[:_LONGEST_TEXT])
+    if isinstance(value, dict):
+        return {clean_text(str(key)): clean_text(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [clean_text(item) for item in value]
+    return value
+
+
+@cache
+def _hash(name: str) -> str:
+    digest = hashlib.sha256(read_asset(name).encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode('ascii')}"
+
 
 LONGEST_NAME = 160
 """The longest name in a cell or a heading."""
@@ -44,7 +150,7 @@ class Section:
     drawing_role: str = "drawing"
 
 
-def page(
+def render_page(
     *,
     title: str,
     subtitle: str = "",
@@ -60,13 +166,13 @@ def page(
         "subtitle": subtitle,
         "cards": [msgspec.to_builtins(card) for card in cards],
         "notes": list(notes),
-        "sections": [_section(section) for section in sections],
+        "sections": [_describe_section(section) for section in sections],
         "foot": foot,
     }
-    return page_bundle.data_frame("document", title, data, plain=_plain(subtitle, cards, notes, sections))
+    return render_data_page("document", title, data, plain=_render_plain(subtitle, cards, notes, sections))
 
 
-def _section(section: Section) -> dict[str, Any]:
+def _describe_section(section: Section) -> dict[str, Any]:
     return {
         "key": section.key,
         "title": section.title,
@@ -87,11 +193,11 @@ def _section(section: Section) -> dict[str, Any]:
     }
 
 
-def _plain(subtitle: str, cards: Sequence[Card], notes: Sequence[str], sections: Sequence[Section]) -> str:
+def _render_plain(subtitle: str, cards: Sequence[Card], notes: Sequence[str], sections: Sequence[Section]) -> str:
     lines = [subtitle, *(f"{card.title}: {card.figure} {card.unit} {card.detail}".strip() for card in cards), *notes]
     for section in sections:
         lines += ["", section.title, section.about, *section.remarks]
         for table in section.tables:
-            lines += [table.title, plain(table.first(200)), table.left_out]
+            lines += [table.title, format_plain(table.first(200)), table.left_out]
     text: str = "\n".join(lines)
     return text

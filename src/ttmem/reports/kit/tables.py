@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ttmem.reports.kit import units
+from ttmem.base import formatting
 
 Kind = Literal["text", "name", "number"]
 Row = Sequence[Any]
@@ -47,11 +47,11 @@ class Column:
 
     def texts_of(self, values: Sequence[Any], longest: int | None = None) -> list[str]:
         """The column's cells; names and texts of any length are cut to fit, and stay distinct where that can be."""
-        texts = [self.unknown if value is None else units.one_line(self.write(value)) for value in values]
+        texts = [self.unknown if value is None else formatting.flatten_text(self.write(value)) for value in values]
         widths = [width for width in (self.most, longest) if width is not None]
         if self.kind == "number" or self.whole or not widths:
             return texts
-        return units.shortened(texts, min(widths))
+        return formatting.shorten_all(texts, min(widths))
 
 
 def text_column(head: str, **more: Any) -> Column:
@@ -63,18 +63,20 @@ def name_column(head: str, **more: Any) -> Column:
     return Column(head, "name", **more)
 
 
-def number_column(head: str, write: Callable[[Any], str] = units.thousands, **more: Any) -> Column:
+def number_column(head: str, write: Callable[[Any], str] = formatting.format_count, **more: Any) -> Column:
     """A column of counts, or of any figure that ``write`` writes."""
     return Column(head, "number", write, **more)
 
 
 def mib_column(head: str, *, decimals: int = 3, signed: bool = False, **more: Any) -> Column:
     """A column of bytes, written in MiB."""
-    return number_column(head, lambda value: units.mib(value, decimals=decimals, signed=signed), **more)
+    return number_column(
+        head, lambda value: formatting.format_mib_number(value, decimals=decimals, signed=signed), **more
+    )
 
 
 def percent_column(head: str, *, signed: bool = False, **more: Any) -> Column:
-    return number_column(head, lambda value: units.percent(value, signed=signed), **more)
+    return number_column(head, lambda value: formatting.format_percent(value, signed=signed), **more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,9 @@ class Table:
         return self.heads.index(head)
 
 
-def markdown(table: Table, *, longest: int | None = None, aligned: bool = False, markup: bool = True) -> list[str]:
+def format_markdown(
+    table: Table, *, longest: int | None = None, aligned: bool = False, markup: bool = True
+) -> list[str]:
     """The lines of a Markdown table; no rows, no table.
 
     ``aligned`` sets figures to the right; without ``markup`` no cell holds what Markdown takes for its own.
@@ -151,21 +155,21 @@ def markdown(table: Table, *, longest: int | None = None, aligned: bool = False,
         return []
     rule = ["---:" if aligned and column.kind == "number" else "---" for column in table.columns]
     lines = [table.heads, rule, *table.cells(longest)]
-    return ["| " + " | ".join(_markdown_cell(cell, markup) for cell in line) + " |" for line in lines]
+    return ["| " + " | ".join(_escape_cell(cell, markup) for cell in line) + " |" for line in lines]
 
 
-def without_markup(text: str) -> str:
+def escape_markup(text: str) -> str:
     """Text in which Markdown finds no element and no emphasis: C++ code is full of what looks like them."""
-    return units.one_line(text).replace("<", "&lt;").replace("*", "\\*")
+    return formatting.flatten_text(text).replace("<", "&lt;").replace("*", "\\*")
 
 
-def _markdown_cell(text: str, markup: bool) -> str:
+def _escape_cell(text: str, markup: bool) -> str:
     """A name may hold what Markdown takes for the end of a cell."""
     text = text.replace("\\", "\\\\").replace("|", "\\|")
-    return text if markup else without_markup(text)
+    return text if markup else escape_markup(text)
 
 
-def plain(table: Table, *, gap: str = "  ", rule: str = "") -> str:
+def format_plain(table: Table, *, gap: str = "  ", rule: str = "") -> str:
     """Columns of plain text as wide as their cells: nothing is cut or folded, because such names are copied.
 
     ``rule`` joins a line of dashes below the heads.
@@ -183,12 +187,12 @@ def plain(table: Table, *, gap: str = "  ", rule: str = "") -> str:
     return "\n".join([lines[0], *([rule.join("-" * width for width in widths)] if rule else []), *lines[1:]])
 
 
-def csv_line(cells: Iterable[str]) -> str:
+def format_csv_line(cells: Iterable[str]) -> str:
     """RFC 4180: only what would be taken for a separator is quoted."""
     return ",".join('"' + cell.replace('"', '""') + '"' if _CSV_SPECIAL.search(cell) else cell for cell in cells)
 
 
-def csv(table: Table) -> str:
+def format_csv(table: Table) -> str:
     """Heads and bare values; what is unknown is an empty cell."""
     rows = [table.heads, *(["" if value is None else str(value) for value in row] for row in table.rows)]
-    return "".join(f"{csv_line(row)}\n" for row in rows)
+    return "".join(f"{format_csv_line(row)}\n" for row in rows)

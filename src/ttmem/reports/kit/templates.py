@@ -16,18 +16,18 @@ from ttmem._version import __version__
 _FOLDER = Path(__file__).parents[1] / "templates"
 
 
-def render(template: str, **context: Any) -> str:
+def render_template(template: str, **context: Any) -> str:
     """A template of ``reports/templates``; a name that it uses and nobody gave is an error."""
-    return _environment().get_template(template).render(context)
+    return _create_environment().get_template(template).render(context)
 
 
-def markup(text: str) -> Markup:
+def mark_safe(text: str) -> Markup:
     """Markup of our own making (a drawing, a style sheet), never a log's text."""
     return Markup(text)
 
 
 @cache
-def _environment() -> Environment:
+def _create_environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(_FOLDER),
         autoescape=lambda template: not str(template).endswith(".md.j2"),
@@ -40,6 +40,6 @@ def _environment() -> Environment:
 
 
 @cache
-def asset(name: str) -> str:
+def read_asset(name: str) -> str:
     """A file of ``reports/templates`` as it is: the built app, which ``web/`` has the source of."""
     return (_FOLDER / name).read_text("utf-8")

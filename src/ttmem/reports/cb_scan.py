@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answer of ``ttmem cb scan``: buffers that C++ code declares, and the rules that kernels break."""
+
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+
+from ttmem.base.formatting import flatten_text, format_count, pluralize, shorten
+from ttmem.circular_buffers import scan as scanning
+from ttmem.circular_buffers.scan import RULES, Finding, KernelFigures, ProgramTotals, RangeTotal, Scan, Sized
+from ttmem.circular_buffers.scan.cpp.arithmetic import format_of
+from ttmem.circular_buffers.scan.cpp.expressions import Bindings, Evaluation, Expression, leaves, render
+from ttmem.circular_buffers.scan.model import Skipped
+from ttmem.reports.kit import sarif
+from ttmem.reports.kit.console import TextReport
+from ttmem.reports.kit.documents import Document
+from ttmem.reports.kit.tables import Table, name_column, number_column
+
+
+class SourceLineRow(Document, frozen=True):
+    """A line of a file."""
+
+    file: str
+    line: int
+
+
+class HelperCallRow(Document, frozen=True):
+    """A helper function on the way to a declaration."""
+
+    function: str
+    line: int
+
+
+class DeclarationRow(Document, frozen=True):
+    """A buffer that the code declares; sizes are null until every name in them is bound."""
+
+    file: str
+    line: int
+    api: str
+    index: int | str | None
+    """A number, the name of a dataflow buffer, or the expression as written."""
+    total: str
+    """As the source has it."""
+    page: str
+    total_bytes: int | None = msgspec.field(name="bytes")
+    format: str | None
+    strategy: str
+    """``fixed``, ``adaptive`` or ``unknown``."""
+    borrowed: bool
+    """It lies in a tensor's memory and takes none of its own."""
+    indices: tuple[int | str, ...]
+    size_class: str = msgspec.field(name="class")
+    total_expanded: str
+    unknowns: tuple[str, ...]
+    """Names that the size waits for."""
+    page_bytes: int | None
+    pages: int | None
+    core_ranges: str | None
+    program: str
+    conditions: tuple[str, ...]
+    active: bool
+    """False: its conditions are known not to hold."""
+    borrowed_if: str | None
+    repeats: str | None
+    through: tuple[HelperCallRow, ...]
+    declared_at: SourceLineRow
+
+
+class PlacedBufferRow(Document, frozen=True):
+    """Where a buffer lies."""
+
+    index: int | str | None
+    line: int
+    address: int | None
+    total_bytes: int | None = msgspec.field(name="bytes")
+
+
+class ScannedProgram(Document, frozen=True):
+    """One program against one board."""
+
+    file: str
+    line: int
+    name: str
+    bytes_per_core: int
+    is_lower_bound: bool
+    buffers: int
+    borrowed: int
+    unknown: int
+    ranges: tuple[RangeTotal, ...] = msgspec.field(name="core_ranges")
+    placement: tuple[PlacedBufferRow, ...]
+    end_address: int | None
+    free_bytes_per_core: int | None
+    """Negative: the buffers do not fit."""
+    assumed_one_core: bool
+    """Ranges with unknown cores were placed as if they shared a core."""
+
+
+class ScanSummary(Document, frozen=True):
+    """Counts; a site is a declaration where it is written, however often it is reached."""
+
+    sites: int
+    sites_by_api: dict[str, int]
+    sites_by_class: dict[str, int]
+    declarations_by_strategy: dict[str, int]
+    programs: int
+    kernels: int
+    errors: int
+    warnings: int
+
+
+class CbScan(Document, frozen=True, tag_field="schema", tag="ttmem.cb-scan/1"):
+    """Circular and dataflow buffers in C++ code, and the rules that kernels break."""
+
+    files: int
+    declarations: tuple[DeclarationRow, ...]
+    findings: tuple[Finding, ...]
+    programs: tuple[ScannedProgram, ...]
+    kernels: tuple[KernelFigures, ...]
+    summary: ScanSummary
+    board: str | None
+    bindings: dict[str, bool | int | float | str]
+    skipped: tuple[Skipped, ...]
+    broken: tuple[str, ...] = msgspec.field(name="partly_understood")
+
+
+def build_document(scan: Scan) -> CbScan:
+    """Everything found under a path."""
+    sized = {id(one.declaration): one for program in scan.programs for one in program.buffers}
+    return CbScan.of(
+        scan,
+        declarations=[_describe_declaration(one, sized[id(one)], scan.bindings) for one in scan.declarations],
+        programs=[_describe_program(one) for one in scan.programs],
+        summary=ScanSummary(
+            sites=len(scan.sites),
+            sites_by_api=Counter(site.api for site in scan.sites),
+            sites_by_class=Counter(site.size_class for site in scan.sites),
+            declarations_by_strategy=Counter(declaration.strategy for declaration in scan.declarations),
+            programs=len(scan.programs),
+            kernels=len(scan.kernels),
+            errors=scan.count("error"),
+            warnings=scan.count("warning"),
+        ),
+        board=scan.memory_map.board_name if scan.memory_map is not None else None,
+    )
+
+
+def _describe_declaration(declaration: scanning.Declaration, sized: Sized, bindings: Bindings) -> DeclarationRow:
+    total = declaration.total
+    return DeclarationRow.of(
+        sized,
+        declaration,
+        index=find_index(sized),
+        total=render_expression(declaration, total),
+        page=render_expression(declaration, declaration.page),
+        format=find_format(declaration, bindings),
+        indices=[_evaluate_index(index, bindings) for index in declaration.indices],
+        total_expanded=render(total, expand=True),
+        unknowns=leaves(total) if total is not None and sized.total_bytes is None else (),
+        core_ranges=render_expression(declaration, declaration.core_ranges) or None,
+        conditions=[str(condition) for condition in declaration.conditions],
+        borrowed_if=str(declaration.borrowed_if) if declaration.borrowed_if is not None else None,
+        repeats=render(declaration.repeats) if declaration.repeats is not None else None,
+        through=[HelperCallRow(function, line) for function, line in declaration.trail],
+        declared_at=SourceLineRow(*declaration.site[:2]),
+    )
+
+
+def render_expression(declaration: scanning.Declaration, expression: Expression | None) -> str:
+    """As the source has it; behind a helper's parameters the caller's arguments."""
+    return render(expression, expand=bool(declaration.trail))
+
+
+def find_index(sized: Sized) -> int | str | None:
+    """A number, the name of a dataflow buffer, or the expression as written."""
+    if sized.index is not None:
+        return sized.index
+    if sized.declaration.name:
+        return sized.declaration.name
+    return render(sized.declaration.index) or None
+
+
+def _evaluate_index(expression: Expression, bindings: Bindings) -> int | str:
+    number = Evaluation(bindings).integer(expression)
+    return number if number is not None else render(expression)
+
+
+def find_format(declaration: scanning.Declaration, bindings: Bindings) -> str | None:
+    """The format's name where it is known, else the expression behind it."""
+    if declaration.format is None:
+        return None
+    value = Evaluation(bindings).value(declaration.format)
+    if isinstance(value, str) and format_of(value) is not None:
+        return value
+    return render(declaration.format, expand=True) or None
+
+
+def _describe_program(program: ProgramTotals) -> ScannedProgram:
+    return ScannedProgram.of(
+        program,
+        is_lower_bound=program.unknown > 0,
+        buffers=len(program.buffers),
+        borrowed=sum(1 for one in program.buffers if one.borrowed),
+        placement=[
+            PlacedBufferRow(find_index(one), one.declaration.line, address, one.total_bytes)
+            for one, address in zip(program.counted, program.addresses, strict=False)
+        ],
+        assumed_one_core=not program.ranges_are_known,
+    )
+
+
+_PROGRAMS = 12
+_BUFFERS = 40
+_KERNELS = 15
+_FINDINGS = 40
+_BUFFER_COLUMNS = (
+    number_column("line", str),
+    name_column("buffer"),
+    number_column("bytes", str),
+    number_column("pages", str),
+    *map(name_column, ("format", "size", "cores", "as written")),
+)
+_KERNEL_FIGURES = {
+    "code_lines": "lines",
+    "buffers": "buffers",
+    "buffer_operations": "calls",
+    "loops": "loops",
+    "deepest_loop": "deep",
+    "branches": "ifs",
+    "noc_calls": "NoC",
+    "barriers": "barriers",
+}
+"""Attribute of a kernel's figures -> head of its column."""
+_STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
+
+
+def render_terminal(scan: Scan, *, width: int = 100, color: bool = False, everything: bool = False) -> str:
+    """Text for a terminal of this width; long lists are cut unless everything is wanted."""
+    report = TextReport(width, color=color)
+    base = Path(scan.path) if Path(scan.path).is_dir() else Path(scan.path).parent
+    _print_head(report, scan)
+    programs = sorted(scan.programs, key=lambda one: (-one.bytes_per_core, one.file, one.line))
+    shown = programs if everything else programs[:_PROGRAMS]
+    for program in shown:
+        _print_program(report, program, scan, base)
+    if more := len(programs) - len(shown):
+        report.print(f"\n{pluralize(more, 'more program')} with fewer known bytes (--all shows them)")
+    _print_kernels(report, scan.kernels, base, everything=everything)
+    _print_findings(report, scan.findings, base, everything=everything)
+    _print_skipped(report, scan, base)
+    return report.text()
+
+
+def _shorten_path(file: str, base: Path) -> str:
+    return str(Path(file).relative_to(base)) if Path(file).is_relative_to(base) else file
+
+
+def _print_head(report: TextReport, scan: Scan) -> None:
+    strategies = Counter(declaration.strategy for declaration in scan.declarations)
+    report.print(
+        f"{pluralize(scan.files, 'file')}, {pluralize(len(scan.declarations), 'buffer')} in "
+        f"{pluralize(len(scan.programs), 'program')}, {pluralize(len(scan.kernels), 'kernel')}",
+        style="bold",
+    )
+    if scan.declarations:
+        named = ("fixed", "adaptive", "unknown")
+        report.print(", ".join(f"{strategies[name]} {name}" for name in named if strategies[name]) + " in size")
+    if scan.bindings:
+        report.print("with " + ", ".join(f"{name} = {value}" for name, value in scan.bindings.items()))
+
+
+def _print_program(report: TextReport, program: ProgramTotals, scan: Scan, base: Path) -> None:
+    report.print()
+    report.print(f"{flatten_text(program.name)}  {_shorten_path(program.file, base)}:{program.line}", style="bold")
+    rows = [_build_row(one, scan, report.width) for one in program.buffers[:_BUFFERS]]
+    if len(program.buffers) > _BUFFERS:
+        rows.append(("", f"{len(program.buffers) - _BUFFERS} more", *[""] * 6))
+    report.print(Table(_BUFFER_COLUMNS, rows))
+    report.print(_summarize_program(program, scan))
+
+
+def _build_row(one: Sized, scan: Scan, width: int) -> tuple[str, ...]:
+    declaration = one.declaration
+    if not one.active:
+        size = "not made"
+    elif one.borrowed:
+        size = "borrowed"
+    else:
+        size = declaration.strategy + (" if" if declaration.conditions else "")
+    return (
+        str(declaration.line),
+        shorten(str(find_index(one) if find_index(one) is not None else "?"), 18),
+        format_count(one.total_bytes) if one.total_bytes is not None else "?",
+        format_count(one.pages) if one.pages is not None else "?",
+        shorten(find_format(declaration, scan.bindings) or "?", 14),
+        size,
+        shorten(render_expression(declaration, declaration.core_ranges) or "?", 14),
+        shorten(render_expression(declaration, declaration.total), max(20, width - 72)),
+    )
+
+
+def _summarize_program(program: ProgramTotals, scan: Scan) -> str:
+    at_least = "at least " if program.unknown else ""
+    parts = [f"  {at_least}{format_count(program.bytes_per_core)} B per core"]
+    if program.unknown:
+        parts.append(f"{pluralize(program.unknown, 'size')} unknown")
+    if len(program.ranges) > 1:
+        per_range = "; ".join(
+            f"{one.core_ranges or '?'}: {format_count(one.bytes_per_core)} B" for one in program.ranges
+        )
+        parts.append(per_range)
+    if program.end_address is not None and scan.memory_map is not None and program.free_bytes_per_core is not None:
+        ends = f"ends at {format_count(program.end_address)} on {scan.memory_map.board_name}"
+        if program.free_bytes_per_core >= 0:
+            parts.append(f"{ends}, {format_count(program.free_bytes_per_core)} B of L1 left")
+        else:
+            parts.append(f"{ends}, {format_count(-program.free_bytes_per_core)} B beyond L1")
+        if not program.ranges_are_known:
+            parts.append("as if its core ranges shared a core")
+    return ", ".join(parts)
+
+
+def _print_kernels(report: TextReport, kernels: tuple[KernelFigures, ...], base: Path, *, everything: bool) -> None:
+    if not kernels:
+        return
+    report.print()
+    ranked = sorted(kernels, key=lambda one: -one.code_lines)
+    longest = max(24, report.width - 62)
+    rows = [
+        [shorten(_shorten_path(one.file, base), longest), *(str(getattr(one, figure)) for figure in _KERNEL_FIGURES)]
+        for one in (ranked if everything else ranked[:_KERNELS])
+    ]
+    if not everything and len(ranked) > _KERNELS:
+        rows.append([f"{len(ranked) - _KERNELS} more (--all)", *[""] * len(_KERNEL_FIGURES)])
+    report.print(Table.of_texts(("kernel", *_KERNEL_FIGURES.values()), rows, left=1))
+
+
+def _print_findings(report: TextReport, findings: tuple[Finding, ...], base: Path, *, everything: bool) -> None:
+    report.print()
+    if not findings:
+        report.print("No rule is broken, as far as the code tells.")
+        return
+    ranked = sorted(findings, key=lambda one: one.severity != "error")
+    explained: set[str] = set()
+    for one in ranked if everything else ranked[:_FINDINGS]:
+        place = f"{_shorten_path(one.file, base)}:{one.line}"
+        report.print(f"{place}: {one.severity} {one.rule}: {flatten_text(one.message)}", style=_STYLES[one.severity])
+        if one.rule not in explained:
+            explained.add(one.rule)
+            report.print(f"    why: {one.why}")
+            report.print(f"    fix: {one.fix}")
+    if not everything and len(ranked) > _FINDINGS:
+        report.print(f"{pluralize(len(ranked) - _FINDINGS, 'more finding')} (--all shows them)")
+
+
+def _print_skipped(report: TextReport, scan: Scan, base: Path) -> None:
+    for one in scan.skipped:
+        report.print(f"skipped {_shorten_path(one.file, base)}: {one.reason}")
+    if scan.broken:
+        parts = pluralize(len(scan.broken), "file")
+        report.print(f"{parts} understood in part; rules that need the whole stay silent there")
+
+
+def render_sarif(scan: Scan) -> str:
+    """Every rule is described, every finding is a result."""
+    rules = [sarif.SarifRule(one.identifier, one.title, f"{one.why}.", f"{one.fix}.") for one in RULES.values()]
+    results = [
+        sarif.SarifResult(one.rule, one.severity, f"{one.message}. Why: {one.why}. Fix: {one.fix}.", one.file, one.line)
+        for one in scan.findings
+    ]
+    return sarif.render_log(rules, results)

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Declarations and findings in C++ code."""

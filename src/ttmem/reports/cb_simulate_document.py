@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The JSON document of ``ttmem cb simulate``."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from ttmem.circular_buffers import assumptions as assumed
+from ttmem.circular_buffers import buffer_depths, simulate
+from ttmem.circular_buffers.l1_use import L1Use
+from ttmem.circular_buffers.pressure import score_band
+from ttmem.circular_buffers.stall_time import Occupancy
+from ttmem.circular_buffers.workload import Workload
+from ttmem.reports.kit.documents import UNSET, Document, UnsetType, round_floats
+
+COMPUTED, SIMULATED, HEURISTIC, MEASURED = "computed", "simulated", "heuristic", "measured"
+
+_SIMULATED = ("stall_percent", "depth_loss_percent", "pressure_score", "cycles_per_pair", "memory_efficiency_percent")
+ORIGINS = {
+    **dict.fromkeys(("tiles", "bytes", "l1"), COMPUTED),
+    **dict.fromkeys(("miss_rate_percent", "risk", "utilisation_percent"), HEURISTIC),
+    **dict.fromkeys(_SIMULATED, SIMULATED),
+}
+"""How each figure came to be; nothing of a simulation is measured on a card except the latencies it is fed with."""
+
+_ORIGINS_OF_ASSUMPTIONS = {
+    "read_cycles": "measured on one core and on all (tt-metal noc_latencies.yaml), interpolated",
+    "compute_cycles_per_pair": "assumed",
+    "sync_cycles": "assumed",
+    "variation_of_transfer_times": "assumed",
+}
+
+Range = tuple[float, float]
+
+
+class ClassedWorkload(Document, frozen=True):
+    """A job and the guide's class for it."""
+
+    tiles_per_shard: int
+    r_tiles: int
+    class_name: str = msgspec.field(name="class")
+
+
+class KernelConfig(Document, frozen=True):
+    """The ring that holds kernel binaries and buffer configurations."""
+
+    kernel_config_bytes: int = msgspec.field(name="ring_bytes")
+    buffer_config_bytes: int
+    kernel_bytes: int | None
+    kernel_config_percent: float = msgspec.field(name="used_percent")
+    kernels_fit: bool | None = msgspec.field(name="fits")
+    """null: the size of the binaries is not known."""
+
+
+class L1(Document, frozen=True):
+    """Where the buffers lie in L1."""
+
+    base_address: int
+    region_end_address: int
+    free_bytes_before: int
+    used_percent: float
+    fits: bool
+    failure: str | None
+    """In the library's words."""
+    kernel_config: KernelConfig
+    index_gaps: int
+
+
+class StrategyRow(Document, frozen=True):
+    """What one strategy gives a workload; a pair is a range over what is assumed."""
+
+    tiles: dict[str, int]
+    total_bytes: int = msgspec.field(name="bytes")
+    miss_rate_percent: float
+    pressure_score: int
+    pressure_band: str
+    risk: str
+    utilisation_percent: float
+    stall_percent: Range
+    """Share of its time that the compute kernel waits."""
+    depth_loss_percent: Range
+    """What unlimited depth would save of the time."""
+    cause: str
+    cycles_per_pair: Range | None
+    """null: it hangs."""
+    wait_front_percent: float
+    reserve_back_percent: float
+    occupancy: dict[str, Occupancy]
+    memory_efficiency_percent: float | None
+    deadlock: tuple[str, ...]
+    broken_rules: tuple[str, ...]
+    simulated: Workload
+    l1: L1
+
+
+class DepthChoice(Document, frozen=True):
+    """Depths that are worth their L1."""
+
+    tiles_per_barrier: int
+    tiles: dict[str, int]
+    total_bytes: int = msgspec.field(name="bytes")
+    cycles_per_pair: Range
+    loss_percent: float
+    within_percent: float
+    reaches_bound: bool
+
+
+class SimulatedWorkload(Document, frozen=True):
+    """One workload."""
+
+    workload: ClassedWorkload
+    strategies: dict[str, StrategyRow]
+    recommendation: DepthChoice
+    choices: tuple[DepthChoice, ...]
+
+
+class CriticalRow(Document, frozen=True):
+    """The first workload at which a strategy is under high pressure."""
+
+    by_guide: Workload | None
+    by_simulation: Workload | None
+    loss_percent: float
+
+
+class AssumptionsDocument(Document, frozen=True):
+    """Everything that the simulated figures rest on."""
+
+    board: str
+    architecture: str
+    release: str
+    dtype: str
+    tile_bytes: int
+    tiles_per_barrier: int
+    cores: int
+    compute_cycles: Range = msgspec.field(name="compute_cycles_per_pair")
+    sync_cycles: float
+    variation_of_transfer_times: tuple[float, ...]
+    seeds: tuple[int, ...]
+    read_cycles: float
+    write_cycles: float
+    origin: dict[str, str]
+
+
+class CbSimulation(Document, frozen=True, kw_only=True, tag_field="schema", tag="ttmem.cb-simulate/1"):
+    """One workload, or with ``--multi`` several under ``workloads``."""
+
+    workload: ClassedWorkload | UnsetType = UNSET
+    strategies: dict[str, StrategyRow] | UnsetType = UNSET
+    recommendation: DepthChoice | UnsetType = UNSET
+    choices: tuple[DepthChoice, ...] | UnsetType = UNSET
+    workloads: tuple[SimulatedWorkload, ...] | UnsetType = UNSET
+    critical: dict[str, CriticalRow] | UnsetType = UNSET
+    assumptions: AssumptionsDocument
+    origins: dict[str, str]
+    """How each figure came to be: computed, simulated or heuristic."""
+    throughput_over_depth: tuple[buffer_depths.Curve, ...] | UnsetType = UNSET
+
+
+def build_single(simulation: simulate.Simulation, curves: Sequence[buffer_depths.Curve] = ()) -> CbSimulation:
+    """One workload."""
+    return CbSimulation.of(
+        _describe_workload(simulation),
+        assumptions=_describe_assumptions(simulation.assumptions),
+        origins=ORIGINS,
+        throughput_over_depth=[
+            replace(curve, tiles_per_kilocycle=tuple(round_floats(rates, 3) for rates in curve.tiles_per_kilocycle))
+            for curve in curves
+        ],
+    )
+
+
+def build_multi(simulations: Sequence[simulate.Simulation], critical: Mapping[str, simulate.Critical]) -> CbSimulation:
+    """The scaling table; there is at least one workload."""
+    return CbSimulation.of(
+        workloads=[_describe_workload(simulation) for simulation in simulations],
+        critical={
+            name: CriticalRow.of(point, loss_percent=simulate.CRITICAL_LOSS_PERCENT) for name, point in critical.items()
+        },
+        assumptions=_describe_assumptions(simulations[0].assumptions),
+        origins=ORIGINS,
+    )
+
+
+def _describe_assumptions(given: assumed.Assumptions) -> AssumptionsDocument:
+    return AssumptionsDocument.of(
+        given,
+        board=given.memory_map.board_name,
+        architecture=given.architecture.name,
+        release=str(given.memory_map.source),
+        dtype=given.data_type.name,
+        variation_of_transfer_times=assumed.VARIATIONS,
+        seeds=assumed.SEEDS,
+        read_cycles=round(given.transfer_cycles("read", given.tiles_per_barrier), 1),
+        write_cycles=round(given.transfer_cycles("write", 1), 1),
+        origin=_ORIGINS_OF_ASSUMPTIONS,
+    )
+
+
+def _describe_workload(simulation: simulate.Simulation) -> SimulatedWorkload:
+    return SimulatedWorkload.of(
+        simulation,
+        strategies={name: _describe_strategy(result) for name, result in simulation.results.items()},
+        recommendation=_describe_choice(simulation.best),
+        choices=[_describe_choice(choice) for choice in simulation.recommendations],
+    )
+
+
+def _describe_strategy(result: simulate.StrategyResult) -> StrategyRow:
+    stall = result.stall
+    return StrategyRow.of(
+        stall,
+        result.heuristic,
+        result,
+        decimals=2,
+        pressure_band=score_band(stall.pressure_score),
+        cycles_per_pair=None if math.isinf(stall.cycles_per_pair[1]) else round_floats(stall.cycles_per_pair),
+        occupancy={
+            name: Occupancy(round(held.mean_tiles, 2), held.highest_tiles) for name, held in stall.occupancy.items()
+        },
+        l1=_describe_l1(result.l1),
+    )
+
+
+def _describe_l1(use: L1Use) -> L1:
+    return L1.of(
+        use,
+        decimals=2,
+        fits=use.failure is None,
+        kernel_config=KernelConfig.of(use, decimals=2),
+        index_gaps=len(use.gap_indices),
+    )
+
+
+def _describe_choice(choice: buffer_depths.Recommendation) -> DepthChoice:
+    return DepthChoice.of(choice, decimals=2, within_percent=buffer_depths.TOLERANCE_PERCENT)

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Budgets: the verdicts of ``ttmem check``."""

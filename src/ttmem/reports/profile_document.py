@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The JSON document ``ttmem.profile/1``: a contract. Keys may be added, never renamed or removed.
+
+All bytes are integers; ``*_per_bank`` is one slice of a memory, everything else is one whole chip.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ttmem.analysis.consumers import LiveSet
+from ttmem.analysis.distribution import distribution
+from ttmem.analysis.failure import RunFailure
+from ttmem.analysis.findings import Finding
+from ttmem.analysis.fragmentation import Fragmentation
+from ttmem.analysis.growth import Growth
+from ttmem.analysis.lifetimes import TensorLife
+from ttmem.analysis.load_phase import LoadPhase, const_eval_programs
+from ttmem.analysis.peaks import Peak, peaks_of
+from ttmem.analysis.programs_l1 import ProgramPeak
+from ttmem.analysis.states import OperationPlace, OperationRef, known, state_column
+from ttmem.analysis.weights import Weights
+from ttmem.failures import Diagnosis
+from ttmem.profile.model import Profile, Source
+from ttmem.profile.runs import Run
+from ttmem.reports.explain_document import LiveTensorEntry, RemedyEntry, list_live_tensors
+from ttmem.reports.kit.documents import UNSET, Document, UnsetType, round_floats
+from ttmem.reports.profile_analyses import analyze
+from ttmem.reports.profile_tables import compute_overhead_percent
+
+
+class OperationCountsRow(Document, frozen=True):
+    """Executed operations; compute leaves out deallocate and get_device."""
+
+    executed: int
+    compute: int
+    by_name: dict[str, int] | UnsetType = UNSET
+
+
+class ProgramEntry(Document, frozen=True):
+    """One distinct program; ``operations`` are its own, not those of programs it calls."""
+
+    name: str
+    executions: int
+    operations: int
+    const_eval: bool
+
+
+class RunEntry(Document, frozen=True):
+    """One top-level execution of a program."""
+
+    run: int
+    rank: int | None
+    program: str
+    first_index: int | None
+    last_index: int | None
+    operations: int
+    finished: bool
+    peak_dram_bytes_per_bank: int | None
+
+
+class _TensorEntry(Document, frozen=True):
+    tensor: str
+    name: str
+    shape: list[int]
+    dtype: str
+    layout: str
+    producer: OperationRef
+    location: str
+
+
+class Consumer(_TensorEntry, frozen=True):
+    """A tensor alive at the peak of its memory, from its first to its last operation."""
+
+    padded_bytes: int = msgspec.field(name="bytes")
+    bytes_per_bank: int
+    alive: tuple[int, int]
+    last_use_index: int | None = msgspec.field(name="last_use")
+    weight: bool
+    program: str
+    distribution: str | UnsetType = UNSET
+
+
+class ConsumersNotListed(Document, frozen=True):
+    """The smaller ones together."""
+
+    count: int
+    bytes_per_bank: int
+
+
+class MemoryPeak(Document, frozen=True, kw_only=True):
+    """The fullest moment of one memory.
+
+    ``peak_bytes_per_bank`` is the allocator's own figure, as logs print it; a captured profile adds the programs' own
+    buffers for L1 (``peak_with_programs_*``).
+    """
+
+    banks: int
+    bytes_per_bank: int
+    peak_bytes_per_bank: int
+    peak_percent: float | None
+    peak_at: OperationRef
+    peak_within_operation: bool | UnsetType = UNSET
+    caused_by: OperationPlace | None
+    free_bytes_at_peak: int
+    largest_free_bytes_at_peak: int
+    end_bytes_per_bank: int
+    error_bytes: int = msgspec.field(name="error_bytes_per_bank")
+    rank: int | None
+    total_bytes_per_core: int | UnsetType = msgspec.field(default=UNSET, name="peak_with_programs_bytes_per_core")
+    parts: dict[str, int] | UnsetType = UNSET
+    peak_with_programs_at: OperationPlace | UnsetType = UNSET
+    unmeasured_operations: int | UnsetType = msgspec.field(default=UNSET, name="operations_with_unmeasured_programs")
+    consumers: list[Consumer] | UnsetType = UNSET
+    """The tensors alive at this peak, largest first; absent for a rank and where they were not determined."""
+    consumers_not_listed: ConsumersNotListed | UnsetType = UNSET
+    unattributed_bytes_per_bank: int | UnsetType = UNSET
+
+
+class RankEntry(Document, frozen=True):
+    """One process's own figures."""
+
+    rank: int | None
+    operations: OperationCountsRow
+    memories: dict[str, MemoryPeak]
+
+
+class PaddedTensor(_TensorEntry, frozen=True):
+    """A tensor alive at the DRAM peak and what its padding costs on the device."""
+
+    logical_bytes: int
+    padded_bytes: int
+    padding_bytes: int
+    overhead_percent: float | None
+
+
+class PaddingEntry(Document, frozen=True):
+    """All DRAM tensors alive at the DRAM peak; null where the source does not list them."""
+
+    logical_bytes: int | None
+    padded_bytes: int | None
+    overhead_percent: float | None
+    top: list[PaddedTensor]
+
+
+FAILURE_FIGURES = ("requested_bytes", "bytes_per_bank", "bank_bytes", "banks", "allocated", "free", "largest_free")
+
+
+class FailureFacts(Document, frozen=True):
+    """A failure and its figures; ``bytes_per_bank`` is what each bank needed."""
+
+    failure_class: str = msgspec.field(name="class")
+    memory: str | None
+    message: str
+    operation: OperationPlace | None
+    requested_bytes: int | None
+    bytes_per_bank: int | None
+    bank_bytes: int | None
+    banks: int | None
+    allocated: int | None
+    free: int | None
+    largest_free: int | None
+
+
+class FailureEntry(FailureFacts, frozen=True):
+    """A failure that the source reports.
+
+    ``diagnosis`` and ``remedies`` go with the one that ended the run; ``ttmem explain`` gives the whole of it.
+    """
+
+    numbers: dict[str, int]
+    texts: dict[str, str]
+    line: int
+    rank: int | None
+    survived: bool
+    is_warning: bool
+    alive: list[LiveTensorEntry] | UnsetType = UNSET
+    """The live tensors of the memory concerned, largest first; only for the failure that ended the run."""
+    diagnosis: str | UnsetType = UNSET
+    remedies: list[RemedyEntry] | UnsetType = UNSET
+
+
+class RunEndEntry(Document, frozen=True):
+    """The error, signal or time limit that ended the run, memory or not."""
+
+    error: str
+    message: str
+    location: str
+    not_judged: bool
+    """An assertion of the script's own failed after it had read values from the device: a mock computes none."""
+
+
+_MOST_CONSUMERS = 1000
+"""A run that never frees holds tens of thousands of tensors; the rest is summed up, not listed."""
+_MOST_PADDED = 100
+
+
+class ProfileDocument(Document, frozen=True, tag_field="schema", tag="ttmem.profile/1"):
+    """A run's memory history, summed up."""
+
+    name: str
+    source: Source
+    facts: dict[str, Any]
+    operations: OperationCountsRow
+    programs: list[ProgramEntry]
+    runs: int
+    run_list: list[RunEntry]
+    ranks: list[RankEntry]
+    memories: dict[str, MemoryPeak]
+    weights: Weights
+    padding: PaddingEntry
+    consumers: list[Consumer]
+    """Those of DRAM; ``memories`` has those of each memory."""
+    consumers_not_listed: ConsumersNotListed
+    unattributed_bytes_per_bank: int | None
+    fragmentation: dict[str, Fragmentation]
+    growth: dict[str, Growth]
+    load_phase: LoadPhase | None
+    failure: FailureEntry | None
+    failures: list[FailureEntry]
+    ended: RunEndEntry | None
+    """Null when the run came to its end; an error that is not for memory leaves ``failure`` with class ``none``."""
+    skipped_comparisons: int | UnsetType = UNSET
+    """Of a script that was run: comparisons of values that were skipped, because a mock computes none."""
+    findings: list[Finding] | UnsetType = UNSET
+    """Leaks and waste of a captured run, the costliest first; only where there are any."""
+
+
+def build_document(profile: Profile) -> ProfileDocument:
+    """Return the answer of ``ttmem profile --json``."""
+    asked = analyze(profile)
+    failed = asked.failure
+    return ProfileDocument.of(
+        profile,
+        operations=asked.distribution,
+        programs=_list_programs(profile),
+        runs=asked.counted_runs,
+        run_list=_list_runs(profile, asked.runs),
+        ranks=_list_ranks(profile),
+        memories={
+            memory: _describe_memory(
+                peak,
+                asked.programs_peak if memory == "L1" else None,
+                **(_list_consumers(asked.live[memory]) if memory in asked.live else {}),
+            )
+            for memory, peak in asked.peaks.items()
+        },
+        weights=asked.weights,
+        padding=PaddingEntry.of(
+            asked.padding,
+            top=[
+                PaddedTensor.of(
+                    life.type,
+                    life,
+                    **_describe_tensor(life),
+                    overhead_percent=round_floats(compute_overhead_percent(life), 4),
+                )
+                for life in asked.padding.top[:_MOST_PADDED]
+            ],
+        ),
+        **_list_consumers(asked.live.get("DRAM")),
+        fragmentation=asked.fragmentation,
+        growth=asked.growth,
+        load_phase=asked.load_phase,
+        failure=failed and _describe_failure(failed, asked.diagnosis),
+        failures=[_describe_failure(item) for item in asked.failures],
+        ended=asked.end and RunEndEntry.of(asked.end),
+        skipped_comparisons=profile.facts.get("skipped_comparisons", UNSET),
+        findings=asked.findings or UNSET,
+    )
+
+
+def _list_programs(profile: Profile) -> list[ProgramEntry]:
+    executions: Counter[str] = Counter()
+    operations: Counter[str] = Counter()
+    const_eval: dict[str, bool] = {}
+    for timeline in profile.timelines:
+        inside = timeline.program[timeline.program >= 0]
+        own = np.bincount(inside, minlength=len(timeline.programs)).tolist()
+        folds = const_eval_programs(profile, timeline)
+        for program, count, flag in zip(timeline.programs, own, folds, strict=True):
+            executions[program.name] += 1
+            operations[program.name] += count
+            const_eval[program.name] = const_eval.get(program.name, False) or flag
+    return [
+        ProgramEntry(name=name, executions=count, operations=operations[name], const_eval=const_eval[name])
+        for name, count in executions.items()
+    ]
+
+
+def _list_runs(profile: Profile, found: Sequence[Run]) -> list[RunEntry]:
+    columns = [state_column(profile, timeline, "DRAM") for timeline in profile.timelines]
+    listed = []
+    for run in found:
+        states = columns[run.timeline]
+        first, end = np.searchsorted(states.state, (run.first_state, run.end_state)).tolist()
+        operations = run.end_index - run.first_index
+        listed.append(
+            RunEntry.of(
+                run,
+                run=run.number,
+                rank=known(run.rank),
+                first_index=run.first_index if operations else None,
+                last_index=run.end_index - 1 if operations else None,
+                operations=operations,
+                peak_dram_bytes_per_bank=int(states.value[first:end].max()) if end > first else None,
+            )
+        )
+    return listed
+
+
+def _list_ranks(profile: Profile) -> list[RankEntry]:
+    listed = []
+    for index, timeline in enumerate(profile.timelines):
+        counts = distribution(profile, index)
+        listed.append(
+            RankEntry(
+                rank=known(timeline.rank),
+                operations=OperationCountsRow(executed=counts.executed, compute=counts.compute),
+                memories={memory: _describe_memory(peak) for memory, peak in peaks_of(profile, index).items()},
+            )
+        )
+    return listed
+
+
+def _list_consumers(live: LiveSet | None) -> dict[str, Any]:
+    unlisted = live.tensors[_MOST_CONSUMERS:] if live else ()
+    return {
+        "consumers": [
+            Consumer.of(
+                life,
+                life.type,
+                **_describe_tensor(life),
+                alive=(life.first_index, life.last_index),
+                distribution=life.type.distribution or UNSET,
+            )
+            for life in (live.tensors[:_MOST_CONSUMERS] if live else ())
+        ],
+        "consumers_not_listed": ConsumersNotListed(
+            count=len(unlisted), bytes_per_bank=sum(life.bytes_per_bank for life in unlisted)
+        ),
+        "unattributed_bytes_per_bank": live.unattributed_bytes_per_bank if live else None,
+    }
+
+
+def _describe_memory(peak: Peak, programs: ProgramPeak | None = None, **more: Any) -> MemoryPeak:
+    return MemoryPeak.of(
+        peak,
+        programs,
+        **more,
+        peak_at=OperationRef(peak.at_index, peak.at_name),
+        peak_within_operation=peak.within_operation or UNSET,
+        caused_by=find_cause(peak),
+        rank=known(peak.rank),
+        peak_with_programs_at=OperationPlace(programs.index, programs.name, programs.location) if programs else UNSET,
+    )
+
+
+def find_cause(peak: Peak) -> OperationPlace | None:
+    """The operation whose after-state the peak is; null before the first operation."""
+    at = peak.caused_by_index
+    return None if at is None else OperationPlace(at, peak.caused_by_name, peak.caused_by_location)
+
+
+def _describe_tensor(life: TensorLife) -> dict[str, Any]:
+    return {"tensor": life.name, "producer": OperationRef(index=life.producer_index, name=life.producer_name)}
+
+
+def _describe_failure(item: RunFailure, diagnosis: Diagnosis | None = None) -> FailureEntry:
+    at = item.operation_index
+    return FailureEntry.of(
+        item,
+        operation=None if at is None else OperationPlace(at, item.operation_name, item.operation_location),
+        **{name: item.numbers.get(name) for name in FAILURE_FIGURES},
+        rank=known(item.rank),
+        alive=list_live_tensors(diagnosis) if diagnosis else UNSET,
+        diagnosis=diagnosis.text if diagnosis else UNSET,
+        remedies=[RemedyEntry.of_remedy(remedy) for remedy in diagnosis.remedies] if diagnosis else UNSET,
+    )

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""The peak memory of every test of a suite."""

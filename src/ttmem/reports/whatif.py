@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answer of ``ttmem whatif``: a run before and after some edits."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from ttmem.base.formatting import flatten_text, format_mib, format_percent
+from ttmem.failures import find_failures
+from ttmem.profile.model import MEMORIES
+from ttmem.reports.kit.console import TextReport
+from ttmem.reports.kit.documents import Document
+from ttmem.reports.kit.tables import Row, Table, name_column, number_column, text_column
+from ttmem.reports.profile_document import FAILURE_FIGURES, FailureFacts
+from ttmem.tuning.edited_run import AppliedEdit, EditedRun
+from ttmem.tuning.figures import Figures, FullestOperation
+
+
+class DramFigures(Document, frozen=True):
+    """DRAM at its fullest."""
+
+    peak_bytes_per_bank: int
+
+
+class L1Figures(Document, frozen=True):
+    """L1 at its fullest, without and with what programs need there."""
+
+    peak_bytes_per_bank: int
+    peak_with_programs_bytes_per_core: int
+
+
+class RunFigures(Document, frozen=True):
+    """A run as it was, or as it would be."""
+
+    fits: bool
+    """Nothing fails for want of memory, as far as the run is known: up to the end of the call that failed."""
+    ended: str
+    """How the run ended where that had another reason than memory (``the script ended with AssertionError at ...``);
+    empty when it came to its end or memory ended it."""
+    dram: DramFigures = msgspec.field(name="DRAM")
+    l1: L1Figures = msgspec.field(name="L1")
+    limits: list[FullestOperation]
+    """DRAM and L1, the fuller one first, and the operation at which each is fullest: what becomes the limit next."""
+
+
+class AppliedEditDocument(Document, frozen=True):
+    """One edit, and how certain what is said of it is."""
+
+    edit: str
+    kind: str
+    tensors: int
+    """How many buffers of the run it means."""
+    confidence: str
+    """``exact``: to the byte. ``bounded``: the run takes at most what ``after`` says, see ``why_bounded``. ``unknown``:
+    no bound is known, and ``after`` is a guess."""
+    why_bounded: str
+
+
+class WhatIfDocument(Document, frozen=True, tag_field="schema", tag="ttmem.whatif/1"):
+    """A captured run before and after some edits."""
+
+    name: str
+    board: str
+    """Of the run after the edits."""
+    before: RunFigures
+    after: RunFigures
+    edits: list[AppliedEditDocument]
+    first_failure: FailureFacts | None
+    """The first thing that does not fit after the edits."""
+    programs_doubt: str
+    """Why ``peak_with_programs_bytes_per_core`` is not certain; empty when it is as certain as the edits."""
+
+
+def build_run_figures(found: Figures) -> RunFigures:
+    """Both verbs say them alike."""
+    return RunFigures(
+        fits=found.fits,
+        ended=found.ended,
+        dram=DramFigures(peak_bytes_per_bank=found.dram_peak_bytes_per_bank),
+        l1=L1Figures(
+            peak_bytes_per_bank=found.l1_peak_bytes_per_bank,
+            peak_with_programs_bytes_per_core=found.l1_peak_with_programs_bytes_per_core,
+        ),
+        limits=list(found.limits),
+    )
+
+
+def find_first_failure(draft: EditedRun, found: Figures) -> FailureFacts | None:
+    """In the words of the library, with its figures."""
+    short = found.shortfall
+    if short is None:
+        return None
+    operations = draft.history.operations
+    place = operations[short.operation] if 0 <= short.operation < len(operations) else None
+    known = next(iter(find_failures(short.message)), None)
+    numbers = dict(known.numbers) if known else {}
+    pool = draft.pools[MEMORIES.index(short.memory)]
+    told = {"bank_bytes": pool[2], "banks": pool[0], "bytes_per_bank": short.needed_bytes_per_bank}
+    return msgspec.convert(
+        {
+            "class": known.failure_class if known else "none",
+            "memory": short.memory,
+            "message": short.message,
+            "operation": {"index": place.index, "name": place.name, "location": place.location} if place else None,
+            **{name: numbers.get(name, told.get(name)) for name in FAILURE_FIGURES},
+        },
+        FailureFacts,
+    )
+
+
+def build_document(
+    before: Figures, after: Figures, applied: Sequence[AppliedEdit], draft: EditedRun, programs_doubt: str = ""
+) -> WhatIfDocument:
+    """The answer."""
+    return WhatIfDocument(
+        name=draft.history.profile.name,
+        board=draft.memory_map.board_name if draft.memory_map else "",
+        before=build_run_figures(before),
+        after=build_run_figures(after),
+        edits=[
+            AppliedEditDocument(
+                edit=str(one.edit),
+                kind=one.edit.kind,
+                tensors=len(one.change),
+                confidence=one.confidence,
+                why_bounded=one.why_bounded,
+            )
+            for one in applied
+        ],
+        first_failure=find_first_failure(draft, after),
+        programs_doubt=programs_doubt,
+    )
+
+
+PEAKS = (
+    text_column("peak"),
+    *(number_column(head, write=str) for head in ("before", "after", "saved", "of the bank after")),
+)
+_EDITS = (name_column("edit", whole=True), number_column("tensors"), name_column("certain"))
+
+
+def render_terminal(answer: WhatIfDocument, *, width: int = 100, color: bool = False) -> str:
+    """The peaks, the edits, whether it fits."""
+    report = TextReport(width, color=color)
+    rows = [
+        (one.edit, one.tensors, one.confidence + (f": {one.why_bounded}" if one.why_bounded else ""))
+        for one in answer.edits
+    ]
+    report.print(Table(PEAKS, list(build_peak_rows(answer.before, answer.after))), "")
+    if rows:
+        report.print(Table(_EDITS, rows), "")
+    report.print(*describe_verdict(answer.before, answer.after))
+    if answer.first_failure is not None:
+        place = answer.first_failure.operation
+        at = f"#{place.index} {place.name} {place.location}: " if place else ""
+        report.print(f"{at}{flatten_text(answer.first_failure.message)}")
+    return report.text()
+
+
+def build_peak_rows(before: RunFigures, after: RunFigures) -> Iterable[Row]:
+    """DRAM, L1, and L1 with what programs need."""
+    banks = {limit.memory: limit.bank_bytes for limit in after.limits}
+    figures = (
+        ("DRAM", "DRAM", before.dram.peak_bytes_per_bank, after.dram.peak_bytes_per_bank),
+        ("L1", "L1", before.l1.peak_bytes_per_bank, after.l1.peak_bytes_per_bank),
+        (
+            "L1 with programs",
+            "L1",
+            before.l1.peak_with_programs_bytes_per_core,
+            after.l1.peak_with_programs_bytes_per_core,
+        ),
+    )
+    for label, memory, old, new in figures:
+        share = format_percent(100 * new / banks[memory]) if banks.get(memory) else "-"
+        yield label, format_mib(old), format_mib(new), format_mib(old - new), share
+
+
+def describe_verdict(before: RunFigures, after: RunFigures, *, is_proven: bool = False) -> Iterable[str]:
+    """Whether it fits, and what limits it next."""
+    if not after.fits:
+        yield "does not fit"
+    elif after.ended:
+        yield f"fits as far as it ran; {flatten_text(after.ended)}"
+    else:
+        known = "" if is_proven else ", as far as the run is known ('ttmem tune --verify' runs it to its end)"
+        yield "fits" if before.fits else f"fits now{known}"
+    limit = after.limits[0] if after.limits else None
+    if limit is not None and limit.name:
+        at = f" at {flatten_text(limit.location)}" if limit.location else ""
+        share = format_percent(100 * limit.bytes_per_bank / limit.bank_bytes) if limit.bank_bytes else "-"
+        yield f"next limit: {limit.memory}, {share} of a bank in #{limit.operation} {limit.name}{at}"

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""A run with changes: the answers of ``ttmem whatif``."""
