@@ -173,12 +173,6 @@ def broken_bounds(twin: Outcome, mock: Outcome, measured: bool) -> list[str]:
         for memory, peak in twin.peak_bytes_per_bank.items()
         if peak > mock.peak_bytes_per_bank.get(memory, 0)
     ]
-    at_most = getattr(twin, "at_most_bytes_per_bank", {})
-    found += [
-        f"peak of {memory} at most {most} < {mock.peak_bytes_per_bank[memory]}"
-        for memory, most in at_most.items()
-        if most < mock.peak_bytes_per_bank.get(memory, 0)
-    ]
     if measured and not mock.l1_problem and sum(twin.l1_parts.values()) > sum(mock.l1_parts.values()):
         found.append(f"L1 with programs {sum(twin.l1_parts.values())} > {sum(mock.l1_parts.values())}")
     return found

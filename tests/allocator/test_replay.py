@@ -7,14 +7,17 @@ import pytest
 
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import open_board
-from ttmem.reports.replay import document
+from ttmem.reports import replay as replay_report
 from ttmem.twin.device import Device
 from ttmem.twin.replay import ScriptRunner, read_steps, spec_from_step
 
 
 def replay(*steps):
     runner = ScriptRunner(Device(open_board("n150")))
-    return [document.step(runner.step(step, where)).to_json() for where, step in read_steps(map(json.dumps, steps))]
+    return [
+        replay_report.build_step(runner.step(step, where)).to_json()
+        for where, step in read_steps(map(json.dumps, steps))
+    ]
 
 
 def test_a_script_answers_step_by_step():

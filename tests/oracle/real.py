@@ -17,7 +17,7 @@ from contextlib import contextmanager
 
 from ttmem import TtmemError
 from ttmem.engines.interpreters import PINNED_TTNN, Interpreter, find_interpreter
-from ttmem.engines.workspace import workspace
+from ttmem.engines.workspace import open_workspace
 
 
 @functools.cache
@@ -38,7 +38,7 @@ def find_ttnn() -> tuple[Interpreter | None, str]:
 @contextmanager
 def mock_environment(interpreter: Interpreter, board: str) -> Iterator[dict[str, str]]:
     """Variables with which a process of that interpreter opens the mock of a board."""
-    with workspace(interpreter, board=board) as place:
+    with open_workspace(interpreter, board=board) as place:
         yield place.environment(os.environ)
 
 

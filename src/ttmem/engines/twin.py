@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from ttmem.base.errors import BadInputError, TtmemError
-from ttmem.engines.engine import Case, Engine, EngineSettings, Entry, Message, Step
+from ttmem.engines.engine import Steps, Engine, EngineSettings, ScriptEntry, Message, Step
 from ttmem.engines.twin_tensors import NamedTensors
 from ttmem.failures import classify_oom
 from ttmem.failures.classify import classify
@@ -93,18 +93,18 @@ class TwinEngine(Engine):
         return planned(device, call_of(record, written, inputs, target), self._cache)
 
     def ask_all(
-        self, cases: Sequence[Case], *, timeout: float | None = None, isolated: bool = True, stop: bool = False
+        self, cases: Sequence[Steps], *, timeout: float | None = None, isolated: bool = True, stop: bool = False
     ) -> Iterator[Outcome]:
         """One outcome per case, in order; nothing here takes so long that it could be timed out."""
         return (self._asked(steps, isolated, stop) for steps in cases)
 
-    def play(self, script: Sequence[Entry], *, timeout: float | None = None) -> Iterator[Message]:
+    def play(self, script: Sequence[ScriptEntry], *, timeout: float | None = None) -> Iterator[Message]:
         """In this process, on a board of its own."""
         from ttmem.engines.twin_player import play
 
         return play(self.settings, script)
 
-    def _asked(self, steps: Case, isolated: bool, stop: bool) -> Outcome:
+    def _asked(self, steps: Steps, isolated: bool, stop: bool) -> Outcome:
         started = time.perf_counter()
         device = self._opened()
         if self._kept is not None:
@@ -131,7 +131,6 @@ class TwinEngine(Engine):
             seconds=time.perf_counter() - started,
             confidence=self._confidence,
             doubt="; ".join(self._doubts),
-            **self._upper_bounds(passed=failure is None),
         )
         if not isolated:
             self._kept = self._opened().checkpoint(), self._tensors, self._cache
@@ -139,10 +138,10 @@ class TwinEngine(Engine):
 
     def _judged(self, failure: TtmemError | None) -> dict[str, Any]:
         """Status, class and figures of the first step that failed."""
-        if failure is None and not self._may_fail:
+        if failure is None and self._confidence == EXACT:
             return {"status": PASS}
         if failure is None or isinstance(failure, NoRecordError):
-            why = failure.message if failure else self._may_fail
+            why = failure.message if failure else self._doubts[0]
             return {"status": UNSUPPORTED, "message": f"{NOT_JUDGED}{why}; ask --engine mock"}
         if isinstance(failure, OutOfMemoryError):
             figures = (
@@ -175,22 +174,8 @@ class TwinEngine(Engine):
 
     def _forget_doubts(self) -> None:
         self._confidence, self._doubts, self._l1 = EXACT, list[str](), (0, 0, 0)
-        self._may_fail = ""
-        """Why the library may refuse what passes here."""
-        self._at_most: dict[str, int] = {}
-        self._l1_at_most = 0
         self._sure_peaks: dict[str, int] = {}
         """Those before the first call that has no rule: what it makes is not certain."""
-
-    def _upper_bounds(self, *, passed: bool) -> dict[str, Any]:
-        """What an outcome that is not exact has beside its lower bounds; the banks where no rule says less."""
-        if self._confidence == EXACT:
-            return {}
-        if passed and not self._may_fail:
-            peaks = self._opened().peaks | self._at_most
-            return {"at_most_bytes_per_bank": peaks, "l1_at_most": max(self._l1_at_most, sum(self._l1))}
-        banks = {pool.memory.name: pool.bytes_per_bank for pool in self._opened().memory_map.pools}
-        return {"at_most_bytes_per_bank": banks, "l1_at_most": banks[L1.name]}
 
     def _doubt(self, level: str, why: str) -> None:
         if _LEVELS.index(level) > _LEVELS.index(self._confidence):
@@ -304,10 +289,6 @@ class TwinEngine(Engine):
         buffers = [buffer for buffer, _ in held]
         result = run_call(device, call, buffers, self._cache, target, plan, self._tensors.taken_away(device))
         self._l1 = max(self._l1, result.l1_parts, key=sum)
-        self._may_fail = self._may_fail or result.may_fail
-        self._l1_at_most = max(self._l1_at_most, result.l1_at_most)
-        for memory, most in result.at_most_bytes_per_bank.items():
-            self._at_most[memory] = max(self._at_most.get(memory, 0), most)
         if not result.made:
             raise NoRecordError(result.plan.note)
         return self._made(step, result.made)
@@ -324,7 +305,6 @@ class TwinEngine(Engine):
         if not specs or not makes:
             self._doubt(UNKNOWN, why)
             raise NoRecordError(why)
-        self._may_fail = self._may_fail or why
         if makes == "elementwise":
             shape: tuple[int, ...] = ()
             for spec in specs:

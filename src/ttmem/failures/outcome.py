@@ -53,10 +53,6 @@ class Outcome(NamedTuple):
     """Why the confidence is not better."""
     answers: tuple[Mapping[str, Any], ...] = ()
     """One per step that was answered."""
-    at_most_bytes_per_bank: Mapping[str, int] = _NOTHING
-    """Of an outcome that is not exact, by memory: the peak is between ``peak_bytes_per_bank`` and this."""
-    l1_at_most: int | None = None
-    """Of an outcome that is not exact: the sum of ``l1_parts`` is not above this. None: it is what it says."""
 
     @property
     def ok(self) -> bool:
@@ -66,11 +62,7 @@ class Outcome(NamedTuple):
         """What a sweep keeps: the peak of the memory that was swept, and no answers of steps."""
         peak = self.peak_bytes_per_bank.get(memory)
         peaks = {} if peak is None else {memory: peak}
-        most = self.at_most_bytes_per_bank.get(memory)
-        at_most = _NOTHING if most is None else {memory: most}
-        return self._replace(
-            peak_bytes_per_bank=peaks, at_most_bytes_per_bank=at_most, l1_parts=_NOTHING, l1_problem="", answers=()
-        )
+        return self._replace(peak_bytes_per_bank=peaks, l1_parts=_NOTHING, l1_problem="", answers=())
 
     @property
     def is_judged(self) -> bool:

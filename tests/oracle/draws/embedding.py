@@ -32,7 +32,7 @@ def draw_embedding(record: OperationRecord, choose: Choose) -> list[Step]:
     return write_call(record.name, [numbers, table], memory=sample.wish(choose), **named)
 
 
-def _draw_wide_embedding(record: OperationRecord, choose: Choose) -> list[Step]:
+def draw_wide_embedding(record: OperationRecord, choose: Choose) -> list[Step]:
     numbers = {"shape": [1, 32 * choose.integer(1, 3)], "dtype": "uint32", "layout": "row_major", "memory": "DRAM"}
     table = {
         "shape": [100, 32 * choose.integer(33, 200)],

@@ -18,8 +18,8 @@ from ttmem.failures.outcome import REAL, STATUSES, Outcome
 from ttmem.hardware import BFLOAT16, DATA_TYPES, DataType
 
 _TEXTS = ("id", "op", "board", "engine", "memory", "layout", "status")
-_PEAK, _AT_MOST = "peak_bytes_per_bank", "peak_at_most_bytes_per_bank"
-_NUMBERS = ("needed_bytes", "bytes_per_bank", _PEAK, _AT_MOST, "logical_bytes", "padded_bytes")
+_PEAK = "peak_bytes_per_bank"
+_NUMBERS = ("needed_bytes", "bytes_per_bank", _PEAK, "logical_bytes", "padded_bytes")
 _MOST_BYTES = 1 << 63
 _WRITTEN_LINE = re.compile(r"\S[^\n]*")
 _BANKS = re.compile(r"\bacross (\d{1,9}) banks\b")
@@ -179,8 +179,6 @@ class Result(NamedTuple):
             "padded_bytes": self.padded_bytes,
             "confidence": outcome.confidence,
         }
-        if outcome.at_most_bytes_per_bank:
-            line[_AT_MOST] = outcome.at_most_bytes_per_bank.get(self.memory)
         if not outcome.is_judged:
             line["not_judged"] = True
         if outcome.doubt:
@@ -203,7 +201,7 @@ class Result(NamedTuple):
                 raise BadInputError(f"'{name}' of a result must be a whole number of bytes or null", where=where)
         if not isinstance(line.get("assumed"), list | None):
             raise BadInputError("'assumed' of a result must be a list", where=where)
-        memory, seconds, peak, most = (line.get(name) for name in ("failed_memory", "seconds", _PEAK, _AT_MOST))
+        memory, seconds, peak = (line.get(name) for name in ("failed_memory", "seconds", _PEAK))
         outcome = Outcome(
             line["status"],
             failure_class=str(line.get("class") or ""),
@@ -215,7 +213,6 @@ class Result(NamedTuple):
             seconds=float(seconds) if isinstance(seconds, int | float) and 0 <= seconds < _MOST_BYTES else 0.0,
             confidence=str(line.get("confidence") or REAL),
             doubt=str(line.get("doubt") or ""),
-            at_most_bytes_per_bank={} if most is None else {line["memory"]: most},
         )
         return cls(
             line["id"],

@@ -15,7 +15,7 @@ from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Step
 from ttmem.twin.operations.refusals import allocated
 from ttmem.twin.paging import paging_of
-from ttmem.twin.programs import CIRCULAR, end_of_stack
+from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import TILE, TensorSpec
 
 _CHUNK = 32
@@ -50,10 +50,9 @@ def attention(call: Call, plan: PlanWriter) -> Plan:
         )
     buffers = _buffers(plan, call, mask)
     is_deep = query.shape[-1] > _DEEPEST_COMPARED and call.arguments["is_causal"]
-    most = end_of_stack([*buffers, 2 * _COUNTER_BYTES], plan.memory_map) - plan.memory_map.l1_base_address
-    on_blackhole = plan.memory_map.architecture is BLACKHOLE
-    why = "counters of causal attention with heads this deep" if is_deep and on_blackhole else ""
-    plan.launch(buffers, CIRCULAR, at_least=why, at_most_bytes=most)
+    if is_deep and plan.memory_map.architecture is BLACKHOLE:
+        plan.estimate("counters of causal attention with heads this deep")
+    plan.launch(buffers, CIRCULAR)
     plan.free(scaled)
     return plan.finish(slot, result)
 

@@ -62,8 +62,8 @@ def _in_tiles(plan: PlanWriter, result: TensorSpec, made: int) -> Plan:
     if across <= _WIDEST_KNOWN_TILES:
         plan.launch([2 * across * tile, 2 * across * tile, numbers])
     else:
-        least, most = (4 * tiles * tile + numbers for tiles in (1, across))
-        plan.launch([least], at_least="wide rows are made into tiles in parts", at_most_bytes=most)
+        plan.estimate("wide rows are made into tiles in parts")
+        plan.launch([4 * tile + numbers])
     plan.free(made)
     return plan.finish(slot, result)
 

@@ -271,7 +271,8 @@ def _repeated(plan: PlanWriter, held: Held, times: int, axis: int, like: TensorS
         if has_room and most <= plan.l1_space():
             plan.launch([most], CIRCULAR)
         else:
-            plan.launch([page], CIRCULAR, at_least="fewer pages at once where L1 is short", at_most_bytes=most)
+            plan.estimate("fewer pages at once where L1 is short")
+            plan.launch([page], CIRCULAR)
         return Held(slot, result)
     first = held
     rows = held

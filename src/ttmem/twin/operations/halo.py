@@ -64,8 +64,8 @@ def deal(plan: PlanWriter, dealing: Dealing, source: TensorSpec, *, is_padded: b
     if source.layout is TILE:
         tile = source.dtype.tile_bytes()
         if plan.l1_space() <= _STICKS_AT_ONCE * round_up(tile + alignment, alignment):
-            why = "how tiles become shards in the last few KiB of L1"
-            plan.launch([], at_least=why, at_most_bytes=2 * tile)
+            plan.estimate("how tiles become shards in the last few KiB of L1")
+            plan.launch([])
     else:
         element = source.dtype.mantissa_bits // 8
         scratch = _STICKS_AT_ONCE * round_up(width * element + alignment, alignment)
@@ -73,8 +73,8 @@ def deal(plan: PlanWriter, dealing: Dealing, source: TensorSpec, *, is_padded: b
         if plan.l1_space() >= scratch + 4 * (sticks + row):
             plan.launch([scratch])
         else:
-            why = "how rows become shards in the last few KiB of L1"
-            plan.launch([sticks // 2], at_least=why, at_most_bytes=max(scratch, sticks + row))
+            plan.estimate("how rows become shards in the last few KiB of L1")
+            plan.launch([sticks // 2])
     return slot, dealt
 
 

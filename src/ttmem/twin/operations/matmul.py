@@ -29,7 +29,7 @@ from ttmem.twin.operations.matmul_program_config import (
     is_one_number,
     unequal_widths,
 )
-from ttmem.twin.operations.plan import BOUNDED, Call, Plan, PlanWriter
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.reshape import is_view, reshape
 from ttmem.twin.operations.tensor_handle import Held, applied
@@ -223,13 +223,13 @@ def _laid_out(plan: PlanWriter, result: TensorSpec, shape: tuple[int, ...]) -> T
         if tiles > there:
             plan.refuse("MeshBuffer must be large enough to hold the tensor.")
         if tiles < there:
-            plan.doubt(BOUNDED, "a result that is seen as smaller than it is")
+            plan.estimate("a result that is seen as smaller than it is")
     elif prod(shape) != prod(result.shape) and (result.dtype.is_block_float or shape[-1] == result.shape[-1]):
         raise ValueError("a result that is seen as more or less than it is")
     elif prod(shape) != prod(result.shape):
         plan.refuse("Attempting to reshape between two shapes with different volumes")
     elif shape != result.shape:
-        plan.doubt(BOUNDED, "a reshape to the shape of inputs that were transposed")
+        plan.estimate("a reshape to the shape of inputs that were transposed")
     return replace(result, shape=shape)
 
 
@@ -285,7 +285,8 @@ def _configured(call: Call, plan: PlanWriter, result: TensorSpec, bias: TensorSp
             return plan.give_up(why)
         first, second = call.inputs[:2]
         smallest = sum(spec.dtype.tile_bytes() for spec in (first, second, result) if spec.shard is None)
-        return plan.one_program(result, [smallest] if smallest else [], at_least=why)
+        plan.estimate(why)
+        return plan.one_program(result, [smallest] if smallest else [])
 
 
 def _config_of_shards(call: Call, plan: PlanWriter, result: TensorSpec, shard: Shard) -> Config:

@@ -9,7 +9,7 @@ from ttmem.hardware.boards import Grid
 from ttmem.twin.operations.conv_parallelization import row_by_row
 from ttmem.twin.operations.matmul_blocks import Sums
 from ttmem.twin.operations.matmul_configs import DRAM_SHARDS, GRID, LINE, REUSE, Configured, UnknownConfigError, fault
-from ttmem.twin.operations.plan import BOUNDED, PlanWriter
+from ttmem.twin.operations.plan import PlanWriter
 from ttmem.twin.tensor_spec import CoreRange, Shard, TensorSpec
 
 _TILE = 32
@@ -28,7 +28,7 @@ def configured_product(
         plan.refuse(why)
     why = fault_of_shards(work, result, wished)
     if why:
-        plan.doubt(BOUNDED, f"a program config is refused for {why}, in words that were not compared")
+        plan.estimate(f"a program config is refused for {why}, in words that were not compared")
         plan.refuse(f"{work.config.name} with {why}")
     slot = plan.allocate(result)
     plan.launch(static_buffers(work, result, sums, plan.memory_map))

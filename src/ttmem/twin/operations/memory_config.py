@@ -12,7 +12,6 @@ from ttmem.twin.operations.elementwise import aligned_page, has_longer_rows, wan
 from ttmem.twin.operations.fill_and_copy import copy_between
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Step
-from ttmem.twin.paging import paging_of
 from ttmem.twin.placement import place
 from ttmem.twin.tensor_spec import TILE, InvalidSpecError, NdShard, Shard, TensorSpec
 
@@ -83,7 +82,8 @@ def _to_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, copi
     if not isinstance(shard, Shard):
         if copies_where_short and source.dtype is result.dtype and _is_truly_nd(source, shard):
             return _copied(plan, source, result)
-        return plan.one_program(result, [], at_least="pages to shards of many dimensions")
+        plan.estimate("pages to shards of many dimensions")
+        return plan.one_program(result, [])
     if shard.kind == "block" and result.memory is DRAM:
         raise InvalidSpecError(_NO_BLOCKS_IN_DRAM)
     alignment = plan.memory_map.architecture.l1_alignment_bytes
@@ -94,19 +94,16 @@ def _to_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, copi
         return _copied(plan, source, result)
     converted, passing = _buffers_of_shards(plan, source, result, shard)
     if copies_where_short and _is_short(plan, source, result, shard):
-        why, pages = "shards are written in place, or through two pages where L1 is short", 2 * _unit(source, shard)
-        return plan.one_program(result, [], at_least=why, at_most_bytes=max(pages, converted + passing))
+        plan.estimate("shards are written in place, or through two pages where L1 is short")
+        return plan.one_program(result, [])
     return plan.one_program(result, [converted] * bool(converted) + [passing] * (source.layout is not TILE))
-
-
-def _unit(source: TensorSpec, shard: Shard) -> int:
-    """In bytes, of what a shard is made of."""
-    return source.dtype.tile_bytes() if source.layout is TILE else shard.width * (source.dtype.element_bytes or 0)
 
 
 def _buffers_of_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, shard: Shard) -> tuple[int, int]:
     """Where shards are put together, and what passes through on the way: of tiles the library only reckons with it."""
-    unit, units = _unit(source, shard), _tiles(shard) if source.layout is TILE else shard.height
+    unit, units = shard.width * (source.dtype.element_bytes or 0), shard.height
+    if source.layout is TILE:
+        unit, units = source.dtype.tile_bytes(), _tiles(shard)
     quantum = plan.memory_map.architecture.dram_alignment_bytes
     converted = 0 if source.dtype is result.dtype else units * unit
     if result.memory is DRAM:
@@ -165,7 +162,8 @@ def _to_other_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *
     is_short = goes_round and all(in_dram) and page >= plan.l1_space()
     if not isinstance(one, Shard) or not isinstance(two, Shard):
         if source.layout is not TILE:
-            return plan.one_program(result, [], at_least="rows in shards of many dimensions to other shards")
+            plan.estimate("rows in shards of many dimensions to other shards")
+            return plan.one_program(result, [])
         return _copied(plan, source, result) if is_short else plan.one_program(result, [page] if all(in_dram) else [])
     if any(spec.memory is DRAM and cut.kind == "block" for spec, cut in ((source, one), (result, two))):
         raise InvalidSpecError(_NO_BLOCKS_IN_DRAM)
@@ -181,9 +179,7 @@ def _to_other_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *
     if all(in_dram) and one.width == two.width:
         return _copied(plan, source, result) if is_short else plan.one_program(result, [page])
     if not is_aligned or all(in_dram) or (in_dram[1] and one.kind != two.kind and one.width != two.width):
-        return plan.one_program(
-            result, [], at_least="rows in shards that are not aligned, or of another length in DRAM"
-        )
+        plan.estimate("rows in shards that are not aligned, or of another length in DRAM")
     return plan.one_program(result, [])
 
 
@@ -203,8 +199,8 @@ def _by_way_of_pages(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -
             return plan.finish_all(made.results)
         plan.free(between)
     elif source.memory is DRAM:
-        most = 2 * aligned_page(plan, result) + paging_of(source).page_bytes
-        return plan.one_program(result, [], at_least="rows of DRAM's shards to others", at_most_bytes=most)
+        plan.estimate("rows of DRAM's shards to others")
+        return plan.one_program(result, [])
     return _copied(plan, source, result)
 
 

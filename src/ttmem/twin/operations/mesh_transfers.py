@@ -18,7 +18,7 @@ from ttmem.twin.operations.collective_programs import (
     lines_of,
 )
 from ttmem.twin.operations.elementwise import aligned_page, double_buffered_tiles, wanted_like
-from ttmem.twin.operations.plan import BOUNDED, Call, Plan, PlanWriter, dimension
+from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.slice_ import row_buffers
 from ttmem.twin.paging import paging_of
@@ -134,7 +134,7 @@ def point_to_point(call: Call, plan: PlanWriter) -> Plan:
     sent, received = [2 * page, _HEADER_BYTES, packet], [_HEADER_BYTES, packet, 3 * together * page]
     plan.launch_kept(key, lambda: [received, sent], family=CIRCULAR)  # the receiver's program is checked first
     if prod(mesh) > PAIR:
-        plan.doubt(BOUNDED, _NOT_LAUNCHED, is_bounded_above=True)
+        plan.estimate(_NOT_LAUNCHED)
     plan.free(between)
     return plan.finish(slot, source)
 

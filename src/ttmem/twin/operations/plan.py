@@ -16,10 +16,9 @@ from ttmem.twin.tensor_spec import InvalidSpecError, NdShard, Shard, TensorSpec
 EXACT = "exact"
 """Every buffer and every static byte is known; random tests against the library found no difference."""
 BOUNDED = "bounded"
-"""The result is known; temporaries and static buffers are at least what is listed, and at most what the steps say."""
+"""An estimate: the result is known, temporaries and static buffers are at least what the plan lists."""
 UNKNOWN = "unknown"
 """There is no rule; only what the caller says about the result is known."""
-_ORDER = (EXACT, BOUNDED, UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,25 +81,14 @@ class Free:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A program: the sizes of its static buffers in order; `at_least` marks a sum that may be larger in truth."""
+    """A program: the sizes of its static buffers in order."""
 
     buffer_bytes: tuple[int, ...]
     family: str = DATAFLOW
-    at_least: bool = False
-    at_most_bytes: int | None = None
-    """Of a sum that is known only from below: it is not more than this. None: nobody knows."""
     kept: tuple[Hashable, tuple[tuple[int, ...], ...]] | None = None
     """The program is kept under this key, and takes these ``groups`` when it is launched again."""
     groups: tuple[tuple[int, ...], ...] = ()
     """The sizes by group of cores, in the order in which they are checked; empty: all cores are alike."""
-
-
-@dataclass(frozen=True, slots=True)
-class MayTake:
-    """Temporaries of which only this is known: together they never hold more than so many bytes of a bank."""
-
-    memory: Memory
-    bytes_per_bank: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +100,7 @@ class Refuse:
 
 KeptSizes = tuple[tuple[int, ...], ...]
 """`Launch.groups` of a program that is kept."""
-Step = Allocate | Free | Launch | MayTake | Refuse
+Step = Allocate | Free | Launch | Refuse
 
 
 SHARDED_RESULT = "a sharded memory_config"
@@ -137,8 +125,6 @@ class Plan:
     no rule, or the plan ends in a failure."""
     confidence: str
     note: str = ""
-    is_bounded_above: bool = True
-    """Whether the operation never needs more than the steps say."""
 
     def with_shape(self, shape: tuple[int, ...]) -> Plan:
         """The same, its one result under another shape."""
@@ -167,9 +153,7 @@ class PlanWriter:
         self._kept_programs = dict(kept_programs or {})
         self._steps: list[Step] = []
         self._slots = 0
-        self._confidence = EXACT
         self._notes: list[str] = []
-        self._is_bounded_above = True
 
     def l1_space(self) -> int:
         """Bytes from L1's base up to its lowest tensor when the steps so far are done: what blocks are sized by."""
@@ -194,18 +178,9 @@ class PlanWriter:
         """The caller allows it, and the library takes it away."""
         self._steps.append(Free(-place - 1))
 
-    def launch(
-        self,
-        buffer_bytes: Sequence[int],
-        family: str = DATAFLOW,
-        *,
-        at_least: str = "",
-        at_most_bytes: int | None = None,
-    ) -> None:
-        """A program. ``at_least`` says why its static part is known only from below; the plan is then bounded."""
-        self._steps.append(Launch(tuple(buffer_bytes), family, bool(at_least), at_most_bytes if at_least else None))
-        if at_least:
-            self.doubt(BOUNDED, at_least, is_bounded_above=at_most_bytes is not None)
+    def launch(self, buffer_bytes: Sequence[int], family: str = DATAFLOW) -> None:
+        """Add a program with its static buffers."""
+        self._steps.append(Launch(tuple(buffer_bytes), family))
 
     def launch_kept(
         self,
@@ -223,35 +198,20 @@ class PlanWriter:
         self._kept_programs[key] = again or sizes
         self._steps.append(Launch(max(sizes, key=sum), family, kept=(key, again or sizes), groups=sizes))
 
-    def may_take(self, memory: Memory, bytes_per_bank: int, why: str) -> None:
-        """Temporaries that are not known one by one, but together from above."""
-        self._steps.append(MayTake(memory, bytes_per_bank))
-        self.doubt(BOUNDED, why, is_bounded_above=True)
-
     def refuse(self, message: str) -> NoReturn:
         """The plan ends here: if all before went well, the library says this."""
         self._steps.append(Refuse(message))
         raise _PlanEndsEarlyError
 
-    def doubt(self, confidence: str, why: str, *, is_bounded_above: bool = False) -> None:
-        if _ORDER.index(confidence) > _ORDER.index(self._confidence):
-            self._confidence = confidence
-        self._is_bounded_above = self._is_bounded_above and is_bounded_above
+    def estimate(self, why: str) -> None:
+        """Note that the operation may need more than the steps say: the plan is then not exact."""
         if why not in self._notes:
             self._notes.append(why)
 
-    def one_program(
-        self,
-        result: TensorSpec,
-        buffer_bytes: Sequence[int],
-        family: str = DATAFLOW,
-        *,
-        at_least: str = "",
-        at_most_bytes: int | None = None,
-    ) -> Plan:
+    def one_program(self, result: TensorSpec, buffer_bytes: Sequence[int], family: str = DATAFLOW) -> Plan:
         """The end of most plans: the result is allocated and one program fills it."""
         slot = self.allocate(result)
-        self.launch(buffer_bytes, family, at_least=at_least, at_most_bytes=at_most_bytes)
+        self.launch(buffer_bytes, family)
         return self.finish(slot, result)
 
     def give_up(self, why: str) -> Plan:
@@ -263,9 +223,8 @@ class PlanWriter:
 
     def finish_all(self, results: Sequence[tuple[int, TensorSpec]]) -> Plan:
         """As `finish`, for an operation that gives several tensors."""
-        return Plan(
-            tuple(self._steps), tuple(results), self._confidence, "; ".join(self._notes), self._is_bounded_above
-        )
+        confidence = BOUNDED if self._notes else EXACT
+        return Plan(tuple(self._steps), tuple(results), confidence, "; ".join(self._notes))
 
     def written_by(self, rule: Callable[[], Plan]) -> Plan:
         """The rule's plan; where its steps fail, or a later one is refused, the steps up to there.
@@ -286,7 +245,7 @@ class PlanWriter:
 
 
 def no_plan(why: str) -> Plan:
-    return Plan((), (), UNKNOWN, why, is_bounded_above=False)
+    return Plan((), (), UNKNOWN, why)
 
 
 def dimension(value: Any, rank: int, *, new: int = 0) -> int:

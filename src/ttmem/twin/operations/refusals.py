@@ -2,10 +2,9 @@
 """How the library refuses a call whose results are there already: mostly it looks at the tensors only then."""
 
 from collections.abc import Iterable, Sequence
-from typing import NoReturn
 
 from ttmem.hardware import L1
-from ttmem.twin.operations.plan import BOUNDED, PlanWriter
+from ttmem.twin.operations.plan import PlanWriter
 from ttmem.twin.tensor_spec import TILE, Shard, TensorSpec
 
 
@@ -27,12 +26,6 @@ def allocated(plan: PlanWriter, results: Sequence[TensorSpec], faults: Iterable[
     if why:
         plan.refuse(why)
     return slots
-
-
-def refuse_in_our_words(plan: PlanWriter, why: str) -> NoReturn:
-    """The library refuses it too, but its sentence is not known."""
-    plan.doubt(BOUNDED, "refused, in words that were not compared", is_bounded_above=True)
-    plan.refuse(why)
 
 
 def not_in_l1(buffer: str, parameter: str, spec: TensorSpec) -> str:

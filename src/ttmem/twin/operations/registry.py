@@ -200,7 +200,7 @@ def plan_call(
     if memory_map.release is DEFAULT_RELEASE:
         plan = _only_results(plan)
     level, notes = BOUNDED if plan.confidence == EXACT else plan.confidence, dict.fromkeys((plan.note, doubt))
-    return replace(plan, confidence=level, note="; ".join(filter(None, notes)), is_bounded_above=False)
+    return replace(plan, confidence=level, note="; ".join(filter(None, notes)))
 
 
 def _outside_the_tests(call: Call, memory_map: MemoryMap, record: OperationRecord) -> str:

@@ -3,22 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ttmem.hardware import L1
 from ttmem.twin.device import Buffer, Device
 from ttmem.twin.errors import DeviceFailureError
 from ttmem.twin.operations.plan import (
-    EXACT,
     UNKNOWN,
     Allocate,
     Call,
     Free,
     KeptSizes,
     Launch,
-    MayTake,
     Plan,
     Refuse,
     Step,
@@ -45,12 +43,6 @@ class Result:
     """Largest static part of its programs; at least this much when the plan is bounded."""
     l1_parts: tuple[int, int, int]
     """Bytes per core at the worst moment: tensors, circular buffers, dataflow buffers."""
-    may_fail: str = ""
-    """Why the library may refuse what passed here: a plan that fits by its lower bounds, not by its upper ones."""
-    at_most_bytes_per_bank: Mapping[str, int] = field(default_factory=dict)
-    """By memory, where temporaries are known only from above: what it never held more than."""
-    l1_at_most: int = 0
-    """The same for the sum of ``l1_parts``; 0: it is that sum."""
 
     @property
     def buffer(self) -> Buffer | None:
@@ -99,18 +91,16 @@ def run_call(
     """
     plan = plan or planned(device, call, cache)
     if plan.confidence == UNKNOWN:
-        return Result(plan, (), 0, 0, (0, 0, 0), plan.note)
+        return Result(plan, (), 0, 0, (0, 0, 0))
     slots: dict[int, Buffer] = {}
     cached: list[Hashable] = []
     result_slot = plan.results[0][0] if plan.results else None
     base, static = device.memory_map.l1_base_address, 0
     tensors = peak = device.allocated_bytes_per_bank(L1)
     worst = (peak, 0, 0)
-    upper = _UpperBounds(device, plan)
     try:
         for step in plan.steps:
             if isinstance(step, Launch):
-                upper.launch(step)
                 if step.buffer_bytes:
                     for group in step.groups:
                         device.check_region(end_of_stack(group, device.memory_map), step.family)
@@ -123,9 +113,6 @@ def run_call(
                     program, groups = step.kept
                     cache.static_bytes[program] = groups
                 cached.clear()
-                continue
-            if isinstance(step, MayTake):
-                upper.take(step)
                 continue
             if isinstance(step, Refuse):
                 raise RefusedError(step.message)
@@ -157,55 +144,13 @@ def run_call(
         else (inputs[-slot - 1] if slot < 0 else slots[slot], spec)
         for slot, spec in plan.results
     )
-    return Result(plan, made, peak, static, worst, upper.may_fail, upper.bytes_per_bank, upper.l1_bytes_per_core)
-
-
-class _UpperBounds:
-    """What a bounded plan may need beyond its steps, and whether the device has it."""
-
-    def __init__(self, device: Device, plan: Plan) -> None:
-        self.may_fail = "" if plan.is_bounded_above else plan.note
-        self.bytes_per_bank: dict[str, int] = {}
-        self.l1_bytes_per_core = 0
-        self._device, self._note = device, plan.note
-        self._is_needed = plan.confidence != EXACT
-        self._l1_temporaries = max(
-            (step.bytes_per_bank for step in plan.steps if isinstance(step, MayTake) and step.memory is L1), default=0
-        )
-        """They may be there while any of the programs runs: nobody knows which."""
-
-    def launch(self, step: Launch) -> None:
-        if not self._is_needed:
-            return
-        base = self._device.memory_map.l1_base_address
-        least = end_of_stack(step.buffer_bytes, self._device.memory_map) - base if step.buffer_bytes else 0
-        most = self._l1_temporaries + (least if step.at_most_bytes is None else step.at_most_bytes)
-        if most > least and not _fits(self._device, base + most, step.family):
-            self.may_fail = self._note
-        self.l1_bytes_per_core = max(self.l1_bytes_per_core, self._device.allocated_bytes_per_bank(L1) + most)
-
-    def take(self, step: MayTake) -> None:
-        view, memory = self._device.view(step.memory), step.memory.name
-        if view.largest_free_bytes_per_bank < step.bytes_per_bank:
-            self.may_fail = self._note
-        most = view.allocated_bytes_per_bank + step.bytes_per_bank
-        self.bytes_per_bank[memory] = max(self.bytes_per_bank.get(memory, 0), most)
-        if step.memory is L1:
-            self.l1_bytes_per_core = max(self.l1_bytes_per_core, most)
+    return Result(plan, made, peak, static, worst)
 
 
 def planned(device: Device, call: Call, cache: ProgramCache) -> Plan:
     """What a call would do to the device as it is now."""
     lowest = partial(_lowest_l1_address, device, cache)
     return plan_call(call, device.memory_map, lowest, device.allocated_bytes_per_bank(L1), cache.static_bytes)
-
-
-def _fits(device: Device, end_address: int, family: str) -> bool:
-    try:
-        device.check_region(end_address, family)
-    except DeviceFailureError:
-        return False
-    return True
 
 
 def _lowest_l1_address(device: Device, cache: ProgramCache, steps: Sequence[Step]) -> int | None:
