@@ -16,7 +16,7 @@ from ttmem.analysis.diff import diff
 from ttmem.analysis.peaks import peaks
 from ttmem.commands.library.check import BudgetCheck
 from ttmem.profile.model import Profile
-from ttmem.profile.runs import runs, select
+from ttmem.profile.runs import find_runs, select
 from ttmem.reports import diff as diff_report
 from ttmem.reports import profile_files, profile_text, profile_timeline
 
@@ -122,7 +122,7 @@ def assert_every_report(profile: Profile) -> None:
 @given(profiles())
 def test_every_report_of_any_profile_and_of_each_of_its_runs(profile: Profile) -> None:
     assert_every_report(profile)
-    for number in sorted({run.number for run in runs(profile)})[:2]:
+    for number in sorted({run.number for run in find_runs(profile)})[:2]:
         assert_every_report(select(profile, run=number))
 
 

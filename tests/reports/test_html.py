@@ -67,7 +67,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def test_a_reader_without_scripts_gets_the_figures_as_text() -> None:
-    text = Outline(profile_files.render_html(two_layers(runs=6, leak_bytes=4096, failed=True))).cells()
+    text = Outline(profile_files.render_html(two_layers(runs=6, leak_bytes=4096, failed=True))).format_cells()
     assert "# Memory Profile: two-layers" in text
     assert "Leak: DRAM starts each run" in text
 
@@ -158,7 +158,7 @@ def test_large_profiles_make_small_pages() -> None:
 @given(st.lists(st.integers(-(2**52), 2**52), max_size=60), st.booleans())
 def test_columns_come_back_as_they_were(values: list[int], steps: bool) -> None:
     packed = PackedColumns({"name": HOSTILE.replace("\x1b", "")})
-    packed.integers("column", np.array(values, np.int64), steps=steps)
-    text = encode_base64(packed.compressed())
+    packed.add_integers("column", np.array(values, np.int64), steps=steps)
+    text = encode_base64(packed.compress())
     (block,) = blocks(f'<script type="application/octet-stream" data-role="block">{text}</script>')
     assert block.columns["column"].tolist() == values

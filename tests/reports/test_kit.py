@@ -53,32 +53,32 @@ def test_markdown_keeps_a_cell_a_cell(table: Table) -> None:
 
 
 def test_a_backslash_before_a_bar_does_not_end_the_cell() -> None:
-    shown = tables.format_markdown(Table.of_texts(["Code"], [["a\\|b<int> *c"]]), markup=False)
+    shown = tables.format_markdown(Table.build(["Code"], [["a\\|b<int> *c"]]), markup=False)
     assert shown[2] == "| a\\\\\\|b&lt;int> \\*c |"
 
 
 def test_names_are_cut_and_places_are_not(table: Table) -> None:
-    assert table.cells(longest=5)[0] == ["la…ht", "3.000", "75.0%", "1,200", "#1-#20"]
-    assert table.with_column("Tensor", most=9).cells(longest=100)[0][0] == "lay…eight"
+    assert table.format_cells(longest=5)[0] == ["la…ht", "3.000", "75.0%", "1,200", "#1-#20"]
+    assert table.change_column("Tensor", most=9).format_cells(longest=100)[0][0] == "lay…eight"
 
 
 def test_columns_are_picked_in_the_order_asked_for(table: Table) -> None:
-    picked = table.only("Uses", "Tensor").with_column("Uses", head="Times")
+    picked = table.select("Uses", "Tensor").change_column("Uses", head="Times")
     assert picked.heads == ["Times", "Tensor"]
-    assert picked.cells() == [["1,200", "layers.0|weight"], ["3", "%1"]]
+    assert picked.format_cells() == [["1,200", "layers.0|weight"], ["3", "%1"]]
     with pytest.raises(ValueError, match="no column 'Users'"):
-        table.only("Users")
+        table.select("Users")
 
 
 def test_csv_has_bare_values(table: Table) -> None:
-    assert tables.format_csv(table.only("Tensor", "MiB/bank", "Of peak")) == (
+    assert tables.format_csv(table.select("Tensor", "MiB/bank", "Of peak")) == (
         "Tensor,MiB/bank,Of peak\nlayers.0|weight,3145728,75.0\n%1,524288,\n"
     )
     assert tables.format_csv_line(["a,b", 'say "x"', "plain"]) == '"a,b","say ""x""",plain'
 
 
 def test_plain_columns_are_as_wide_as_their_cells(table: Table) -> None:
-    assert tables.format_plain(table.only("Tensor", "Uses"), gap=" | ", rule="-|-").splitlines() == [
+    assert tables.format_plain(table.select("Tensor", "Uses"), gap=" | ", rule="-|-").splitlines() == [
         "Tensor          |  Uses",
         "----------------|------",
         "layers.0|weight | 1,200",
@@ -88,9 +88,9 @@ def test_plain_columns_are_as_wide_as_their_cells(table: Table) -> None:
 
 def test_text_has_no_colour_unless_asked_and_folds_names(table: Table) -> None:
     report = TextReport(20)
-    report.titled(table.only("Tensor", "MiB/bank"), spaced=False)
+    report.print_titled(table.select("Tensor", "MiB/bank"), spaced=False)
     assert report.width == 40
-    assert report.text().splitlines() == [
+    assert report.render().splitlines() == [
         "Tensors",
         "Tensor           MiB/bank",
         "layers.0|weight     3.000",
@@ -99,7 +99,7 @@ def test_text_has_no_colour_unless_asked_and_folds_names(table: Table) -> None:
     ]
     colored = TextReport(60, color=True)
     colored.print(Table([percent_column("Of bank", style=lambda found: "red" if found > 90 else "")], [[95.0], [2.0]]))
-    assert colored.text().count("\x1b[31m") == 1
+    assert colored.render().count("\x1b[31m") == 1
 
 
 def test_where_not_even_the_least_fits_lines_are_longer_and_figures_stay_whole() -> None:
@@ -109,7 +109,7 @@ def test_where_not_even_the_least_fits_lines_are_longer_and_figures_stay_whole()
         Table([text_column("Name", whole=True), number_column("Peak", write=str)], [[name, "2.988 MiB (0.3%)"]])
     )
     report.print("word " * 30)
-    first, second, *folded = report.text().splitlines()
+    first, second, *folded = report.render().splitlines()
     assert first.split() == ["Name", "Peak"]
     assert second == f"{name}  2.988 MiB (0.3%)"
     assert max(map(len, folded)) <= 80
@@ -117,8 +117,8 @@ def test_where_not_even_the_least_fits_lines_are_longer_and_figures_stay_whole()
 
 def test_text_interprets_nothing() -> None:
     report = TextReport(60)
-    report.print("[bold]x[/bold] :smile:", Table.of_texts(["[red]"], [["[link]"]]))
-    assert report.text() == "[bold]x[/bold] :smile:\n[red]\n[link]\n"
+    report.print("[bold]x[/bold] :smile:", Table.build(["[red]"], [["[link]"]]))
+    assert report.render() == "[bold]x[/bold] :smile:\n[red]\n[link]\n"
 
 
 def test_a_page_holds_what_it_is_given(table: Table) -> None:
@@ -128,7 +128,7 @@ def test_a_page_holds_what_it_is_given(table: Table) -> None:
         cards=[Card("Peak", "3", "MiB", bar_percent=200.0, level="alarm")],
         notes=["a & b\x1b[31m"],
         sections=[
-            Section("one", "One", [Table.of_texts(["Tensor", "Uses"], [["%1", "1,200"]], left=1)]),
+            Section("one", "One", [Table.build(["Tensor", "Uses"], [["%1", "1,200"]], left=1)]),
             Section("two", "Two", [table, table], remarks=["said"], drawing=chart, drawing_role="depth-chart"),
         ],
         foot="the end",
@@ -144,7 +144,7 @@ def test_a_page_holds_what_it_is_given(table: Table) -> None:
     assert (two["drawing"]["type"], two["role"], two["remarks"]) == ("lines", "depth-chart", ["said"])
     assert [part["bars"] for part in two["tables"]] == [1, 1]
     assert "7 more" in two["tables"][0]["left_out"]
-    assert "7 more" in Outline(shown).cells()  # for a reader without scripts
+    assert "7 more" in Outline(shown).format_cells()  # for a reader without scripts
 
 
 def test_a_drawing_stands_alone() -> None:

@@ -34,7 +34,7 @@ def test_every_test_is_a_run_with_its_own_peak(tmp_path: Path) -> None:
     assert (large.peaks["DRAM"].caused_by_location, large.peaks["DRAM"].bytes_per_bank) == ("a.py:7", BANK)
     assert large.figures["L1 with programs"] == 4096
     # A suite is saved and loaded like every profile
-    again = profile_file.from_bytes(profile_file.to_bytes(recorded.profile))
+    again = profile_file.decode(profile_file.encode(recorded.profile))
     assert {name: one.figures for name, one in memory_of_tests(again).items()} == {
         name: one.figures for name, one in found.items()
     }

@@ -119,7 +119,7 @@ def render_terminal(boards: Boards, *, width: int = 100, color: bool = False) ->
     report = TextReport(width, color=color)
     report.print(Table([*columns, text_column("", spare=2)], rows))
     report.print("", f"Bank sizes of ttnn {boards.release}, per chip.")
-    return report.text()
+    return report.render()
 
 
 def format_opened_board(board: OpenedBoard) -> str:

@@ -120,7 +120,7 @@ def _build_depth(curves: Sequence[Curve]) -> Section:
     return Section(
         "depth",
         "Throughput over depth (simulated)",
-        [Table.of_texts(heads, rows, left=1, title="Tiles per 1000 cycles")],
+        [Table.build(heads, rows, left=1, title="Tiles per 1000 cycles")],
         remarks=[about],
         drawing=cb_simulate.build_chart(curves),
         drawing_role="depth-chart",
@@ -141,10 +141,10 @@ def _compare_sources(sources: Sequence[ScannedSource]) -> Section:
     }
     names = tuple(shorten(one.name, 40) for one in sources)
     rows = [(title, *(ask(one) for one in sources)) for title, ask in questions.items()]
-    overview = Table.of_texts(("", *names), rows, left=1, title="Side by side")
+    overview = Table.build(("", *names), rows, left=1, title="Side by side")
     indices = list(dict.fromkeys(_format_index(one) for source in sources for one in source.scan.declarations))
     rows = [(index, *(_format_sizes(source, index) for source in sources)) for index in indices[:_MOST_ROWS]]
-    sizes = Table.of_texts(("Index", *names), rows, title="Size by buffer index")
+    sizes = Table.build(("Index", *names), rows, title="Size by buffer index")
     return Section("sources", "Source code side by side", [overview, sizes])
 
 
@@ -169,12 +169,12 @@ def _describe_source(source: ScannedSource, number: int) -> Section:
         for one in scan.declarations[:_MOST_ROWS]
     )
     heads = ("Where", "API", "Index", "Size", "Strategy", "Borrowed")
-    tables = [Table.of_texts(heads, rows, title="Declarations (read from the code)")]
+    tables = [Table.build(heads, rows, title="Declarations (read from the code)")]
     if scan.findings:
         found = tuple(
             (one.rule, f"{one.file}:{one.line}", shorten(one.message, 300)) for one in scan.findings[:_MOST_ROWS]
         )
-        tables.append(Table.of_texts(("Rule", "Where", "What"), found, title="Findings"))
+        tables.append(Table.build(("Rule", "Where", "What"), found, title="Findings"))
     if scan.kernels:
         tables.append(_build_kernel_table(scan.kernels))
     left_out = []
@@ -200,7 +200,7 @@ _KERNEL_FIGURES = {
 def _build_kernel_table(kernels: Sequence[KernelFigures]) -> Table:
     """Size and complexity of the source; what a binary takes of the kernel ring only a build tells."""
     rows = [(one.file, *(str(getattr(one, key)) for key in _KERNEL_FIGURES)) for one in kernels[:_MOST_ROWS]]
-    return Table.of_texts(("File", *_KERNEL_FIGURES.values()), rows, left=1, title="Kernels (read from the code)")
+    return Table.build(("File", *_KERNEL_FIGURES.values()), rows, left=1, title="Kernels (read from the code)")
 
 
 def _format_index(declaration: DeclarationRow) -> str:

@@ -240,7 +240,7 @@ def build_tables(evidence: Evidence) -> list[Table]:
     if evidence.peak:
         parts = tuple((name.replace("_", " "), format_count(value)) for name, value in evidence.peak.parts.items())
         title = f"Fullest operation, bytes per core (captured): {flatten_text(evidence.peak.operation)}"
-        found.append(Table.of_texts(("Part", "Bytes per core"), parts, left=1, title=title))
+        found.append(Table.build(("Part", "Bytes per core"), parts, left=1, title=title))
     if evidence.profiler and evidence.profiler.measured:
         found.append(_build_waits_table(evidence))
     if evidence.log:
@@ -263,7 +263,7 @@ def _build_programs_table(evidence: Evidence) -> Table:
     ]
     heads = ("Operation", "Kind", "Buffers", "Borrowed", "B per core", "Margin B")
     title = f"Programs (captured; {pluralize(len(rows), 'program')})"
-    return Table.of_texts(heads, rows[:_ROWS], left=2, title=title)
+    return Table.build(heads, rows[:_ROWS], left=2, title=title)
 
 
 def _build_waits_table(evidence: Evidence) -> Table:
@@ -280,7 +280,7 @@ def _build_waits_table(evidence: Evidence) -> Table:
         for row in ordered[:_ROWS]
     )
     heads = ("Operation", "Kernel ns", "Wait front ns", "Reserve back ns", "Stall %")
-    return Table.of_texts(heads, rows, left=1, title="Compute's waits (measured)")
+    return Table.build(heads, rows, left=1, title="Compute's waits (measured)")
 
 
 def _build_log_tables(log: LogFacts) -> list[Table]:
@@ -295,13 +295,11 @@ def _build_log_tables(log: LogFacts) -> list[Table]:
             for fact in buffers[:_ROWS]
         )
         title = f"Buffers that operations print (debug log; {pluralize(log.counts[source_facts.BUFFER], 'line')})"
-        found.append(Table.of_texts(("Buffer", "Line", "Page B", "Pages", "Bytes"), rows, left=1, title=title))
+        found.append(Table.build(("Buffer", "Line", "Page B", "Pages", "Bytes"), rows, left=1, title=title))
     for kind, title in _TITLES.items():
         if facts := log.of(kind):
             rows = tuple((str(fact.line), _format_fact(fact)) for fact in facts[:_ROWS])
-            found.append(
-                Table.of_texts(("Line", "Says"), rows, title=f"{title}; {pluralize(log.counts[kind], 'line')}")
-            )
+            found.append(Table.build(("Line", "Says"), rows, title=f"{title}; {pluralize(log.counts[kind], 'line')}"))
     if log.events:
         rows = tuple(
             (
@@ -314,7 +312,7 @@ def _build_log_tables(log: LogFacts) -> list[Table]:
         )
         heads = ("Buffer", "Reserved", "Pushed", "Waited", "Popped", "Most held", "Left")
         title = "Events printed by kernels (TTMEM lines), pages"
-        found.append(Table.of_texts(heads, rows, left=1, title=title))
+        found.append(Table.build(heads, rows, left=1, title=title))
     return found
 
 
@@ -330,7 +328,7 @@ def render_terminal(evidence: Evidence, *, width: int = 100, color: bool = False
     for line in others:
         report.print(line)
     for table in build_tables(evidence):
-        report.titled(table)
+        report.print_titled(table)
     if hints := list_hints(evidence):
         report.print("", "To see circular buffers:", *(f"  {hint}" for hint in hints))
-    return report.text()
+    return report.render()

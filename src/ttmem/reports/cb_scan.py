@@ -248,7 +248,7 @@ def render_terminal(scan: Scan, *, width: int = 100, color: bool = False, everyt
     _print_kernels(report, scan.kernels, base, everything=everything)
     _print_findings(report, scan.findings, base, everything=everything)
     _print_skipped(report, scan, base)
-    return report.text()
+    return report.render()
 
 
 def _shorten_path(file: str, base: Path) -> str:
@@ -332,7 +332,7 @@ def _print_kernels(report: TextReport, kernels: tuple[KernelFigures, ...], base:
     ]
     if not everything and len(ranked) > _KERNELS:
         rows.append([f"{len(ranked) - _KERNELS} more (--all)", *[""] * len(_KERNEL_FIGURES)])
-    report.print(Table.of_texts(("kernel", *_KERNEL_FIGURES.values()), rows, left=1))
+    report.print(Table.build(("kernel", *_KERNEL_FIGURES.values()), rows, left=1))
 
 
 def _print_findings(report: TextReport, findings: tuple[Finding, ...], base: Path, *, everything: bool) -> None:

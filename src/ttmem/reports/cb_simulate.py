@@ -113,7 +113,7 @@ def _build_strategy_table(simulation: Simulation, title: str, cells: _Cells, buf
         )
         for name, result in simulation.results.items()
     ]
-    return Table.of_texts(("Strategy", *buffers, *cells), rows, left=1, title=title)
+    return Table.build(("Strategy", *buffers, *cells), rows, left=1, title=title)
 
 
 def build_choices(simulation: Simulation) -> Table:
@@ -121,7 +121,7 @@ def build_choices(simulation: Simulation) -> Table:
     rows = tuple(_build_choice_row(choice, choice is simulation.best) for choice in simulation.recommendations)
     heads = ("Tiles per barrier", "Depths", "KiB", "Cycles per pair", "Lost %", "")
     title = f"Depths within {TOLERANCE_PERCENT:g} % of unlimited depth (simulated)"
-    return Table.of_texts(heads, rows, left=2, title=title)
+    return Table.build(heads, rows, left=2, title=title)
 
 
 def _build_choice_row(choice: Recommendation, best: bool) -> tuple[str, ...]:
@@ -154,7 +154,7 @@ def build_scaling(simulations: Sequence[Simulation]) -> Table:
         for name, result in simulation.results.items()
     ]
     heads = ("Workload", "Class", "Strategy", "Tiles", "KiB", "Stall %", "Lost to depth %", "Miss %", "Risk")
-    return Table.of_texts(heads, rows, left=4, title="Scaling (stall simulated, miss rate and risk heuristic)")
+    return Table.build(heads, rows, left=4, title="Scaling (stall simulated, miss rate and risk heuristic)")
 
 
 def list_critical_points(critical: Mapping[str, Critical]) -> list[str]:
@@ -260,7 +260,7 @@ def render_single(simulation: Simulation, curves: Sequence[Curve], *, width: int
     report.print(format_title(simulation), style="bold")
     report.print(*(f"  {line}" for line in list_headlines(simulation)))
     for table in build_workload_tables(simulation):
-        report.titled(table)
+        report.print_titled(table)
     if curves:
         report.print()
         report.print("Throughput over depth, tiles per 1000 cycles (simulated; light: constant times)", style="bold")
@@ -275,7 +275,7 @@ def render_multi(
 ) -> str:
     """The scaling table and where pressure becomes critical."""
     report = TextReport(width, color=color)
-    report.titled(build_scaling(simulations), spaced=False)
+    report.print_titled(build_scaling(simulations), spaced=False)
     report.print("", *list_critical_points(critical))
     return _finish(report, simulations)
 
@@ -287,4 +287,4 @@ def _finish(report: TextReport, simulations: Sequence[Simulation]) -> str:
     report.print(*explain_causes(simulations), "")
     for line in list_assumptions(simulations[0].assumptions):
         report.print(line, style="dim")
-    return report.text()
+    return report.render()

@@ -50,7 +50,7 @@ def render_terminal(
         report.print("the limit holds" if verdicts else "no limit was given")
     if ended is not None and not ended.is_for_memory:
         report.print(f"{'' if broken else 'fits as far as it ran; '}{flatten_text(ended.sentence)}", style="yellow")
-    return report.text()
+    return report.render()
 
 
 def render_github(verdicts: Sequence[Verdict], source_name: str) -> str:

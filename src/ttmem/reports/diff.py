@@ -142,7 +142,7 @@ def render_terminal(diff: MemoryDiff, *, width: int = 100, color: bool = False) 
         report.print("", "Operation counts: " + format_operation_counts(diff))
     if is_unchanged(diff):
         report.print("", "No difference in memory.")
-    return report.text()
+    return report.render()
 
 
 def is_unchanged(diff: MemoryDiff) -> bool:
@@ -289,7 +289,7 @@ def render_html(before: Profile, after: Profile, changes: MemoryDiff, *, regress
         "alignments": _align_memories(before, after, changes),
         "tests": _compare_tests(before, after) if before.source.kind == after.source.kind == SUITE_KIND else [],
     }
-    first = PackedColumns(pages.build_header(header)).compressed()
+    first = PackedColumns(pages.build_header(header)).compress()
     sides = [profile_files.build_page_blocks(profile, side=side) for side, profile in enumerate((before, after))]
     return pages.render_frame("compare", title, [first, *sides[0], *sides[1]], plain=render_terminal(changes))
 

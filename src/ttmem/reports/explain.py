@@ -315,7 +315,7 @@ def _join_lines(lines: Sequence[Line], color: bool) -> str:
     report = TextReport(_WIDEST + 10, color=True)
     for line in lines:
         report.print(Text.assemble(*line))
-    return report.text()
+    return report.render()
 
 
 _MOST_BYTES = 24_000
@@ -368,8 +368,8 @@ def render_issue(diagnoses: Sequence[Diagnosis], *, private_names: Iterable[str]
             "issue",
             diagnosis,
             facts=_list_facts(diagnosis, mask),
-            public=mask.sentence,
-            quoted=mask.quoted,
+            public=mask.mask_sentence,
+            quoted=mask.mask_quotation,
             most_live=_MOST_LIVE_IN_ISSUE,
             most_remedies=_MOST_REMEDIES_IN_ISSUE,
         )
@@ -382,9 +382,9 @@ def _list_facts(diagnosis: Diagnosis, mask: Mask) -> dict[str, str]:
     failure, context = diagnosis.failure, diagnosis.context
     return {
         "Class": f"{failure.failure_class}, {diagnosis.confidence}",
-        "Raised at": mask.quoted(failure.texts.get("file", "")),
-        "Operation": mask.quoted(context.operation),
-        "Test": mask.quoted(re.sub(r"^[^\s\[]*/", "", context.test)),
+        "Raised at": mask.mask_quotation(failure.texts.get("file", "")),
+        "Operation": mask.mask_quotation(context.operation),
+        "Test": mask.mask_quotation(re.sub(r"^[^\s\[]*/", "", context.test)),
         "Board and build (inferred)": describe_board(diagnosis.board),
         "Tensor (inferred)": diagnosis.tensor.text if diagnosis.tensor else "",
         "Settings named in the log": ", ".join(f"{name}={value}" for name, value in context.settings.items()),

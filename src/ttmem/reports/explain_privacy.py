@@ -66,7 +66,7 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 def mask_private_text(text: str, *, names: Iterable[str] = ()) -> str:
     """A sentence of our own, freed of what came into it from the text and can be recognised as private."""
-    return Mask(names).sentence(text)
+    return Mask(names).mask_sentence(text)
 
 
 class Mask:
@@ -80,53 +80,53 @@ class Mask:
         self.masked: list[tuple[str, str]] = []
         """(what kind, the text itself), in the order in which they were met."""
 
-    def counts(self) -> dict[str, int]:
+    def count_kinds(self) -> dict[str, int]:
         """Different things by kind."""
         return dict(Counter(kind for kind, _ in dict.fromkeys(self.masked)))
 
-    def sentence(self, text: str) -> str:
+    def mask_sentence(self, text: str) -> str:
         """Our own words around pieces of the text: what can be recognised goes; of a path its last part may stay."""
-        text = _URL.sub(lambda found: self._instead("url", found[0]), text)
+        text = _URL.sub(lambda found: self._replace("url", found[0]), text)
         for pattern in (_SECRET, _SCHEME):
-            text = pattern.sub(self._secret, text)
-        text = _ACCOUNT.sub(lambda found: self._instead("account", found[0], "<user>@<host>"), text)
-        text = _GLUED_PATH.sub(lambda found: found["flag"] + self._path(found["path"]), text)
-        text = _PATH.sub(lambda found: self._path(found[0]), text)
-        text = _HOST_WORD.sub(lambda found: found[1] + found[2] + self._instead("name", found[3]), text)
+            text = pattern.sub(self._mask_secret, text)
+        text = _ACCOUNT.sub(lambda found: self._replace("account", found[0], "<user>@<host>"), text)
+        text = _GLUED_PATH.sub(lambda found: found["flag"] + self._mask_path(found["path"]), text)
+        text = _PATH.sub(lambda found: self._mask_path(found[0]), text)
+        text = _HOST_WORD.sub(lambda found: found[1] + found[2] + self._replace("name", found[3]), text)
         for pattern in (_MAC, _IPV4):
-            text = pattern.sub(lambda found: self._instead("address", found[0]), text)
-        text = _IPV6.sub(self._address, text)
-        text = _HOST.sub(lambda found: self._instead("host", found[0]), text)
+            text = pattern.sub(lambda found: self._replace("address", found[0]), text)
+        text = _IPV6.sub(self._mask_address, text)
+        text = _HOST.sub(lambda found: self._replace("host", found[0]), text)
         for name in self._names:
             whole = rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])"
-            text = re.sub(whole, lambda found: self._instead("name", found[0]), text, flags=re.IGNORECASE)
+            text = re.sub(whole, lambda found: self._replace("name", found[0]), text, flags=re.IGNORECASE)
         return text
 
-    def quoted(self, text: str) -> str:
+    def mask_quotation(self, text: str) -> str:
         """Somebody else's words: of them only those stay that are known to be harmless."""
-        return _PIECE.sub(self._piece, self.sentence(text))
+        return _PIECE.sub(self._mask_piece, self.mask_sentence(text))
 
-    def _piece(self, found: re.Match[str]) -> str:
+    def _mask_piece(self, found: re.Match[str]) -> str:
         word = found[0]
         core = word.strip(".!?*#$%^~-+/\\")
         if found["kept"] or not core or _is_harmless(word) or _is_harmless(core):
             return word
-        return self._instead("word", word)
+        return self._replace("word", word)
 
-    def _secret(self, found: re.Match[str]) -> str:
+    def _mask_secret(self, found: re.Match[str]) -> str:
         if re.fullmatch(r"[\"'`]?<\w+>[\"'`]?", found["value"]) or _is_count(found):
             return found[0]
-        return found["key"] + found["between"] + self._instead("secret", found["value"])
+        return found["key"] + found["between"] + self._replace("secret", found["value"])
 
-    def _address(self, found: re.Match[str]) -> str:
+    def _mask_address(self, found: re.Match[str]) -> str:
         bare = re.split(r"[%/]", found[0])[0]
         try:
             ipaddress.IPv6Address(bare)
         except ValueError:
             return found[0]
-        return self._instead("address", found[0]) if bare.strip(":") else found[0]
+        return self._replace("address", found[0]) if bare.strip(":") else found[0]
 
-    def _path(self, path: str) -> str:
+    def _mask_path(self, path: str) -> str:
         """``bank_manager.cpp`` of a path to it; nothing of a path to a folder, which may be someone's home."""
         parts: Sequence[str] = re.split(r"[/\\]", path.rstrip("/\\"))
         last = parts[-1]
@@ -136,7 +136,7 @@ class Mask:
             return last if of_library or _is_harmless(last) else "<file>"
         return "<path>"
 
-    def _instead(self, kind: str, text: str, shown: str = "") -> str:
+    def _replace(self, kind: str, text: str, shown: str = "") -> str:
         self.masked.append((kind, text))
         return shown or f"<{kind}>"
 

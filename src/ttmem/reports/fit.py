@@ -216,7 +216,7 @@ def render_terminal(answer: FitDocument, *, width: int = 100, color: bool = Fals
             fits = "fits" if one.fits else "does not fit"
             report.print(f"  {fits:<13}{one.do}: {format_bytes(one.peak_bytes_per_bank)} per bank")
     report.print("", *_describe_trust(answer))
-    return report.text()
+    return report.render()
 
 
 def render_boards(answer: FitBoards) -> str:

@@ -89,7 +89,7 @@ def render_terminal(seen: LiveSample, *, width: int = 100, color: bool = False) 
         return describe_missing_counters(seen)
     report = TextReport(width, color=color)
     report.print(build_table(seen))
-    return report.text()
+    return report.render()
 
 
 def describe_missing_counters(seen: LiveSample) -> str:

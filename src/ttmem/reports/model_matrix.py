@@ -73,7 +73,7 @@ def build_overview(document: AtlasDocument) -> Table:
     cells = {(row.model, row.board): row for row in document.rows}
     models = list(dict.fromkeys(row.model for row in document.rows))
     rows = [[model, *(_format_cell(cells.get((model, board))) for board in document.boards)] for model in models]
-    return Table.of_texts(["model", *document.boards], rows, left=1)
+    return Table.build(["model", *document.boards], rows, left=1)
 
 
 def build_details(document: AtlasDocument) -> Table:

@@ -167,7 +167,7 @@ def render_extraction(found: Extraction, *, width: int = 100, color: bool = Fals
         f"{format_count(len(found.cases))} different cases of {operators} operators, {format_count(calls)} calls",
         style="bold",
     )
-    return report.text()
+    return report.render()
 
 
 def _build_extraction_row(source: SourceResult) -> list[Any]:
@@ -340,9 +340,9 @@ def _build_map_row(one: MappedOperator, tried: Sequence[tuple[str, str]], *, has
 def render_map_markdown(mapped: Mapped) -> str:
     """``compatibility_matrix.md``: one row per operator."""
     table = _build_map_table(mapped)
-    shown = table.only(*(head for head in table.heads if head != "runnable"))
+    shown = table.select(*(head for head in table.heads if head != "runnable"))
     for head in ("operator", "ttnn"):
-        shown = shown.with_column(head, write="`{}`".format)
+        shown = shown.change_column(head, write="`{}`".format)
     lines = ["# Operator compatibility", "", _summarize_map(mapped), "", f"The column twin: {_TWIN_MEANS}.", ""]
     lines += [f"The column exact calls: the share of the models' calls. {_summarize_coverage()}", ""]
     if any(one.cells for one in mapped.operators):
@@ -379,8 +379,8 @@ def render_map(mapped: Mapped, *, width: int = 100, color: bool = False) -> str:
     table = _build_map_table(mapped)
     counts = () if mapped.from_cases else ("calls", "cases", "runnable")
     report = TextReport(width, color=color)
-    shown = table.only(*(head for head in table.heads if head not in (*counts, "notes")))
+    shown = table.select(*(head for head in table.heads if head not in (*counts, "notes")))
     report.print(replace(shown, columns=[replace(one, head=_capitalize_head(one.head)) for one in shown.columns]))
     report.print(_summarize_map(mapped), style="bold")
     report.print(_summarize_coverage())
-    return report.text()
+    return report.render()

@@ -17,7 +17,7 @@ from ttmem.analysis.programs_l1 import programs_peak
 from ttmem.analysis.weights import weights
 from ttmem.failures import Diagnosis
 from ttmem.profile.model import SUITE_KIND, Profile
-from ttmem.profile.runs import counted_runs, runs
+from ttmem.profile.runs import count_runs, find_runs
 
 _MOST_REPLAYED = 100_000
 """Operations of a log's run that are replayed once more for a memory other than DRAM."""
@@ -83,9 +83,9 @@ class Analyses:
     """Leaks and waste, where a capture knows its buffers."""
     growth = cached_property(lambda self: growth(self._profile))
     load_phase = cached_property(lambda self: load_phase(self._profile))
-    runs = cached_property(lambda self: runs(self._profile))
+    runs = cached_property(lambda self: find_runs(self._profile))
     is_suite = property(lambda self: self._profile.source.kind == SUITE_KIND)
-    counted_runs = cached_property(lambda self: counted_runs(self._profile))
+    counted_runs = cached_property(lambda self: count_runs(self._profile))
     failure = cached_property(lambda self: failure(self._profile))
     end = cached_property(lambda self: run_end(self._profile))
     failures = cached_property(lambda self: failures(self._profile))

@@ -30,7 +30,7 @@ from ttmem.failures import Diagnosis, Stretch
 from ttmem.profile import profile_file
 from ttmem.profile.model import MEMORIES, STATE_NAMES, Profile, Timeline
 from ttmem.profile.operation_forms import Int64, OperationForms
-from ttmem.profile.runs import runs
+from ttmem.profile.runs import find_runs
 from ttmem.reports import profile_page_data, profile_tables, profile_text, suite
 from ttmem.reports.explain import describe_saving
 from ttmem.reports.kit import pages, templates
@@ -78,7 +78,7 @@ def _describe_suite(profile: Profile, tests: SuiteRun | None) -> dict[str, Any] 
     """The tests, and the place of each: process, first operation, one past the last."""
     if tests is None:
         return None
-    by_length = sorted(runs(profile), key=lambda run: run.end_index - run.first_index)
+    by_length = sorted(find_runs(profile), key=lambda run: run.end_index - run.first_index)
     places = {run.number: (run.timeline, run.first_index, run.end_index) for run in by_length}
     return {**tests.to_json(), "places": places}
 
@@ -271,7 +271,7 @@ def render_notebook(profile: Profile) -> str:
         "notebook.html.j2",
         name=shorten(profile.name, LONGEST_NAME),
         about=f"{profile.source.kind}, {pluralize(known.distribution.executed, 'operation')}, {describe_runs(known)}",
-        peaks=profile_tables.build_peaks(known).only("Memory", "Peak", "% of bank", "Bank", "Banks", "Caused by"),
+        peaks=profile_tables.build_peaks(known).select("Memory", "Peak", "% of bank", "Bank", "Banks", "Caused by"),
         longest_name=LONGEST_NAME,
         failure=f"{failure.failure_class}{place}: {flatten_text(failure.message)[:400]}" if failure else "",
         page=render_html(profile, small=True) if known.peaks else "",
@@ -292,7 +292,7 @@ def build_files(profile: Profile, tests: SuiteRun | None = None) -> Iterator[tup
     if tests is not None:
         yield "tests.json", encode_json(tests)
     yield "report.html", render_html(profile, tests=tests).encode("utf-8", "replace")
-    yield "profile.ttmem", profile_file.to_bytes(profile)
+    yield "profile.ttmem", profile_file.encode(profile)
 
 
 def list_facts(profile: Profile) -> dict[str, object]:

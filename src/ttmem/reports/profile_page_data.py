@@ -128,8 +128,10 @@ def build_blocks(profile: Profile, more: dict[str, Any]) -> list[bytes]:
         }
     )
     _add_columns(packed, profile)
-    packed.table("lives", dict(zip(_LIFE_COLUMNS, zip(*lives.rows, strict=True), strict=True)) if lives.rows else {})
-    columns = packed.compressed()
+    packed.add_table(
+        "lives", dict(zip(_LIFE_COLUMNS, zip(*lives.rows, strict=True), strict=True)) if lives.rows else {}
+    )
+    columns = packed.compress()
     return [columns, _pack_texts(forms, room=_MOST_BYTES - len(columns))]
 
 
@@ -146,11 +148,11 @@ def _pack_texts(forms: OperationForms, *, room: int) -> bytes:
         left_out = sum(len(pool) for name, (pool, _) in _list_pools(forms).items() if name not in pools)
         packed = PackedColumns({"left_out": left_out})
         for name in pools:
-            packed.texts(f"forms.{name}", *_list_pools(forms)[name])
+            packed.add_texts(f"forms.{name}", *_list_pools(forms)[name])
         # Texts that compress to less than a tenth are rare: what cannot fit is not even tried.
-        if sum(map(len, packed.parts)) // 10 <= room and len(block := packed.compressed()) <= room:
+        if sum(map(len, packed.parts)) // 10 <= room and len(block := packed.compress()) <= room:
             return block
-    return PackedColumns({"left_out": left_out}).compressed()
+    return PackedColumns({"left_out": left_out}).compress()
 
 
 def _list_pools(forms: OperationForms) -> dict[str, tuple[bytes, Int64]]:
@@ -159,24 +161,24 @@ def _list_pools(forms: OperationForms) -> dict[str, tuple[bytes, Int64]]:
 
 def _add_columns(packed: PackedColumns, profile: Profile) -> None:
     forms = profile.forms
-    packed.table("forms", {"name": forms.name, "signature": forms.signature})
+    packed.add_table("forms", {"name": forms.name, "signature": forms.signature})
     banks, total, allocated, free, largest_free = profile.views.T if len(profile.views) else np.zeros((5, 0), np.int64)
-    packed.table("views", {"banks": banks, "total": total, "allocated": allocated}, steps=True)
+    packed.add_table("views", {"banks": banks, "total": total, "allocated": allocated}, steps=True)
     # What follows from the others is nothing: free is what is not allocated, and most often in one block.
-    packed.table("views", {"lost": total - allocated - free, "scattered": free - largest_free})
+    packed.add_table("views", {"lost": total - allocated - free, "scattered": free - largest_free})
     for number, timeline in enumerate(profile.timelines):
         at = f"t{number}"
-        packed.table(at, {"form": timeline.form, "line": timeline.line, "program": timeline.program}, steps=True)
-        packed.integers(f"{at}.state_kind", timeline.state_kind)
-        packed.table(at, {"operation": timeline.state_operation, "cause": timeline.state_cause}, steps=True)
+        packed.add_table(at, {"form": timeline.form, "line": timeline.line, "program": timeline.program}, steps=True)
+        packed.add_integers(f"{at}.state_kind", timeline.state_kind)
+        packed.add_table(at, {"operation": timeline.state_operation, "cause": timeline.state_cause}, steps=True)
         for column, memory in enumerate(MEMORIES):
-            packed.integers(f"{at}.view.{memory}", timeline.state_view[:, column], steps=True)
+            packed.add_integers(f"{at}.view.{memory}", timeline.state_view[:, column], steps=True)
         for name in _PROGRAM_COLUMNS:
             values = [int(getattr(program, name)) for program in timeline.programs]
-            packed.integers(f"{at}.programs.{name}", values, steps=True)
+            packed.add_integers(f"{at}.programs.{name}", values, steps=True)
         if timeline.programs_l1 is not None:
             for part in (*L1_PARTS, "measured"):
-                packed.integers(f"{at}.l1.{part}", getattr(timeline.programs_l1, part))
+                packed.add_integers(f"{at}.l1.{part}", getattr(timeline.programs_l1, part))
 
 
 def _list_type_facts(item: TensorType) -> list[Any]:

@@ -47,7 +47,7 @@ def render_terminal(profile: Profile, *, width: int = 100, color: bool = False) 
     """The summary as text; colour by meaning only, so that nothing is lost without it."""
     report = TextReport(width, color=color)
     report.print(*_build_parts(profile, analyze(profile), report.width))
-    return report.text()
+    return report.render()
 
 
 def _build_parts(profile: Profile, known: Analyses, width: int) -> list[RenderableType | Table]:
@@ -92,14 +92,14 @@ def _build_title(profile: Profile, known: Analyses) -> Text:
 def _build_peaks(known: Analyses, width: int) -> Table:
     return (
         profile_tables.build_peaks(known)
-        .only("Memory", "Peak", "% of bank", "Bank", "Largest free", "Caused by")
-        .with_column("Memory", head="MiB per bank", write=lambda peak: f"{peak.memory} x{peak.banks}")
-        .with_column(
+        .select("Memory", "Peak", "% of bank", "Bank", "Largest free", "Caused by")
+        .change_column("Memory", head="MiB per bank", write=lambda peak: f"{peak.memory} x{peak.banks}")
+        .change_column(
             "% of bank", head="Of bank", style=lambda share: _STYLES[profile_tables.find_level(share)], spare=1
         )
-        .with_column("Bank", spare=2)
-        .with_column("Largest free", spare=3)
-        .with_column("Caused by", most=max(12, width - 60))
+        .change_column("Bank", spare=2)
+        .change_column("Largest free", spare=3)
+        .change_column("Caused by", most=max(12, width - 60))
     )
 
 
@@ -130,17 +130,17 @@ def _build_consumers(live: LiveSet, width: int) -> Table:
     name_width = max(12, width - producer_width - max(map(len, shapes)) - len("MiB/bank  Of peak") - 3 * 2)
     table = (
         profile_tables.build_consumers(live, _ROWS)
-        .only("Tensor", "Shape", "MiB/bank", "Of peak", "Producer")
-        .with_column("Tensor", most=name_width)
-        .with_column("Shape", most=28, spare=2)
-        .with_column("Of peak", spare=3)
-        .with_column("Producer", most=producer_width, unknown="resident", spare=1)
+        .select("Tensor", "Shape", "MiB/bank", "Of peak", "Producer")
+        .change_column("Tensor", most=name_width)
+        .change_column("Shape", most=28, spare=2)
+        .change_column("Of peak", spare=3)
+        .change_column("Producer", most=producer_width, unknown="resident", spare=1)
     )
     rest = live.tensors[_ROWS:]
     if not rest:
         return table
     left = [pluralize(len(rest), "smaller tensor"), "", sum(life.bytes_per_bank for life in rest), "", ""]
-    return replace(table.with_column("Of peak", write=_format_share), rows=[*table.rows, left])
+    return replace(table.change_column("Of peak", write=_format_share), rows=[*table.rows, left])
 
 
 def _format_share(value: float | str) -> str:
@@ -232,7 +232,7 @@ def render_markdown(profile: Profile) -> str:
     known = analyze(profile)
     text = ""
     for detail in _DETAILS:
-        text = _MIB.sub("MB", _MarkdownReport(profile, known, _SectionLimits(*detail)).text())
+        text = _MIB.sub("MB", _MarkdownReport(profile, known, _SectionLimits(*detail)).render())
         if len(text.encode("utf-8", "replace")) <= _MOST_BYTES:
             break
     return text
@@ -244,25 +244,25 @@ class _MarkdownReport:
         self._known = known
         self._detail = detail
 
-    def text(self) -> str:
+    def render(self) -> str:
         weights = profile_tables.format_weights(self._known)
         sections = [
-            [f"# Memory Profile: {self._name(self._profile.name)}"],
-            [f"> {self._summary()}"],
-            ["## Configuration", *self._configuration()],
-            ["## Peak Memory", *self._peaks()],
-            ["## Top 10 Memory Consumers (DRAM)", *self._consumers("DRAM")],
-            *([["## Top 10 Memory Consumers (L1)", *self._consumers("L1")]] if self._knows_l1 else []),
-            ["## Top 10 Padding Overhead", *self._padding()],
-            [f"## Model Weights ({weights.removesuffix(' MiB')} MB total)", *self._weights()],
-            ["## Operation Distribution", *self._distribution()],
+            [f"# Memory Profile: {self._shorten_name(self._profile.name)}"],
+            [f"> {self._render_summary()}"],
+            ["## Configuration", *self._render_configuration()],
+            ["## Peak Memory", *self._render_peaks()],
+            ["## Top 10 Memory Consumers (DRAM)", *self._render_consumers("DRAM")],
+            *([["## Top 10 Memory Consumers (L1)", *self._render_consumers("L1")]] if self._knows_l1 else []),
+            ["## Top 10 Padding Overhead", *self._render_padding()],
+            [f"## Model Weights ({weights.removesuffix(' MiB')} MB total)", *self._render_weights()],
+            ["## Operation Distribution", *self._render_distribution()],
         ]
         if self._known.failure is not None or profile_tables.describe_end(self._known):
-            sections.append(["## Failure", *self._failure()])
+            sections.append(["## Failure", *self._render_failure()])
         texts = ("\n\n".join((head, "\n".join(lines))) if lines else head for head, *lines in sections)
         return "\n\n".join(texts) + "\n"
 
-    def _summary(self) -> str:
+    def _render_summary(self) -> str:
         known = self._known
         dram, l1 = (
             f"{format_mib(peak.peak_bytes_per_bank)}/bank" if (peak := known.peaks.get(memory)) else "n/a"
@@ -275,7 +275,7 @@ class _MarkdownReport:
             f"Padding Overhead: {profile_tables.format_padding(known)}"
         )
 
-    def _configuration(self) -> list[str]:
+    def _render_configuration(self) -> list[str]:
         profile, known = self._profile, self._known
         source, ranks, counts = profile.source, profile_tables.list_ranks(profile), known.distribution
         damaged = f", {format_count(source.unrecognised_lines)} damaged" if source.unrecognised_lines else ""
@@ -289,7 +289,8 @@ class _MarkdownReport:
             more = f" and {len(ranks) - 16} more" if len(ranks) > 16 else ""
             lines.append(f"- Ranks: {', '.join(map(str, ranks[:16]))}{more}; each memory shows its worst rank")
         lines += [
-            f"- {self._name(key)}: {self._name(value)}" for key, value in profile_tables.list_short_facts(profile)[:8]
+            f"- {self._shorten_name(key)}: {self._shorten_name(value)}"
+            for key, value in profile_tables.list_short_facts(profile)[:8]
         ]
         units = "MB = 2^20 bytes; per bank unless marked device (device = per bank x banks)"
         lines.append(f"- Units: {'; '.join(filter(None, (units, profile_tables.describe_rounding(profile))))}")
@@ -302,11 +303,11 @@ class _MarkdownReport:
             (tables_report.mib_column("MB/bank"), attrgetter("bytes_per_bank")),
             (tables_report.mib_column("MB device", decimals=1), lambda peak: peak.bytes_per_bank * peak.banks),
         ]
-        return [*lines, "", *self._table(profile_tables.build_table(known.peaks.values(), columns))]
+        return [*lines, "", *self._format_table(profile_tables.build_table(known.peaks.values(), columns))]
 
-    def _peaks(self) -> list[str]:
+    def _render_peaks(self) -> list[str]:
         known = self._known
-        table = profile_tables.build_peaks(known).only(
+        table = profile_tables.build_peaks(known).select(
             "Memory", "Peak", "% of bank", "Caused by", "Location", "State", "Free", "Largest free", "End"
         )
         remarks = [f"Note: {warning}" for warning in profile_tables.list_warnings(known)]
@@ -314,7 +315,7 @@ class _MarkdownReport:
         remarks += [f"{label}: {text}" for label, text in optional.items() if text]
         remarks.append(shorten(profile_tables.describe_l1(known), self._detail.message_width))
         remarks.append(f"Next: `{profile_tables.suggest_command(self._profile, known)}`")
-        lines = self._table(table) or ["No memory state in the source."]
+        lines = self._format_table(table) or ["No memory state in the source."]
         return ["MB per bank.", "", *lines, "", *(f"- {remark}" for remark in remarks)]
 
     @property
@@ -322,42 +323,42 @@ class _MarkdownReport:
         live = self._known.live.get("L1")
         return live is not None and bool(live.tensors)
 
-    def _consumers(self, memory: str) -> list[str]:
+    def _render_consumers(self, memory: str) -> list[str]:
         live = self._known.live.get(memory)
         if live is None:
             return ["No DRAM state in the source."]
         table = profile_tables.build_consumers(live, self._detail.rows)
-        moment = self._name(profile_tables.describe_moment(live.peak))
+        moment = self._shorten_name(profile_tables.describe_moment(live.peak))
         remarks = [remark for remark in (table.left_out, profile_tables.describe_unattributed(live)) if remark]
         return [
             f"Tensors alive at the peak: {format_mib(live.total_bytes_per_bank)}/bank {moment}.",
             "",
-            *(self._table(table) or ["No tensor could be attributed."]),
+            *(self._format_table(table) or ["No tensor could be attributed."]),
             "",
             *(f"- {remark}" for remark in remarks),
         ]
 
-    def _padding(self) -> list[str]:
+    def _render_padding(self) -> list[str]:
         padding = self._known.padding
         if padding.logical_bytes is None or padding.padded_bytes is None:
             return ["Unknown: the source does not list the tensors alive at the DRAM peak."]
         logical, padded = format_mib(padding.logical_bytes), format_mib(padding.padded_bytes)
         overhead = format_percent(padding.overhead_percent)
-        lines = self._table(profile_tables.build_padding(self._known, self._detail.rows))
+        lines = self._format_table(profile_tables.build_padding(self._known, self._detail.rows))
         return [
             f"DRAM tensors alive at the DRAM peak, device bytes: {logical} logical, {padded} padded ({overhead} more).",
             "",
             *(lines or ["No tensor alive at the peak is padded."]),
         ]
 
-    def _weights(self) -> list[str]:
+    def _render_weights(self) -> list[str]:
         found = self._known.weights
         if not found.count and "engine" in self._profile.facts:
             return ["A captured script does not mark its weights."]
         if not found.count:
             return ["No module dump in the source names weights (TT-XLA prints one with TTXLA_LOGGER_LEVEL=DEBUG)."]
         table = profile_tables.build_weights(self._known, self._detail.rows)
-        table = table.with_column("Kind", write=lambda kind: "constant" if kind == "constant" else "")
+        table = table.change_column("Kind", write=lambda kind: "constant" if kind == "constant" else "")
         amounts = {
             "on device": found.device_bytes,
             "host only": found.host_only_bytes,
@@ -368,7 +369,7 @@ class _MarkdownReport:
         lines = [
             f"{kinds}, logical bytes on one chip, each counted once over all graphs; {places}.",
             "",
-            *self._table(table),
+            *self._format_table(table),
         ]
         rest = found.entries[len(table.rows) :]
         if rest:
@@ -376,51 +377,53 @@ class _MarkdownReport:
             lines += ["", f"- {pluralize(len(rest), 'smaller weight')}: {format_mib(rest_bytes)}"]
         return lines
 
-    def _distribution(self) -> list[str]:
+    def _render_distribution(self) -> list[str]:
         counts = self._known.distribution
         if not counts.executed:
             return ["No operation lines in the source."]
         table = profile_tables.build_distribution(self._known, 2 * self._detail.rows)
-        lines = self._table(table)
+        lines = self._format_table(table)
         rest = len(counts.by_name) - len(table.rows)
         if rest:
             left = counts.executed - sum(list(counts.by_name.values())[: len(table.rows)])
             lines += ["", f"- {pluralize(rest, 'other name')}: {pluralize(left, 'operation')}"]
         return lines
 
-    def _failure(self) -> list[str]:
+    def _render_failure(self) -> list[str]:
         failure, ended = self._known.failure, profile_tables.describe_end(self._known)
-        lines = [f"- {profile_tables.describe_fit(self._known)}; {self._message(ended)}"] if ended else []
+        lines = [f"- {profile_tables.describe_fit(self._known)}; {self._shorten_message(ended)}"] if ended else []
         if failure is None:
-            return [*lines, f"- Message: {self._message(profile_tables.format_end_error(self._known))}"]
+            return [*lines, f"- Message: {self._shorten_message(profile_tables.format_end_error(self._known))}"]
         where = "outside any program (uploads of inputs and weights happen there)"
         if failure.operation_index is not None:
-            where = self._name(format_operation(failure.operation_index, failure.operation_name))
-            where += f" at {self._name(failure.operation_location)}" if failure.operation_location else ""
+            where = self._shorten_name(format_operation(failure.operation_index, failure.operation_name))
+            where += f" at {self._shorten_name(failure.operation_location)}" if failure.operation_location else ""
         lines += [
             f"- Class: {failure.failure_class}" + (f" ({failure.memory})" if failure.memory else ""),
             *([f"- Operation: {where}"] if failure.operation_index is not None or not ended else []),
-            f"- Message: {self._message(failure.message)}",
+            f"- Message: {self._shorten_message(failure.message)}",
             f"- Line: {failure.line or '-'}" + ("; the process went on after it" if failure.survived else ""),
         ]
         if failure.numbers:
             figures = ", ".join(f"{name} {value}" for name, value in failure.numbers.items())
-            lines.append(f"- Numbers: {self._message(figures)}")
+            lines.append(f"- Numbers: {self._shorten_message(figures)}")
         if (diagnosis := self._known.diagnosis) is not None:
-            lines.append(f"- Diagnosis: {self._message(diagnosis.text)}")
+            lines.append(f"- Diagnosis: {self._shorten_message(diagnosis.text)}")
             alive = list_live_lines(diagnosis, self._detail.rows)
-            lines += [f"- Alive in {failure.memory} when it failed: {self._message(text)}" for text in alive]
-            lines += [f"- Remedy {n}: {self._message(text)}" for n, text in enumerate(list_advice(diagnosis), 1)]
+            lines += [f"- Alive in {failure.memory} when it failed: {self._shorten_message(text)}" for text in alive]
+            lines += [
+                f"- Remedy {n}: {self._shorten_message(text)}" for n, text in enumerate(list_advice(diagnosis), 1)
+            ]
         others = len(self._known.failures) - 1
         if others > 0:
             lines.append(f"- {others} other failure texts in the source (`--json` lists them)")
         return lines
 
-    def _table(self, table: tables_report.Table) -> list[str]:
+    def _format_table(self, table: tables_report.Table) -> list[str]:
         return tables_report.format_markdown(table, longest=self._detail.name_width)
 
-    def _name(self, text: str) -> str:
+    def _shorten_name(self, text: str) -> str:
         return shorten(text, self._detail.name_width)
 
-    def _message(self, text: str) -> str:
+    def _shorten_message(self, text: str) -> str:
         return shorten(text, self._detail.message_width)

@@ -14,7 +14,7 @@ from ttmem.base.errors import BadInputError
 from ttmem.base.formatting import MIB, format_mib_number, format_percent
 from ttmem.profile.model import MEMORIES, STATE_NAMES, VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE, Profile, Timeline
 from ttmem.profile.operation_forms import Int64
-from ttmem.profile.runs import runs_of
+from ttmem.profile.runs import find_timeline_runs
 from ttmem.reports.kit import charts
 from ttmem.reports.kit.charts import Tick
 from ttmem.reports.kit.tables import format_csv_line
@@ -152,7 +152,7 @@ def _build_csv_rows(
     profile: Profile, timeline: Timeline, timeline_index: int, views: Sequence[str], operations: dict[int, str]
 ) -> Iterator[str]:
     run_of_state = np.full(len(timeline.state_kind), -1, dtype=np.int64)
-    for run in runs_of(timeline, timeline_index):
+    for run in find_timeline_runs(timeline, timeline_index):
         run_of_state[run.first_state : run.end_state] = run.number
     program_names = [format_csv_line([program.name]) for program in timeline.programs]
     program_names.append("")  # outside any program (-1)

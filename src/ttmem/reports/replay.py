@@ -99,4 +99,4 @@ def render_terminal(script: ReplayedScript, *, width: int = 100, color: bool = F
     ]
     report = TextReport(width, color=color)
     report.print(*lines, "", Table(columns, rows))
-    return report.text()
+    return report.render()

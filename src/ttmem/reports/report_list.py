@@ -77,7 +77,7 @@ def render_terminal(stored: StoredReportsDocument, *, width: int = 100, color: b
     """Names are what people copy: they are never cut, and no border is around them."""
     report = TextReport(width, color=color)
     report.print(Table(_COLUMNS, [_build_row(one) for one in stored.reports], names_omitted=False))
-    return report.text()
+    return report.render()
 
 
 def _build_row(report: StoredReportRow) -> tuple[str | None, ...]:

@@ -36,7 +36,7 @@ def render_terminal(suite: SuiteRun, *, width: int = 100, color: bool = False) -
             f"{found.kind} {flatten_text(found.tensor)} in {flatten_text(found.test)}: {size}{where}; {found.message}"
         )
         report.print(line, style="bold red")
-    return report.text()
+    return report.render()
 
 
 def _print_tests(report: TextReport, suite: SuiteRun, bad: list[SuiteTest], good: list[SuiteTest]) -> None:
@@ -175,7 +175,7 @@ def _print_growth(report: TextReport, baseline: Baseline) -> None:
     more = len(baseline.grown) - len(rows)
     left_out = f"and {format_count(more)} more (--json lists all)" if more else ""
     title = f"grew more than {baseline.max_growth} since '{name}'"
-    report.titled(Table(columns, rows, title, left_out))
+    report.print_titled(Table(columns, rows, title, left_out))
 
 
 def describe_growth(one: GrownTest, baseline: Baseline) -> str:

@@ -189,7 +189,7 @@ def render_run(results: Sequence[Result], finished: Finished, deviations: Sequen
     """Plain text: statuses per board and memory, where the results are, what was not expected."""
     report = TextReport(120)
     report.print(_build_status_table(Counter((one.board, one.memory, one.status) for one in results)))
-    lines = [report.text().rstrip("\n")]
+    lines = [report.render().rstrip("\n")]
     not_judged = sum(not one.is_judged for one in results)
     if not_judged:
         lines.append(
@@ -297,9 +297,9 @@ def render_limits_terminal(frontiers: Sequence[Frontier], *, width: int = 100, c
                 for limit in one.frontier
             ]  # fmt: skip
             title = f"{one.op} {one.board} {one.memory} {one.layout}"
-            report.titled(Table.of_texts(("Width", "Largest that passes", "Inputs", "Then"), rows, title=title))
+            report.print_titled(Table.build(("Width", "Largest that passes", "Inputs", "Then"), rows, title=title))
     report.print("", LIMITS_NOTE)
-    return report.text()
+    return report.render()
 
 
 def render_limits_markdown(frontiers: Sequence[Frontier]) -> str:

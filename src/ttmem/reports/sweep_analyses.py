@@ -107,7 +107,7 @@ def render_operator_text(findings: Findings) -> str:
     line = "=" * 80
     patterns = "\n".join(
         f"{count}x {title}: {operators}\n    {error}"
-        for title, count, operators, error in sweep_tables.build_patterns(summary).first(ROWS_FOR_PEOPLE).cells()
+        for title, count, operators, error in sweep_tables.build_patterns(summary).take(ROWS_FOR_PEOPLE).format_cells()
     )
     return join_paragraphs(
         f"{line}\nTT-METAL COMPREHENSIVE OPERATOR ANALYSIS\n{line}",
@@ -210,7 +210,7 @@ def render_oom_text(findings: Findings) -> str:
         if summary.failures
         else "none",
         head("MOST PROBLEMATIC SHAPES"),
-        render_text_table(sweep_tables.build_shapes(summary).first(_MOST_OOM_TEXT_SHAPES)),
+        render_text_table(sweep_tables.build_shapes(summary).take(_MOST_OOM_TEXT_SHAPES)),
         head("MEMORY ANALYSIS"),
         render_text_table(sweep_tables.build_severities(summary)),
         f"TOTAL OOM OCCURRENCES: {summary.memory_failures}",
@@ -244,7 +244,7 @@ def render_oom_markdown(findings: Findings) -> str:
         render_section(
             "Operators", sweep_tables.build_operators(summary, *_OOM_COLUMNS, failing=True), "None ran out of memory."
         ),
-        render_section("Most Problematic Shapes", sweep_tables.build_shapes(summary).first(_MOST_OOM_SHAPES)),
+        render_section("Most Problematic Shapes", sweep_tables.build_shapes(summary).take(_MOST_OOM_SHAPES)),
         render_section("Severity", sweep_tables.build_severities(summary)),
         render_section("Models", sweep_tables.build_models(summary)),
         render_section("Every Failure", every),
@@ -289,7 +289,7 @@ def build_oom_csv(findings: Findings) -> Table:
         for one in sweep_tables.list_failing_operators(findings.summary)
         if (worst := one.worst) is not None
     ]  # fmt: skip
-    return Table.of_texts(OOM_CSV_HEADS, rows)
+    return Table.build(OOM_CSV_HEADS, rows)
 
 
 _MOST_FINAL_SHAPES = 10
@@ -328,14 +328,14 @@ def render_final_markdown(findings: Findings) -> str:
         "# Vision Model Operator Testing: Final Report",
         f"**Report Generated**: {findings.generated}",
         format_bullets(list_facts(findings)),
-        render_section("Key Metrics", embolden(Table.of_texts(("Metric", "Value"), figures))),
+        render_section("Key Metrics", embolden(Table.build(("Metric", "Value"), figures))),
         f"{' '.join(NOTES)} The rows of the table below sum to the metrics above.",
         render_section(
             "Operator Performance Results", embolden(sweep_tables.select_operator_columns(_FINAL_COLUMNS, summary))
         ),
         render_section(
             "Most Memory-Intensive Shapes",
-            sweep_tables.build_shapes(summary).first(_MOST_FINAL_SHAPES),
+            sweep_tables.build_shapes(summary).take(_MOST_FINAL_SHAPES),
             "None ran out of memory.",
         ),
         render_section("Vision Model Impact", sweep_tables.build_models(summary)),
@@ -409,4 +409,4 @@ def build_final_csv(findings: Findings) -> Table:
             (*(failure[key] for key in _FINAL_CSV_KEYS), ";".join(failure["models"]), chunks.get("chunks"),
              chunks.get("dim"), format_advice(failure["advice"]))
         )  # fmt: skip
-    return Table.of_texts(FINAL_CSV_HEADS, rows)
+    return Table.build(FINAL_CSV_HEADS, rows)

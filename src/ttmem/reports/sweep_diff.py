@@ -88,14 +88,16 @@ def render_terminal(found: SweepDiff, *, width: int = 100, color: bool = False) 
         if count:
             report.print(f"{pluralize(count, 'result')} only in {name}", style="yellow")
     if not found.changes:
-        return report.text()
+        return report.render()
     kinds = [change for change in CHANGES if found.counts[change]]
     by_operator: dict[str, Counter[str]] = {}
     for one in found.changes:
         by_operator.setdefault(one.op, Counter())[one.change] += 1
     rows = sorted(by_operator.items(), key=lambda item: ([-item[1][kind] for kind in kinds], item[0]))
     heads = [name_column("Operator"), *(number_column(kind.replace("-", " ").capitalize()) for kind in kinds)]
-    report.titled(Table(heads, [(op, *(counts[kind] or None for kind in kinds)) for op, counts in rows], "By operator"))
+    report.print_titled(
+        Table(heads, [(op, *(counts[kind] or None for kind in kinds)) for op, counts in rows], "By operator")
+    )
     columns = [
         text_column("Change", style=lambda change: _STYLES.get(change, "")),
         name_column("Operator"),
@@ -116,5 +118,5 @@ def render_terminal(found: SweepDiff, *, width: int = 100, color: bool = False) 
     ]  # fmt: skip
     more = len(found.changes) - len(shown)
     left_out = f"and {format_count(more)} more (--json lists all)" if more else ""
-    report.titled(Table(columns, shown, "The largest changes", left_out))
-    return report.text()
+    report.print_titled(Table(columns, shown, "The largest changes", left_out))
+    return report.render()

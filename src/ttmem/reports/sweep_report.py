@@ -199,12 +199,12 @@ def _build_sections(findings: Findings) -> list[Section]:
     failures = sweep_tables.build_failures(findings, summary.failures[:_MOST_ROWS])
     models, patterns = sweep_tables.build_models(summary), sweep_tables.build_patterns(summary)
     priorities, operators, models, patterns = (
-        table.first(_MOST_ROWS) for table in (priorities, operators, models, patterns)
+        table.take(_MOST_ROWS) for table in (priorities, operators, models, patterns)
     )
     return [
         Section("priorities", "Priorities and what passes instead", [priorities], about=describe_advice(findings)),
         Section("operators", "Operators", [operators]),
-        Section("shapes", "Most problematic shapes", [sweep_tables.build_shapes(summary).first(_MOST_SHAPES)]),
+        Section("shapes", "Most problematic shapes", [sweep_tables.build_shapes(summary).take(_MOST_SHAPES)]),
         Section("severity", "Severity", [sweep_tables.build_severities(summary)]),
         Section("models", "Models", [models]),
         Section("patterns", "Error patterns", [patterns]),

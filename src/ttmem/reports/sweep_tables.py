@@ -84,7 +84,7 @@ _NO_SHAPE = "(unknown shape)"
 
 
 def render_markdown_table(table: Table) -> str:
-    return "\n".join([*format_markdown(table.first(ROWS_FOR_PEOPLE)), *_describe_rest(table)])
+    return "\n".join([*format_markdown(table.take(ROWS_FOR_PEOPLE)), *_describe_rest(table)])
 
 
 def render_section(title: str, body: Table | str, otherwise: str = "") -> str:
@@ -94,7 +94,7 @@ def render_section(title: str, body: Table | str, otherwise: str = "") -> str:
 
 
 def render_text_table(table: Table) -> str:
-    return "\n".join([format_plain(table.first(ROWS_FOR_PEOPLE), gap=" | ", rule="-|-"), *_describe_rest(table)])
+    return "\n".join([format_plain(table.take(ROWS_FOR_PEOPLE), gap=" | ", rule="-|-"), *_describe_rest(table)])
 
 
 def _describe_rest(table: Table) -> list[str]:
@@ -105,7 +105,7 @@ def _describe_rest(table: Table) -> list[str]:
 
 def embolden(table: Table) -> Table:
     """For Markdown: the first column names what a row is about."""
-    return table.with_column(table.heads[0], write=lambda name: f"**{name}**")
+    return table.change_column(table.heads[0], write=lambda name: f"**{name}**")
 
 
 def _count_column(head: str) -> Column:
@@ -172,7 +172,7 @@ def select_columns(table: Table, summary: Summary, *heads: str) -> Table:
     """These columns, and behind the first one the board where there are several."""
     first, *others = heads or table.heads
     others = [head for head in others if head != "Board"]
-    return table.only(first, *(["Board"] if summary.boards else []), *others)
+    return table.select(first, *(["Board"] if summary.boards else []), *others)
 
 
 def select_operator_columns(columns: Sequence[str], summary: Summary) -> Table:
@@ -294,7 +294,8 @@ def render_priorities(findings: Findings) -> str:
     """The same as lines."""
     table = build_priorities(findings)
     lines = [
-        f"{level}: {name}: {said}\n    {remedy}" for level, name, said, remedy in table.first(ROWS_FOR_PEOPLE).cells()
+        f"{level}: {name}: {said}\n    {remedy}"
+        for level, name, said, remedy in table.take(ROWS_FOR_PEOPLE).format_cells()
     ]
     return "\n".join([*lines, *_describe_rest(table)])
 
@@ -302,7 +303,7 @@ def render_priorities(findings: Findings) -> str:
 def render_headline(summary: Summary) -> str:
     """``Passed: 3 (50.0%)``, one per line."""
     return "\n".join(
-        f"{name}: {count}{f' ({part})' if part else ''}" for name, count, part in build_headline(summary).cells()
+        f"{name}: {count}{f' ({part})' if part else ''}" for name, count, part in build_headline(summary).format_cells()
     )
 
 

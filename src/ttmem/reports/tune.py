@@ -204,7 +204,7 @@ def render_terminal(answer: TuneDocument, *, width: int = 100, color: bool = Fal
             )
     if answer.findings:
         report.print("", "Other findings:", *list_findings(answer.findings))
-    return report.text()
+    return report.render()
 
 
 def describe_certainty(confidence: str, why: str) -> str:

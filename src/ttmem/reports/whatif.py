@@ -154,7 +154,7 @@ def render_terminal(answer: WhatIfDocument, *, width: int = 100, color: bool = F
         place = answer.first_failure.operation
         at = f"#{place.index} {place.name} {place.location}: " if place else ""
         report.print(f"{at}{flatten_text(answer.first_failure.message)}")
-    return report.text()
+    return report.render()
 
 
 def build_peak_rows(before: RunFigures, after: RunFigures) -> Iterable[Row]:

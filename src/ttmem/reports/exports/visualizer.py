@@ -73,8 +73,8 @@ def _fill_database(
     database.executescript((files("ttmem.reports.exports") / "visualizer_tables.sql").read_text())
     writer = _Writer(profile, database, with_source=with_source)
     for timeline, item in zip(profile.timelines, found, strict=True):
-        writer.process(timeline, item)
-    writer.about(simulated=any(item.simulated for item in found))
+        writer.write_process(timeline, item)
+    writer.write_metadata(simulated=any(item.simulated for item in found))
     for table, column in _INDEXED:  # after the rows: quicker than keeping indexes up to date
         database.execute(f"CREATE INDEX idx_{table}_{column} ON {table} ({column})")
     database.commit()
@@ -90,18 +90,18 @@ class _Writer:
         self._sources: dict[str, int | None] = {}
         self._rank = 0
 
-    def process(self, timeline: Timeline, found: Residency) -> None:
+    def write_process(self, timeline: Timeline, found: Residency) -> None:
         self._rank = max(timeline.rank, 0)
         grid = _find_grid(self._profile, timeline)
         self._insert("devices", [tuple(_build_device_row(self._profile, timeline, grid).values())])
-        self._operations(timeline)
-        self._tensors(timeline, found)
+        self._write_operations(timeline)
+        self._write_tensors(timeline, found)
         self._insert("buffers", _build_buffer_rows(found))
         graphs = build_graphs(self._profile, timeline, found, grid)
         self._insert("captured_graph", ((number, json.dumps(graph)) for number, graph in enumerate(graphs, start=1)))
-        self._errors(timeline)
+        self._write_errors(timeline)
 
-    def about(self, *, simulated: bool) -> None:
+    def write_metadata(self, *, simulated: bool) -> None:
         """Where the report comes from, so that nobody takes a reconstruction for a measurement."""
         source = self._profile.source
         provenance = f"{source.kind}; addresses {'simulated' if simulated else 'as recorded'}"
@@ -125,7 +125,7 @@ class _Writer:
         columns = self._database.execute(f"PRAGMA table_info({table})").fetchall()
         self._database.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' for _ in columns)})", rows)
 
-    def _operations(self, timeline: Timeline) -> None:
+    def _write_operations(self, timeline: Timeline) -> None:
         forms = self._profile.forms
         traces: list[Row] = []
         named = []
@@ -134,14 +134,14 @@ class _Writer:
             location = make_printable(forms.location(form))
             if place := _PLACE.fullmatch(location):
                 text = f'  File "{place["file"]}", line {place["line"]}\n'
-                traces.append((number, text, self._source_id(place["file"])))
+                traces.append((number, text, self._embed_source(place["file"])))
             elif location:
                 traces.append((number, f"  {location}\n", None))
         self._insert("operations", ((number, name, 0.0) for number, name in named))
         self._insert("nodes", ((number, number, number, name) for number, name in named))
         self._insert("stack_traces", traces)
 
-    def _source_id(self, file: str) -> int | None:
+    def _embed_source(self, file: str) -> int | None:
         """The embedded file's number; None when sources are not wanted, or the file is not there (any more)."""
         if self._with_source and file not in self._sources:
             self._sources[file] = None
@@ -153,7 +153,7 @@ class _Writer:
                     self._sources[file] = number
         return self._sources.get(file)
 
-    def _tensors(self, timeline: Timeline, found: Residency) -> None:
+    def _write_tensors(self, timeline: Timeline, found: Residency) -> None:
         known = [item for item in found.residents if item.life.type.layout]
         numbers = {id(item): number for number, item in enumerate(known, start=1)}
         numbered = list(enumerate(known, start=1))
@@ -180,7 +180,7 @@ class _Writer:
             lifetimes.append((number, made, used, freed, *nowhere))
         self._insert("tensor_lifetime", lifetimes)
 
-    def _errors(self, timeline: Timeline) -> None:
+    def _write_errors(self, timeline: Timeline) -> None:
         rows = []
         for item in failures(self._profile):
             if max(item.rank, 0) == self._rank:

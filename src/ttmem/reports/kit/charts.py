@@ -32,7 +32,7 @@ class Axis:
     last: float
     ticks: Sequence[Tick]
 
-    def share(self, value: float) -> float:
+    def locate(self, value: float) -> float:
         """Return the position of a value, from 0 to 1."""
         return (value - self.first) / ((self.last - self.first) or 1.0)
 
@@ -69,20 +69,20 @@ def draw_svg(chart: LineChart) -> str:
     """The chart as an SVG that stands alone; labels of curves stand at their ends and never cover each other."""
     right, bottom = chart.width - chart.right, chart.height - _BOTTOM
 
-    def across(value: float) -> float:
-        return round(_LEFT + chart.x.share(value) * (right - _LEFT), 1)
+    def place_x(value: float) -> float:
+        return round(_LEFT + chart.x.locate(value) * (right - _LEFT), 1)
 
-    def up(value: float) -> float:
-        return round(bottom - chart.y.share(value) * (bottom - _TOP), 1)
+    def place_y(value: float) -> float:
+        return round(bottom - chart.y.locate(value) * (bottom - _TOP), 1)
 
     drawn: list[dict[str, Any]] = []
     heights: list[float] = []
     for number, curve in enumerate(chart.curves):
-        places = [(across(x), up(y)) for x, y in curve.points]
+        places = [(place_x(x), place_y(y)) for x, y in curve.points]
         line = draw_steps(places) if curve.steps else draw_path(places)
         fill = f"{line}L{places[-1][0]:g} {bottom:g}L{places[0][0]:g} {bottom:g}Z" if curve.steps else ""
         if curve.low:
-            edge = [(x, up(low)) for (x, _), low in zip(places, curve.low, strict=True)]
+            edge = [(x, place_y(low)) for (x, _), low in zip(places, curve.low, strict=True)]
             fill = f"{line}{draw_path(edge[::-1]).replace('M', 'L', 1)}Z"
         remarks = curve.remarks or [""] * len(places)
         points = () if curve.steps else [(x, y, remark) for (x, y), remark in zip(places, remarks, strict=True)]
@@ -96,8 +96,8 @@ def draw_svg(chart: LineChart) -> str:
         "chart.svg.j2",
         chart=chart,
         curves=drawn,
-        x_ticks=[Tick(across(tick.at), tick.label) for tick in chart.x.ticks],
-        y_ticks=[Tick(up(tick.at), tick.label) for tick in chart.y.ticks],
+        x_ticks=[Tick(place_x(tick.at), tick.label) for tick in chart.x.ticks],
+        y_ticks=[Tick(place_y(tick.at), tick.label) for tick in chart.y.ticks],
         left=_LEFT,
         right=right,
         top=_TOP,

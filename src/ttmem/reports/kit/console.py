@@ -66,7 +66,7 @@ class TextReport:
         """A line that a person copies: longer than the terminal where it has to be."""
         self._console.print(escape_renderable(line), no_wrap=True, overflow="ignore", crop=False)
 
-    def titled(self, table: Table, *, spaced: bool = True) -> None:
+    def print_titled(self, table: Table, *, spaced: bool = True) -> None:
         """A table below its title, after an empty line."""
         if spaced:
             self.print()
@@ -75,7 +75,7 @@ class TextReport:
         if table.left_out:
             self.print(table.left_out)
 
-    def text(self) -> str:
+    def render(self) -> str:
         """All of it; nothing in it but our own colours is obeyed by a terminal."""
         lines = self._file.getvalue().removesuffix("\n").split("\n")
         return Styled("\n".join(line.rstrip() for line in lines) + "\n")
@@ -106,10 +106,10 @@ def build_rich_table(table: Table, width: int = 100) -> RichTable:
     )
     cells: list[list[str]] = []
     for column, values, fitting in zip(table.columns, _split_columns(table), widths, strict=True):
-        texts = column.texts_of(values)
+        texts = column.format_values(values)
         is_cut = column.kind == "name" and not column.whole and fitting < max(map(len, texts), default=0)
         if is_cut and not any(" " in text for text in texts):
-            texts = column.texts_of(values, fitting)
+            texts = column.format_values(values, fitting)
             is_cut = False
         justify: JustifyMethod = "right" if column.kind == "number" else "left"
         drawn.add_column(Text(column.head), justify=justify, width=fitting, no_wrap=not is_cut, overflow="fold")
@@ -128,7 +128,7 @@ def _fit_columns(table: Table, width: int) -> tuple[Table, list[int]]:
     """The columns that there is room for, and how wide each is."""
     while True:
         natural = [
-            max(len(column.head), *(len(text) for text in column.texts_of(values)), 0)
+            max(len(column.head), *(len(text) for text in column.format_values(values)), 0)
             for column, values in zip(table.columns, _split_columns(table), strict=True)
         ]
         narrowest = [
@@ -139,7 +139,7 @@ def _fit_columns(table: Table, width: int) -> tuple[Table, list[int]]:
         spare = [(column.spare, place) for place, column in enumerate(table.columns) if column.spare]
         if sum(narrowest) <= room or not spare:
             break
-        table = table.without(max(spare)[1])
+        table = table.drop(max(spare)[1])
     widths = list(natural)
     while sum(widths) > room:
         widest = max(range(len(widths)), key=lambda at: (widths[at] > narrowest[at], widths[at]))

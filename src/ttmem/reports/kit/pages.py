@@ -35,7 +35,7 @@ class PackedColumns:
     columns: list[dict[str, Any]] = field(default_factory=list)
     parts: list[bytes] = field(default_factory=list)
 
-    def integers(self, name: str, values: ArrayLike, *, steps: bool = False) -> None:
+    def add_integers(self, name: str, values: ArrayLike, *, steps: bool = False) -> None:
         """A column of integers; ``steps`` when neighbours are near each other."""
         column = np.asarray(values, np.int64).reshape(-1)
         if steps and len(column):
@@ -47,18 +47,18 @@ class PackedColumns:
         self.columns.append({"name": name, "width": width, "steps": steps, "count": len(column)})
         self.parts.append(np.ascontiguousarray(planes).tobytes())
 
-    def table(self, prefix: str, columns: Mapping[str, ArrayLike], *, steps: bool = False) -> None:
+    def add_table(self, prefix: str, columns: Mapping[str, ArrayLike], *, steps: bool = False) -> None:
         """Several columns of one table, named ``prefix.column``."""
         for name, values in columns.items():
-            self.integers(f"{prefix}.{name}", values, steps=steps)
+            self.add_integers(f"{prefix}.{name}", values, steps=steps)
 
-    def texts(self, name: str, pool: bytes, ends: ArrayLike) -> None:
+    def add_texts(self, name: str, pool: bytes, ends: ArrayLike) -> None:
         """Texts one after the other in UTF-8, and where each of them ends."""
         self.columns.append({"name": name, "width": 0, "steps": False, "count": len(pool)})
         self.parts.append(pool)
-        self.integers(f"{name}.end", ends, steps=True)
+        self.add_integers(f"{name}.end", ends, steps=True)
 
-    def compressed(self) -> bytes:
+    def compress(self) -> bytes:
         """Length of the header, header, columns; deflated with a zlib frame."""
         header = encode_json({**self.header, "columns": self.columns})
         pressed = zlib.compressobj(_LEVEL)
@@ -93,7 +93,7 @@ def render_frame(kind: str, title: str, blocks: Sequence[bytes], *, plain: str =
 
 def render_data_page(kind: str, title: str, data: dict[str, Any], *, plain: str = "", served: bool = False) -> str:
     """A page whose data is a document alone."""
-    return render_frame(kind, title, [PackedColumns(build_header(data)).compressed()], plain=plain, served=served)
+    return render_frame(kind, title, [PackedColumns(build_header(data)).compress()], plain=plain, served=served)
 
 
 def build_header(data: dict[str, Any]) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def _describe_section(section: Section) -> dict[str, Any]:
             {
                 "title": table.title,
                 "columns": [{"head": column.head, "kind": column.kind} for column in table.columns],
-                "rows": table.cells(LONGEST_NAME),
+                "rows": table.format_cells(LONGEST_NAME),
                 "bars": table.bar_column,
                 "left_out": table.left_out,
             }
@@ -198,6 +198,6 @@ def _render_plain(subtitle: str, cards: Sequence[Card], notes: Sequence[str], se
     for section in sections:
         lines += ["", section.title, section.about, *section.remarks]
         for table in section.tables:
-            lines += [table.title, format_plain(table.first(200)), table.left_out]
+            lines += [table.title, format_plain(table.take(200)), table.left_out]
     text: str = "\n".join(lines)
     return text

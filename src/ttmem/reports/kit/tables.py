@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A table as values: its columns know how a value is written, so every format writes the same rows.
 
-A report builds one ``Table``; a renderer picks the columns it has room for (``only``), the rows (``first``), how long
+A report builds one ``Table``; a renderer picks the columns it has room for (``select``), the rows (``take``), how long
 a name may be, and turns it into text, Markdown, CSV or the rows of a page.
 """
 
@@ -45,7 +45,7 @@ class Column:
     spare: int = 0
     """Left out where a terminal is too narrow for all columns, the highest first; 0: never."""
 
-    def texts_of(self, values: Sequence[Any], longest: int | None = None) -> list[str]:
+    def format_values(self, values: Sequence[Any], longest: int | None = None) -> list[str]:
         """The column's cells; names and texts of any length are cut to fit, and stay distinct where that can be."""
         texts = [self.unknown if value is None else formatting.flatten_text(self.write(value)) for value in values]
         widths = [width for width in (self.most, longest) if width is not None]
@@ -94,13 +94,13 @@ class Table:
     """Whether a terminal that is too narrow lists the columns that it leaves out."""
 
     @classmethod
-    def of_texts(cls, heads: Sequence[str], rows: Iterable[Row], *, left: int | None = None, title: str = "") -> Table:
+    def build(cls, heads: Sequence[str], rows: Iterable[Row], *, left: int | None = None, title: str = "") -> Table:
         """A table whose cells are written already; the first ``left`` columns are words, the others figures."""
         left = len(heads) if left is None else left
         columns = [name_column(head) if number < left else Column(head, "number") for number, head in enumerate(heads)]
         return cls(columns, list(rows), title)
 
-    def only(self, *heads: str) -> Table:
+    def select(self, *heads: str) -> Table:
         """Some of the columns, in this order."""
         places = [self._place(head) for head in heads]
         return replace(
@@ -109,22 +109,22 @@ class Table:
             rows=[[row[place] for place in places] for row in self.rows],
         )
 
-    def with_column(self, head: str, /, **changes: Any) -> Table:
+    def change_column(self, head: str, /, **changes: Any) -> Table:
         """The same table with one column written otherwise (``unknown=``, ``most=``, ``write=``, ``head=``)."""
         place = self._place(head)
         columns = [replace(column, **changes) if at == place else column for at, column in enumerate(self.columns)]
         return replace(self, columns=columns)
 
-    def first(self, most: int) -> Table:
+    def take(self, most: int) -> Table:
         return replace(self, rows=self.rows[:most])
 
-    def cells(self, longest: int | None = None) -> list[list[str]]:
+    def format_cells(self, longest: int | None = None) -> list[list[str]]:
         """Every row as texts; ``longest`` is what a name or text may take."""
         columns = zip(*self.rows, strict=True) if self.rows else ()
-        texts = [column.texts_of(values, longest) for column, values in zip(self.columns, columns, strict=False)]
+        texts = [column.format_values(values, longest) for column, values in zip(self.columns, columns, strict=False)]
         return [list(row) for row in zip(*texts, strict=True)]
 
-    def without(self, place: int) -> Table:
+    def drop(self, place: int) -> Table:
         """All columns but the one at this place."""
         columns = [column for at, column in enumerate(self.columns) if at != place]
         return replace(self, columns=columns, rows=[[*row[:place], *row[place + 1 :]] for row in self.rows])
@@ -154,7 +154,7 @@ def format_markdown(
     if not table.rows:
         return []
     rule = ["---:" if aligned and column.kind == "number" else "---" for column in table.columns]
-    lines = [table.heads, rule, *table.cells(longest)]
+    lines = [table.heads, rule, *table.format_cells(longest)]
     return ["| " + " | ".join(_escape_cell(cell, markup) for cell in line) + " |" for line in lines]
 
 
@@ -174,7 +174,7 @@ def format_plain(table: Table, *, gap: str = "  ", rule: str = "") -> str:
 
     ``rule`` joins a line of dashes below the heads.
     """
-    rows = [table.heads, *table.cells()]
+    rows = [table.heads, *table.format_cells()]
     widths = [min(_WIDEST, max(map(len, column))) for column in zip(*rows, strict=True)]
     right = [column.kind == "number" for column in table.columns]
     lines = [
