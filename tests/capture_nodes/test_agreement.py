@@ -17,11 +17,11 @@ from ttmem.engines.worker.graph_nodes import (
     CIRCULAR,
     DATAFLOW,
     SCRATCHPAD,
-    needs_of,
     parse_core_rectangles,
     parse_memory,
     read_flag,
     read_number,
+    read_program_needs,
 )
 
 YES: tuple[object, ...] = (True, 1, "1", "true", "True")
@@ -96,7 +96,7 @@ def test_all_rooms_agree_with_plain_arithmetic(
     needs = read(path).timelines[0].programs_l1
     assert needs is not None
     profile = tuple(int(part[0]) for part in (needs.circular_buffers, needs.dataflow_buffers, needs.scratchpads))
-    ((_, *worker),) = needs_of(nodes)
+    ((_, *worker),) = read_program_needs(nodes)
     programs = circular_buffer_evidence(str(path)).programs
     # THEN they say the same, and it is what the fullest core holds
     assert profile == tuple(worker)
@@ -130,7 +130,9 @@ def test_a_memory_has_many_names(value: object) -> None:
 
 @given(core_ranges())
 def test_both_spellings_of_cores_are_one(ranges: list[Corners]) -> None:
-    assert list(parse_core_rectangles(new_spelling(ranges))) == list(parse_core_rectangles(old_spelling(ranges))) == ranges
+    assert (
+        list(parse_core_rectangles(new_spelling(ranges))) == list(parse_core_rectangles(old_spelling(ranges))) == ranges
+    )
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[7-7 - 0-0]", "[0-0 - 99999-99999]", f"[0-0 - {'9' * 5000}-1]"])

@@ -6,11 +6,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttmem.engines.worker.ledger import GIVE, LAUNCH, TAKE, Account, Move
-from ttmem.engines.worker.library import Pool
-from ttmem.profile.tables import largest_free_block
+from ttmem.engines.worker.ledger import GIVE, LAUNCH, TAKE, AllocationLedger, Move
+from ttmem.engines.worker.library import MemoryRegion
+from ttmem.profile.tables import find_largest_free_block
 
-POOLS = {"DRAM": Pool(12, 1000, 10_000), "L1": Pool(64, 0, 4096)}
+POOLS = {"DRAM": MemoryRegion(12, 1000, 10_000), "L1": MemoryRegion(64, 0, 4096)}
 
 
 def take(memory: str, address: int, size: int) -> Move:
@@ -22,7 +22,7 @@ def give(memory: str, address: int) -> Move:
 
 
 def test_without_temporaries_an_operation_is_fullest_at_its_end() -> None:
-    account = Account(POOLS, 32)
+    account = AllocationLedger(POOLS, 32)
     effect = account.apply([take("DRAM", 1000, 60)])
     assert [buffer[1:] for buffer in effect.born] == [("DRAM", 1000, 64, 720)]
     assert effect.fullest == {"DRAM": (64, (effect.born[0].number,), (), 10_000 - 64)}
@@ -31,7 +31,7 @@ def test_without_temporaries_an_operation_is_fullest_at_its_end() -> None:
 
 def test_temporaries_make_a_fullest_moment_with_its_buffers() -> None:
     # GIVEN a weight of 320 B at the bottom
-    account = Account(POOLS, 32)
+    account = AllocationLedger(POOLS, 32)
     weight = account.apply([take("DRAM", 1000, 320)]).born[0]
     # WHEN an operation takes two temporaries, gives the first back, takes its result and gives the second back
     effect = account.apply(
@@ -54,7 +54,7 @@ def test_temporaries_make_a_fullest_moment_with_its_buffers() -> None:
 
 
 def test_what_an_operation_gives_back_first_is_not_there_at_its_fullest_moment() -> None:
-    account = Account(POOLS, 32)
+    account = AllocationLedger(POOLS, 32)
     old = account.apply([take("L1", 0, 1024)]).born[0]
     effect = account.apply([give("L1", 0), take("L1", 0, 2048), take("L1", 2048, 64), give("L1", 2048)])
     assert effect.fullest["L1"].gone == (old.number,)
@@ -62,7 +62,7 @@ def test_what_an_operation_gives_back_first_is_not_there_at_its_fullest_moment()
 
 
 def test_l1_is_known_at_every_launch() -> None:
-    account = Account(POOLS, 32)
+    account = AllocationLedger(POOLS, 32)
     account.apply([take("L1", 0, 1024)])
     effect = account.apply([Move(LAUNCH, program="a"), take("L1", 1024, 512), Move(LAUNCH, program="b"), give("L1", 0)])
     assert effect.l1_at_launch == (1024, 1536)
@@ -70,7 +70,7 @@ def test_l1_is_known_at_every_launch() -> None:
 
 
 def test_a_buffer_that_went_unseen_is_noticed_when_its_address_is_taken_again() -> None:
-    account = Account(POOLS, 32)
+    account = AllocationLedger(POOLS, 32)
     lost = account.apply([take("DRAM", 1000, 320)]).born[0]
     effect = account.apply([take("DRAM", 1000, 320)])
     assert effect.gone == (lost.number,)
@@ -80,7 +80,7 @@ def test_a_buffer_that_went_unseen_is_noticed_when_its_address_is_taken_again() 
 
 def test_the_librarys_table_wins() -> None:
     # GIVEN an account with two buffers
-    account = Account(POOLS, 32)
+    account = AllocationLedger(POOLS, 32)
     kept, lost = account.apply([take("DRAM", 1000, 320), take("DRAM", 1320, 320)]).born
     # WHEN the library's table has only one of them, and another one
     came, gone = account.reconcile("DRAM", {1000: 320, 5000: 96})
@@ -94,7 +94,7 @@ def test_the_librarys_table_wins() -> None:
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9), st.integers(1, 200)), max_size=40))
 def test_the_fullest_moment_is_the_maximum_of_a_running_sum(script: list[tuple[bool, int, int]]) -> None:
     # GIVEN a random but possible sequence of moves
-    account = Account(POOLS, 32)
+    account = AllocationLedger(POOLS, 32)
     there: dict[int, int] = {}
     moves, sums = [], [0]
     for takes, slot, size in script:
@@ -119,7 +119,7 @@ def test_the_fullest_moment_is_the_maximum_of_a_running_sum(script: list[tuple[b
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30), st.integers(1, 400)), max_size=60))
 def test_the_largest_free_block_is_that_of_what_is_there(script: list[tuple[int, int, int]]) -> None:
     # GIVEN moves that may lie over each other or outside of the pool, as when something was given back unseen
-    account = Account(POOLS, 32)
+    account = AllocationLedger(POOLS, 32)
     banks, base, total = POOLS["DRAM"]
     for kind, slot, size in script:
         address = 800 + slot * 352
@@ -133,6 +133,6 @@ def test_the_largest_free_block_is_that_of_what_is_there(script: list[tuple[int,
             largest = effect.fullest["DRAM"].largest_free if effect.fullest else account.largest_free("DRAM")
         # THEN it is that of the plain list of them
         there = [(buffer.address, buffer.bytes_per_bank) for buffer in account.live["DRAM"].values()]
-        assert largest == largest_free_block(base, total, there)
+        assert largest == find_largest_free_block(base, total, there)
         allocated = sum(size for _, size in there)
         assert account.view("DRAM") == (banks, total, allocated, total - allocated, largest)

@@ -174,9 +174,9 @@ def test_choosing_the_only_run_keeps_what_the_capture_knows() -> None:
 
 
 def test_saved_and_loaded_it_is_the_same() -> None:
-    again = profile_file.from_bytes(profile_file.to_bytes(captured()))
+    again = profile_file.decode(profile_file.encode(captured()))
     assert again.to_json() == captured().to_json()
-    assert profile_file.to_bytes(again) == profile_file.to_bytes(captured())
+    assert profile_file.encode(again) == profile_file.encode(captured())
 
 
 def _with_buffers(**changes: Any) -> Profile:
@@ -199,4 +199,4 @@ BROKEN: dict[str, Callable[[], Profile]] = {
 @pytest.mark.parametrize("damage", BROKEN)
 def test_what_points_nowhere_is_refused(damage: str) -> None:
     with pytest.raises(TtmemError, match="contradicts itself"):
-        profile_file.to_bytes(BROKEN[damage]())
+        profile_file.encode(BROKEN[damage]())

@@ -17,10 +17,10 @@ from ttmem.engines.install import install
 from ttmem.engines.interpreters import (
     PINNED_TTNN,
     Interpreter,
-    chosen_python,
+    choose_python,
     find_interpreter,
-    installed_pythons,
-    managed_python,
+    find_pythons,
+    locate_managed_python,
     probe,
 )
 
@@ -82,7 +82,7 @@ def test_what_does_not_answer_is_said(tmp_path: Path, script: str, reason: str) 
 
 def test_the_order_is_named_variable_this_managed(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN a managed environment
-    managed = pretend(managed_python())
+    managed = pretend(locate_managed_python())
     assert find_interpreter().path == str(managed)
     # WHEN this interpreter has ttnn too, it is nearer
     monkeypatch.setattr(sys, "executable", str(pretend(alone / "that" / "python")))
@@ -108,7 +108,7 @@ def test_without_any_the_install_command_is_the_hint(alone: Path) -> None:
     ],
 )
 def test_a_named_one_must_do(alone: Path, changes: dict[str, object], reason: str) -> None:
-    pretend(managed_python())
+    pretend(locate_managed_python())
     with pytest.raises(MissingPartError, match=reason):
         find_interpreter(str(pretend(alone / "named", **changes)))
 
@@ -137,13 +137,13 @@ def test_pythons_are_looked_for_where_people_have_them(tmp_path: Path, monkeypat
     pretend(tmp_path / ".pyenv" / "versions" / "3.11.7" / "bin" / "python")
     (tmp_path / "bin" / "python3.12").chmod(0o755)
     # THEN they come best first, and each once
-    assert [path for path, _ in installed_pythons()] == [str(path) for path in expected]
+    assert [path for path, _ in find_pythons()] == [str(path) for path in expected]
 
 
 def test_install_says_why_no_interpreter_will_do(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = pretend(alone / "old" / "python3.12", python_version="3.11.2")
     bare = pretend(alone / "bare" / "python3.12", has_venv=False)
-    monkeypatch.setattr(installing, "installed_pythons", lambda: [(str(old), "PATH"), (str(bare), "pyenv")])
+    monkeypatch.setattr(installing, "find_pythons", lambda: [(str(old), "PATH"), (str(bare), "pyenv")])
     with pytest.raises(MissingPartError, match=r"no CPython 3\.12 or 3\.10 that runs") as raised:
         install()
     assert "is Python 3.11.2" in raised.value.message
@@ -166,36 +166,36 @@ case "$3" in
 esac
 """
     )
-    monkeypatch.setattr(installing, "installed_pythons", lambda: [(str(base), "PATH")])
+    monkeypatch.setattr(installing, "find_pythons", lambda: [(str(base), "PATH")])
     # THEN the reason is pip's own, and nothing stays
     with pytest.raises(MissingPartError, match="No matching distribution found for ttnn"):
         install()
-    assert not managed_python().parent.parent.exists()
+    assert not locate_managed_python().parent.parent.exists()
 
 
 def test_an_environment_that_is_there_is_found_and_not_made_again(alone: Path) -> None:
-    pretend(managed_python())
+    pretend(locate_managed_python())
     done = install()
-    assert (done.made_now, done.interpreter.path) == (False, str(managed_python()))
+    assert (done.made_now, done.interpreter.path) == (False, str(locate_managed_python()))
 
 
 @pytest.mark.parametrize("release", ["", "latest", "0.81", "../x", "0.81.1; rm", "-r", "0.78.0rc1"])
 def test_a_release_is_a_version_and_nothing_else(release: str) -> None:
     is_version = bool(re.fullmatch(r"[0-9.rc]+", release))
     with pytest.raises(MissingPartError if is_version else BadInputError) as error:
-        chosen_python(None, release)
+        choose_python(None, release)
     assert error.value.hint
 
 
 def test_releases_lie_beside_one_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TTMEM_HOME", str(tmp_path))
-    python = managed_python("0.78.0")
+    python = locate_managed_python("0.78.0")
     python.parent.mkdir(parents=True)
     python.touch()
-    assert chosen_python(None, "0.78.0") == str(tmp_path / "device-0.78.0" / "bin" / "python")
-    assert managed_python(PINNED_TTNN).parent.parent.name == "device"
-    assert chosen_python("mine", None) == "mine"
+    assert choose_python(None, "0.78.0") == str(tmp_path / "device-0.78.0" / "bin" / "python")
+    assert locate_managed_python(PINNED_TTNN).parent.parent.name == "device"
+    assert choose_python("mine", None) == "mine"
     with pytest.raises(BadInputError, match="choose one"):
-        chosen_python("mine", "0.78.0")
+        choose_python("mine", "0.78.0")
     with pytest.raises(BadInputError, match="need ttnn"):
-        chosen_python(None, "0.60.0")
+        choose_python(None, "0.60.0")

@@ -11,7 +11,7 @@ import pytest
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.peaks import peaks
 from ttmem.engines.interpreters import Interpreter
-from ttmem.engines.run_script import CapturedRun, RunSettings, run_script
+from ttmem.engines.run_script import RunSettings, ScriptRun, run_script
 from ttmem.profile.model import Profile
 from ttmem.profile.runs import select
 
@@ -32,7 +32,7 @@ def level(device):
 """
 
 
-def run(folder: Path, text: str, *arguments: str, board: str) -> CapturedRun:
+def run(folder: Path, text: str, *arguments: str, board: str) -> ScriptRun:
     script = folder / "script.py"
     script.write_text(HEAD + textwrap.dedent(text))
     return run_script(script, arguments, settings=RunSettings(board=board), output=2)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ttmem.engines.interpreters import Interpreter
-from ttmem.engines.run_script import CapturedRun, RunSettings, run_script
+from ttmem.engines.run_script import RunSettings, ScriptRun, run_script
 
 pytestmark = pytest.mark.oracle
 
@@ -60,7 +60,7 @@ ttnn.close_device(device)
 """
 
 
-def run(folder: Path, text: str, *arguments: str, **settings: str) -> CapturedRun:
+def run(folder: Path, text: str, *arguments: str, **settings: str) -> ScriptRun:
     script = folder / "script.py"
     script.write_text(textwrap.dedent(text))
     return run_script(script, arguments, settings=RunSettings(**settings), output=2)  # type: ignore[arg-type]

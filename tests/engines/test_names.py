@@ -16,7 +16,7 @@ from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.weights import weights
 from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.run_script import RunSettings, run_script
-from ttmem.engines.worker.tensor_paths import tensors_by_path
+from ttmem.engines.worker.tensor_paths import find_tensors
 
 MODEL = """
 import ttnn
@@ -110,7 +110,7 @@ class Tensor:
 def found(**variables: Any) -> dict[int, tuple[str, bool]]:
     code = (lambda: None).__code__.replace(co_filename="mine.py", co_name="main")
     frame: Any = SimpleNamespace(f_code=code, f_locals=variables, f_back=None)
-    paths = tensors_by_path(Tensor, lambda file: file == "mine.py", frame)
+    paths = find_tensors(Tensor, lambda file: file == "mine.py", frame)
     return {id(one.tensor): (one.path, one.is_lasting) for one in paths}
 
 
@@ -143,7 +143,7 @@ def test_the_shortest_path_wins_and_objects_come_before_lists() -> None:
 
 def test_the_variable_of_a_loop_names_nothing_that_has_another_name() -> None:
     def paths() -> set[str]:
-        return {one.path for one in tensors_by_path(Tensor, lambda file: file == __file__, sys._getframe(1))}
+        return {one.path for one in find_tensors(Tensor, lambda file: file == __file__, sys._getframe(1))}
 
     model = Thing(layers=[Thing(weight=Tensor()), Thing(weight=Tensor())])
     for _number, layer in enumerate(model.layers):
@@ -158,7 +158,7 @@ def test_the_variable_of_a_loop_names_nothing_that_has_another_name() -> None:
 
 def test_what_a_function_drops_is_not_kept_by_the_walk() -> None:
     def walk() -> list[str]:
-        return [one.path for one in tensors_by_path(Tensor, lambda file: file == __file__, sys._getframe(1))]
+        return [one.path for one in find_tensors(Tensor, lambda file: file == __file__, sys._getframe(1))]
 
     def drops() -> tuple[list[str], object]:
         local = Tensor()

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from support.command_line import call, environment
-from ttmem.engines.install import packages_of
-from ttmem.engines.interpreters import PINNED_TTNN, Interpreter, managed_python
+from ttmem.engines.install import split_packages
+from ttmem.engines.interpreters import PINNED_TTNN, Interpreter, locate_managed_python
 
 EMPTY = "no ttnn operation was recorded"
 
@@ -44,7 +44,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wheel(wheels, "pytest", "9.0")
     wheel(wheels, "modest", "1.0", "deeper", "deep_need")
     wheel(wheels, "pushy", "1.0", "deeper>=2")
-    folder = managed_python().parents[1].name
+    folder = locate_managed_python().parents[1].name
     subprocess.run([sys.executable, "-m", "venv", str(home / folder)], check=True)
     first = ["ttnn", "pytest", "deep_need==1.0", "deeper==1.0"]
     pip = [str(home / folder / "bin" / "python"), "-m", "pip", "install", "-q", "--no-index", "--find-links"]
@@ -59,7 +59,7 @@ def of(home: Path) -> dict[str, str]:
 
 def versions(home: Path) -> dict[str, str]:
     code = "import importlib.metadata as m, json; print(json.dumps({d.name: d.version for d in m.distributions()}))"
-    python = home / managed_python().parents[1].name / "bin" / "python"
+    python = home / locate_managed_python().parents[1].name / "bin" / "python"
     found: dict[str, str] = json.loads(subprocess.run([python, "-c", code], capture_output=True, check=True).stdout)
     return found
 
@@ -90,7 +90,7 @@ def test_only_names_of_packages_reach_pip(home: Path, word: str) -> None:
 
 
 def test_a_comma_before_a_condition_belongs_to_the_package() -> None:
-    assert packages_of("torch>=2.6,<3, transformers,open_clip[all]") == (
+    assert split_packages("torch>=2.6,<3, transformers,open_clip[all]") == (
         "torch>=2.6,<3",
         "transformers",
         "open_clip[all]",

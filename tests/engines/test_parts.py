@@ -10,20 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ttmem.analysis.failure import failure
-from ttmem.engines.ttnn import outcome_of
-from ttmem.engines.worker.pytest_plugin import Peaks, allowed_bytes
+from ttmem.engines.ttnn import build_outcome
+from ttmem.engines.worker.pytest_plugin import PeakCounter, compute_allowed_bytes
 from ttmem.failures.outcome import STATUSES, Outcome
-from ttmem.profile.builder import Capture
+from ttmem.profile.builder import ProfileBuilder
 from ttmem.profile.model import BEFORE_OPERATION, SNAPSHOT, WITHIN_OPERATION
-from ttmem.profile.tables import largest_free_block
-from ttmem.profile.tensor_type import tensor_type_of
+from ttmem.profile.tables import find_largest_free_block
+from ttmem.profile.tensor_type import decode_tensor_type
 
 # --- outcomes -----------------------------------------------------------------------------------------------------
 
 
 def answered(error: str, kind: str = "RuntimeError") -> Outcome:
     told = {"answers": [{"ok": True}, {"ok": False, "error": error, "kind": kind}], "finished": True}
-    return outcome_of(told, 2)
+    return build_outcome(told, 2)
 
 
 OUT_OF_MEMORY = "TT_FATAL @ a.cpp:1: x\ninfo:\nOut of Memory: Not enough space to allocate 64 B DRAM buffer"
@@ -56,9 +56,9 @@ def test_errors_have_a_status(error: str, kind: str, status: str) -> None:
 
 
 def test_a_process_that_said_nothing_more_crashed() -> None:
-    assert outcome_of({"answers": [{"ok": True}], "signal": 11}, 2).message == "the process was ended by SIGSEGV"
-    assert outcome_of({"answers": [], "timed_out": True}, 1).status == "timeout"
-    assert outcome_of({"answers": [], "finished": False}, 1).status == "crash"
+    assert build_outcome({"answers": [{"ok": True}], "signal": 11}, 2).message == "the process was ended by SIGSEGV"
+    assert build_outcome({"answers": [], "timed_out": True}, 1).status == "timeout"
+    assert build_outcome({"answers": [], "finished": False}, 1).status == "crash"
 
 
 # --- limits -------------------------------------------------------------------------------------------------------
@@ -68,13 +68,13 @@ def test_a_process_that_said_nothing_more_crashed() -> None:
     ("text", "allowed"), [("90%", 900), ("0.5%", 5), ("64 B", 64), ("1.5KiB", 1536), ("2kb", 2000), ("1MiB", 1 << 20)]
 )
 def test_limits(text: str, allowed: int) -> None:
-    assert allowed_bytes(text, 1000) == allowed
+    assert compute_allowed_bytes(text, 1000) == allowed
 
 
 @pytest.mark.parametrize("text", ["90", "much", "", "-3%", 5, None, "1 furlong"])
 def test_a_limit_without_a_unit_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match="is no limit"):
-        allowed_bytes(text, 1000)
+        compute_allowed_bytes(text, 1000)
 
 
 # --- messages -----------------------------------------------------------------------------------------------------
@@ -123,11 +123,11 @@ MESSAGES: list[dict[str, Any]] = [
 
 def test_messages_become_rows_buffers_and_failures() -> None:
     # GIVEN what a recorder tells: x is made, b makes a temporary and a result, x is dropped, c fails
-    capture = Capture()
+    capture = ProfileBuilder()
     for message in MESSAGES:
-        capture.feed(message)
-    capture.process_ended()
-    profile = capture.profile(name="model", script="/x/model.py", engine="mock", board="n150")
+        capture.add(message)
+    capture.end_process()
+    profile = capture.build(name="model", script="/x/model.py", engine="mock", board="n150")
     timeline = profile.timelines[0]
     # THEN there is one row before each operation, one for the temporary, one at the end
     assert timeline.state_kind.tolist() == [
@@ -164,11 +164,11 @@ def test_messages_become_rows_buffers_and_failures() -> None:
 
 @pytest.mark.parametrize("cut", range(len(MESSAGES)))
 def test_a_recording_that_breaks_off_anywhere_is_a_profile(cut: int) -> None:
-    capture = Capture()
+    capture = ProfileBuilder()
     for message in MESSAGES[:cut]:
-        capture.feed(message)
-    capture.process_ended(signal_number=11)
-    profile = capture.profile(name="model", script="/x/model.py", engine="mock", board="n150")
+        capture.add(message)
+    capture.end_process(signal_number=11)
+    profile = capture.build(name="model", script="/x/model.py", engine="mock", board="n150")
     document = profile.to_json()
     assert document["operations"]["executed"] == sum("start" in message for message in MESSAGES[:cut])
     assert document["failures"][-1]["class"] == "crash"
@@ -183,13 +183,13 @@ def test_the_largest_free_block_is_what_a_picture_of_the_bank_shows(taken: list[
     for address, size in taken:
         bank[address : address + size] = b"x" * size
     expected = max(len(free) for free in bytes(bank).split(b"x"))
-    assert largest_free_block(0, 120, taken) == expected
+    assert find_largest_free_block(0, 120, taken) == expected
 
 
 def test_peaks_of_a_stretch() -> None:
-    peaks = Peaks()
+    peaks = PeakCounter()
     for message in MESSAGES:
-        peaks.hear(message)
+        peaks.add(message)
     assert (peaks.allocated["DRAM"], peaks.l1_with_programs, peaks.operations) == (992, 4112, 3)
     peaks.reset()
     assert peaks.allocated == {}
@@ -209,7 +209,7 @@ def test_a_tensor_type_has_the_librarys_pages_and_our_padding() -> None:
         "shard": [32, 64],
         "shard_cores": 2,
     }
-    found = tensor_type_of(told)
+    found = decode_tensor_type(told)
     assert (found.logical_bytes, found.padded_bytes, found.shard_bytes) == (1600 * 1088 // 1024, 4352, 2176)
     # AND a format that our tables do not know yet is judged by its pages
-    assert tensor_type_of({**told, "dtype": "float6_x"}).logical_bytes == 4352 * 1600 // 4096
+    assert decode_tensor_type({**told, "dtype": "float6_x"}).logical_bytes == 4352 * 1600 // 4096

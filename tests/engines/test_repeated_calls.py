@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ttmem.engines.run_script import run_script
-from ttmem.profile.builder import Capture
+from ttmem.profile.builder import ProfileBuilder
 
 pytestmark = pytest.mark.oracle
 
@@ -20,11 +20,11 @@ import sys
 
 import ttnn
 
-footprint = next(module for name, module in sys.modules.items() if name.endswith(".footprint"))
-asked, original = [], footprint.Footprints._asked
-footprint.Footprints._asked = lambda *given: asked.append(1) or original(*given)
+meters = next(module for name, module in sys.modules.items() if name.endswith(".program_needs"))
+asked, original = [], meters.ProgramMeter._ask
+meters.ProgramMeter._ask = lambda *given: asked.append(1) or original(*given)
 if sys.argv[1] == "every":
-    footprint.described_call = lambda *_: None
+    meters.describe_call = lambda *_: None
 chance = random.Random(7)
 device = ttnn.open_device(device_id=0)
 PLACES = (ttnn.DRAM_MEMORY_CONFIG, ttnn.L1_MEMORY_CONFIG)
@@ -89,14 +89,14 @@ def test_figures_are_those_of_asking_every_time(
     # GIVEN operations of which some adapt themselves to a random filling of L1, and a cache that is emptied late
     script = tmp_path / "repeated.py"
     script.write_text(SCRIPT)
-    feed = Capture.feed
+    add = ProfileBuilder.add
     told: list[dict[str, Any]] = []
 
-    def hear(capture: Capture, message: dict[str, Any]) -> None:
+    def record(capture: ProfileBuilder, message: dict[str, Any]) -> None:
         told.append({name: message.get(name) for name in ("end", "l1", "needs", "born", "unmeasured", "error")})
-        feed(capture, message)
+        add(capture, message)
 
-    monkeypatch.setattr(Capture, "feed", hear)
+    monkeypatch.setattr(ProfileBuilder, "add", record)
     ends, asked = {}, {}
     for way in ("new", "every"):
         told.clear()

@@ -20,7 +20,7 @@ from ttmem.analysis.failure import failure, failures
 from ttmem.analysis.failure_diagnosis import diagnose_failure
 from ttmem.analysis.peaks import peaks
 from ttmem.engines.interpreters import Interpreter
-from ttmem.engines.run_script import CapturedRun, RunSettings, run_script
+from ttmem.engines.run_script import RunSettings, ScriptRun, run_script
 from ttmem.engines.ttnn import TtnnEngine
 from ttmem.hardware import DATA_TYPES, DRAM, L1, MEMORIES, OpenSettings, open_board
 from ttmem.profile import profile_file
@@ -48,7 +48,7 @@ class Running:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def __call__(self, body: str, *arguments: str, head: str = HEAD + OPEN, **settings: Any) -> CapturedRun:
+    def __call__(self, body: str, *arguments: str, head: str = HEAD + OPEN, **settings: Any) -> ScriptRun:
         script = self.folder / "script.py"
         script.write_text(head + textwrap.dedent(body))
         return run_script(script, arguments, settings=RunSettings(**settings), output=2)
@@ -259,7 +259,7 @@ def test_the_transformer_block_of_the_examples(with_ttnn: Interpreter, monkeypat
     assert document["failure"] is None
     assert document["facts"]["board"] == "n150"
     # and it can be saved
-    assert profile_file.from_bytes(profile_file.to_bytes(profile)).to_json() == document
+    assert profile_file.decode(profile_file.encode(profile)).to_json() == document
 
 
 def test_a_real_out_of_memory_is_the_profiles_failure(with_ttnn: Interpreter, monkeypatch: pytest.MonkeyPatch) -> None:

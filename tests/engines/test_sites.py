@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ttmem.engines.worker.call_sites import HANDED_ON, Sites, outcome
+from ttmem.engines.worker.call_sites import PASSED_ON, CallSites, find_result_names
 
 SOURCE = textwrap.dedent(
     """\
@@ -42,7 +42,7 @@ SOURCE = textwrap.dedent(
         (5, "matmul", ()),
         (6, "deallocate", ()),
         (8, "multiply", ("cache[i]",)),
-        (12, "relu", HANDED_ON),
+        (12, "relu", PASSED_ON),
         (13, "forward", ("out",)),
         (13, "mlp", ("out",)),
         (14, "make", ()),
@@ -54,23 +54,23 @@ def test_the_name_is_that_of_the_statement_whose_value_is_the_operation(
 ) -> None:
     file = tmp_path / "model.py"
     file.write_text(SOURCE)
-    assert outcome(str(file), line, operation) == names
+    assert find_result_names(str(file), line, operation) == names
 
 
 def test_a_source_that_cannot_be_read_or_parsed_has_no_names(tmp_path: Path) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text("x = = ttnn.add(\n")
-    assert outcome(str(broken), 1, "add") == ()
-    assert outcome("<stdin>", 1, "add") == ()
+    assert find_result_names(str(broken), 1, "add") == ()
+    assert find_result_names("<stdin>", 1, "add") == ()
 
 
 def test_the_users_frame_is_the_innermost_that_is_not_ours_and_helpers_hand_names_on(tmp_path: Path) -> None:
     # GIVEN a library in a folder of its own, and a program with a helper that returns what the library made
     library, program = tmp_path / "lib" / "lib.py", tmp_path / "program.py"
     library.parent.mkdir()
-    library.write_text("def op(): return inner()\ndef inner(): return SITES.of_caller('lib.op')\n")
+    library.write_text("def op(): return inner()\ndef inner(): return SITES.find_caller('lib.op')\n")
     program.write_text("def helper():\n    return op()\n\nresult = helper()\nplain = [op()]\n")
-    names = {"SITES": Sites((str(library.parent),))}
+    names = {"SITES": CallSites((str(library.parent),))}
     exec(compile(library.read_text(), str(library), "exec"), names)
     exec(compile(program.read_text(), str(program), "exec"), names)
     # THEN the place is the helper's, the name its caller's
@@ -83,7 +83,7 @@ def test_the_very_call_is_known_where_python_tells_its_columns(tmp_path: Path) -
     # GIVEN statements of which a line alone does not tell what is named
     library, program = tmp_path / "lib" / "lib.py", tmp_path / "program.py"
     library.parent.mkdir()
-    library.write_text("def op(*_): return SITES.of_caller('lib.op')\n")
+    library.write_text("def op(*_): return SITES.find_caller('lib.op')\n")
     program.write_text(
         textwrap.dedent("""\
         a = op(); b = op()
@@ -94,7 +94,7 @@ def test_the_very_call_is_known_where_python_tells_its_columns(tmp_path: Path) -
         i = op(op())
         """)
     )
-    names = {"SITES": Sites((str(library.parent),))}
+    names = {"SITES": CallSites((str(library.parent),))}
     exec(compile(library.read_text(), str(library), "exec"), names)
     exec(compile(program.read_text(), str(program), "exec"), names)
     # THEN each result has the name that it gets, and its step says where the call stands

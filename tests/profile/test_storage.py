@@ -204,7 +204,7 @@ def document_of(content: bytes) -> bytes:
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(profiles())
 def test_what_was_saved_is_loaded_exactly(profile: Profile) -> None:
-    assert difference(profile, profile_file.from_bytes(profile_file.to_bytes(profile))) == ""
+    assert difference(profile, profile_file.decode(profile_file.encode(profile))) == ""
 
 
 def test_a_file_round_trip(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_a_file_round_trip(tmp_path: Path) -> None:
 
 
 def test_loaded_columns_are_ordinary_arrays() -> None:
-    form = profile_file.from_bytes(profile_file.to_bytes(small_profile())).timelines[0].form
+    form = profile_file.decode(profile_file.encode(small_profile())).timelines[0].form
     assert form.flags.aligned
     assert form.dtype == np.int32
 
@@ -224,69 +224,72 @@ def test_loaded_columns_are_ordinary_arrays() -> None:
 def test_narrow_strided_and_big_endian_columns_come_back_equal() -> None:
     wide = np.arange(20, dtype=np.int64).reshape(4, 5)
     big_endian = dataclasses.replace(small_profile(), views=wide[::2].astype(">i8"))
-    assert profile_file.from_bytes(profile_file.to_bytes(big_endian)).views.tolist() == wide[::2].tolist()
+    assert profile_file.decode(profile_file.encode(big_endian)).views.tolist() == wide[::2].tolist()
 
 
 @pytest.mark.parametrize("first_bytes", [b"", b"\x89TTMEM", b"{}", b"\x28\xb5\x2f\xfd", b"RuntimeTTNN |"])
 def test_other_files_are_not_saved_profiles(first_bytes: bytes) -> None:
     assert not profile_file.is_saved_profile(first_bytes)
     with pytest.raises(BadInputError, match="not a saved profile"):
-        profile_file.from_bytes(first_bytes)
+        profile_file.decode(first_bytes)
 
 
 def test_every_cut_is_refused() -> None:
-    content = profile_file.to_bytes(small_profile())
+    content = profile_file.encode(small_profile())
     for length in range(8, len(content)):
         with pytest.raises(BadInputError, match="cut short") as caught:
-            profile_file.from_bytes(content[:length], where="x.ttmem")
+            profile_file.decode(content[:length], where="x.ttmem")
         assert str(caught.value).startswith("x.ttmem: ")
         assert "ttmem profile" in caught.value.hint
 
 
 def test_a_future_version_asks_for_a_newer_ttmem() -> None:
-    content = sealed(document_of(profile_file.to_bytes(small_profile())), version=profile_file.SCHEMA_VERSION + 1)
+    content = sealed(document_of(profile_file.encode(small_profile())), version=profile_file.SCHEMA_VERSION + 1)
     with pytest.raises(BadInputError, match="newer ttmem") as caught:
-        profile_file.from_bytes(content)
+        profile_file.decode(content)
     assert "install a newer ttmem" in caught.value.hint
 
 
 def test_the_first_version_is_read_under_its_own_names() -> None:
     # GIVEN a file of the version that called memory states blocks
-    document = document_of(profile_file.to_bytes(small_profile()))
-    for old, new in profile_file._NAMES_OF_VERSION_1.items():  # names are as long as they were, so the msgpack stays whole
+    document = document_of(profile_file.encode(small_profile()))
+    for (
+        old,
+        new,
+    ) in profile_file._NAMES_OF_VERSION_1.items():  # names are as long as they were, so the msgpack stays whole
         document = document.replace(new.encode(), old.encode())
     # WHEN it is loaded THEN nothing is lost
-    assert difference(small_profile(), profile_file.from_bytes(sealed(document, version=1))) == ""
+    assert difference(small_profile(), profile_file.decode(sealed(document, version=1))) == ""
 
 
 def test_a_missing_field_with_a_default_is_filled_in() -> None:
     # GIVEN a document written before Profile.arguments existed
-    fields = msgspec.msgpack.decode(document_of(profile_file.to_bytes(small_profile())))
+    fields = msgspec.msgpack.decode(document_of(profile_file.encode(small_profile())))
     del fields["arguments"]
     # THEN it loads as if nothing was known
-    assert profile_file.from_bytes(sealed(msgspec.msgpack.encode(fields))).arguments == ()
+    assert profile_file.decode(sealed(msgspec.msgpack.encode(fields))).arguments == ()
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_any_damage_is_refused(data: st.DataObject) -> None:
-    content = bytearray(profile_file.to_bytes(small_profile()))
+    content = bytearray(profile_file.encode(small_profile()))
     at = data.draw(st.integers(0, len(content) - 1))
     content[at] ^= data.draw(st.integers(1, 255))
     with pytest.raises(BadInputError):
-        profile_file.from_bytes(bytes(content))
+        profile_file.decode(bytes(content))
 
 
 @settings(max_examples=600, deadline=None)
 @given(st.data())
 def test_damage_under_a_valid_digest_is_a_profile_or_a_clean_error(data: st.DataObject) -> None:
     # GIVEN a document that was changed before it was sealed: only the checks of content can notice
-    document = bytearray(document_of(profile_file.to_bytes(small_profile())))
+    document = bytearray(document_of(profile_file.encode(small_profile())))
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(document) - 1))
         document[at] = data.draw(st.integers(0, 255))
     try:
-        profile = profile_file.from_bytes(sealed(bytes(document)))
+        profile = profile_file.decode(sealed(bytes(document)))
     except BadInputError:
         return
     # THEN what is accepted can be walked without leaving any table
@@ -322,21 +325,21 @@ BROKEN = {
 
 @pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN.keys())
 def test_broken_content_is_refused(change: Any) -> None:
-    fields = msgspec.msgpack.decode(document_of(profile_file.to_bytes(small_profile())))
+    fields = msgspec.msgpack.decode(document_of(profile_file.encode(small_profile())))
     change(fields)
     with pytest.raises(BadInputError, match="not a usable saved profile"):
-        profile_file.from_bytes(sealed(msgspec.msgpack.encode(fields)))
+        profile_file.decode(sealed(msgspec.msgpack.encode(fields)))
 
 
 def test_deep_nesting_is_refused() -> None:
     bottomless = b"\x81\xa5facts" + b"\x91" * 200_000
     with pytest.raises(BadInputError):
-        profile_file.from_bytes(sealed(bottomless))
+        profile_file.decode(sealed(bottomless))
 
 
 def test_file_names_that_are_not_utf8_are_saved_readably() -> None:
-    odd = small_profile().renamed("model_" + os.fsdecode(b"\xff"))
-    loaded = profile_file.from_bytes(profile_file.to_bytes(odd))
+    odd = small_profile().rename("model_" + os.fsdecode(b"\xff"))
+    loaded = profile_file.decode(profile_file.encode(odd))
     assert loaded.name == "model_�"
     assert difference(odd.timelines, loaded.timelines) == ""
 
@@ -344,18 +347,18 @@ def test_file_names_that_are_not_utf8_are_saved_readably() -> None:
 def test_numbers_beyond_64_bits_are_bad_input() -> None:
     huge = dataclasses.replace(small_profile(), facts={"bytes": 1 << 70})
     with pytest.raises(BadInputError, match="64 bits"):
-        profile_file.to_bytes(huge)
+        profile_file.encode(huge)
 
 
 def test_what_could_not_be_loaded_is_not_saved() -> None:
     broken = dataclasses.replace(small_profile(), views=np.zeros((0, 5), np.int64))
     with pytest.raises(BadInputError, match="contradicts itself"):
-        profile_file.to_bytes(broken)
+        profile_file.encode(broken)
 
 
 def test_numpy_numbers_among_the_facts_become_plain_ones() -> None:
     profile = dataclasses.replace(small_profile(), facts={"banks": np.int64(12)})
-    assert profile_file.from_bytes(profile_file.to_bytes(profile)).facts == {"banks": 12}
+    assert profile_file.decode(profile_file.encode(profile)).facts == {"banks": 12}
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
@@ -370,8 +373,8 @@ def test_a_failed_save_leaves_the_old_file(tmp_path: Path) -> None:
 def test_the_content_does_not_depend_on_the_process() -> None:
     """Two reads of one source must give one file: sets and dictionaries may not leak their order."""
     code = (
-        "import hashlib, test_storage; from ttmem.profile import storage;"
-        "print(hashlib.sha256(storage.to_bytes(test_storage.small_profile())).hexdigest())"
+        "import hashlib, test_storage; from ttmem.profile import profile_file;"
+        "print(hashlib.sha256(profile_file.encode(test_storage.small_profile())).hexdigest())"
     )
     tests = str(Path(__file__).parent)
     digests = {

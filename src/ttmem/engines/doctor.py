@@ -10,19 +10,19 @@ from pathlib import Path
 
 from ttmem.base.errors import TtmemError
 from ttmem.base.home import home_folder
-from ttmem.engines.mock_board import mocked_boards
 from ttmem.engines.engine import Step
 from ttmem.engines.interpreters import (
     OLDEST_TTNN,
     PINNED_TTNN,
     Interpreter,
     find_interpreter,
-    installed_pythons,
-    places,
+    find_pythons,
+    list_candidates,
     probe,
 )
+from ttmem.engines.mock_board import list_mock_boards
 from ttmem.engines.ttnn import TtnnEngine
-from ttmem.engines.workspace import cache_folder, cards, runtime_root
+from ttmem.engines.workspace import find_cache_folder, find_cards, make_runtime_root
 
 FINE, WARNING, PROBLEM = "ok", "warning", "problem"
 
@@ -55,10 +55,10 @@ class Equipment:
     cache_bytes: int
 
 
-def equipment(python: str | None = None) -> Equipment:
+def find_equipment(python: str | None = None) -> Equipment:
     """Look around; nothing is started but interpreters that say what they have."""
     found = []
-    for path, found_by in places(python):
+    for path, found_by in list_candidates(python):
         known = probe(path, found_by) if Path(path).exists() else ""
         if isinstance(known, Interpreter) and known.package:
             found.append(known)
@@ -70,39 +70,39 @@ def equipment(python: str | None = None) -> Equipment:
     return Equipment(
         interpreters=tuple(found),
         chosen=chosen,
-        cards=tuple(cards()),
-        driver_version=_driver_version(),
-        boards=mocked_boards(),
+        cards=tuple(find_cards()),
+        driver_version=_read_driver_version(),
+        boards=list_mock_boards(),
         cache=str(cache),
         cache_bytes=sum(path.stat().st_size for path in cache.rglob("*") if path.is_file() and not path.is_symlink()),
     )
 
 
-def examine(python: str | None = None, *, board: str = "n150") -> list[Check]:
+def run_checks(python: str | None = None, *, board: str = "n150") -> list[Check]:
     """Everything that has to be right for a mock board to open, tried in that order; a problem ends the list."""
     checks: list[Check] = []
-    for check in _checks(python, board):
+    for check in _run_checks(python, board):
         checks.append(check)
         if check.state == PROBLEM:
             break
-    return [*checks, _card()]
+    return [*checks, _check_card()]
 
 
-def _checks(python: str | None, board: str) -> Iterator[Check]:
-    yield _home()
+def _run_checks(python: str | None, board: str) -> Iterator[Check]:
+    yield _check_home()
     try:
         interpreter = find_interpreter(python)
     except TtmemError as error:
-        pythons = [path for path, _ in installed_pythons()]
+        pythons = [path for path, _ in find_pythons()]
         detail = f"{error}; interpreters that could get it: {', '.join(pythons) or 'none'}"
         yield Check("interpreter", PROBLEM, detail, error.hint)
         return
-    yield _release(interpreter)
-    yield _compiler(interpreter)
-    yield _mock(python, board)
+    yield _check_release(interpreter)
+    yield _check_compiler(interpreter)
+    yield _check_mock(python, board)
 
 
-def _home() -> Check:
+def _check_home() -> Check:
     home = home_folder()
     place = home if home.exists() else home.parent
     if os.access(place, os.W_OK):
@@ -110,7 +110,7 @@ def _home() -> Check:
     return Check("home", WARNING, f"{home} cannot be written to: nothing is cached or stored", "set TTMEM_HOME")
 
 
-def _release(interpreter: Interpreter) -> Check:
+def _check_release(interpreter: Interpreter) -> Check:
     has = f"{interpreter.path} ({interpreter.found_by}): Python {interpreter.python_version}, ttnn"
     if interpreter.ttnn_version == PINNED_TTNN:
         return Check("interpreter", FINE, f"{has} {interpreter.ttnn_version}")
@@ -123,10 +123,10 @@ def _release(interpreter: Interpreter) -> Check:
     )
 
 
-def _compiler(interpreter: Interpreter) -> Check:
+def _check_compiler(interpreter: Interpreter) -> Check:
     """The stub compiler must be allowed to run where it lies: a home on a noexec mount cannot hold it."""
     try:
-        root = runtime_root(interpreter, cache_folder(interpreter))
+        root = make_runtime_root(interpreter, find_cache_folder(interpreter))
         stub = root / "runtime" / "sfpi" / "compiler" / "bin" / "riscv-tt-elf-g++"
         done = subprocess.run([stub, "--version"], capture_output=True, timeout=30, check=False)
     except (OSError, TtmemError, subprocess.TimeoutExpired) as error:
@@ -136,7 +136,7 @@ def _compiler(interpreter: Interpreter) -> Check:
     return Check("runtime root", FINE, str(root))
 
 
-def _mock(python: str | None, board: str) -> Check:
+def _check_mock(python: str | None, board: str) -> Check:
     steps: list[Step] = [
         {"alloc": "a", "shape": [64, 64], "dtype": "bfloat16", "layout": "tile"},
         {"call": "ttnn.add", "args": [{"tensor": "a"}, {"tensor": "a"}]},
@@ -154,8 +154,8 @@ def _mock(python: str | None, board: str) -> Check:
     return Check(f"mock {board}", FINE, f"opens and adds in {time.monotonic() - started:.1f} s ({banks})")
 
 
-def _card() -> Check:
-    found = cards()
+def _check_card() -> Check:
+    found = find_cards()
     if not found:
         return Check("card", FINE, "none in this machine; mock boards need none")
     closed = [path for path in found if not os.access(path, os.R_OK | os.W_OK)]
@@ -163,9 +163,9 @@ def _card() -> Check:
         return Check(
             "card", WARNING, f"{', '.join(closed)} may not be opened", "join the group that owns the device file"
         )
-    version = _driver_version() or "unknown"
+    version = _read_driver_version() or "unknown"
     return Check("card", FINE, f"{len(found)} ({', '.join(found)}), driver {version}; 'ttmem run --card' uses it")
 
 
-def _driver_version() -> str:
+def _read_driver_version() -> str:
     return _DRIVER.read_text().strip() if _DRIVER.is_file() else ""

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 Step = Mapping[str, Any]
 """One step of a case, such as ``{"alloc": "a", "shape": [64, 64], ...}``; see ``worker.steps`` for all of them."""
-Case = Sequence[Step]
-Entry = Mapping[str, Any]
+Steps = Sequence[Step]
+ScriptEntry = Mapping[str, Any]
 Message = dict[str, Any]
 
 TWIN, MOCK, CARD = "twin", "mock", "card"
@@ -48,7 +48,7 @@ class Engine(ABC):
     def __init__(self, settings: EngineSettings | None = None, **changes: Any) -> None:
         self.settings = settings or EngineSettings(**changes)
 
-    def ask(self, steps: Case, *, timeout: float | None = None, isolated: bool = True, stop: bool = False) -> Outcome:
+    def ask(self, steps: Steps, *, timeout: float | None = None, isolated: bool = True, stop: bool = False) -> Outcome:
         """What the steps come to. ``timeout`` bounds each step; ``stop`` ends at the first step that fails.
 
         Nothing of them stays behind, unless ``isolated`` is False: that is faster, and the device keeps what they did.
@@ -57,12 +57,12 @@ class Engine(ABC):
 
     @abstractmethod
     def ask_all(
-        self, cases: Sequence[Case], *, timeout: float | None = None, isolated: bool = True, stop: bool = False
+        self, cases: Sequence[Steps], *, timeout: float | None = None, isolated: bool = True, stop: bool = False
     ) -> Iterator[Outcome]:
         """One outcome per case, in order and as they come."""
 
     @abstractmethod
-    def play(self, script: Sequence[Entry], *, timeout: float | None = None) -> Iterator[Message]:
+    def play(self, script: Sequence[ScriptEntry], *, timeout: float | None = None) -> Iterator[Message]:
         """What a recorder tells while a script is played on an empty board (``worker.playing`` says what entries are).
 
         The last message says how it ended: ``{"played": true, "signal": 0, "timed_out": false}``.

@@ -25,7 +25,7 @@ _DISMISSED = b"."
 """The last that the guard reads when the run ended in order; when ttmem was killed its input just ends."""
 
 
-class Family:
+class ProcessFamily:
     """What carries a mark. Ends with ``close``, and also when this process is killed before that."""
 
     def __init__(self, mark: str, leftovers: Sequence[Path] = ()) -> None:
@@ -69,7 +69,7 @@ class Family:
 def end_family(mark: str, session: int) -> None:
     """End every process of the family but this one."""
     for _ in range(_ROUNDS):  # one that was just starting another is found in the next round
-        found = members(mark, session) - {os.getpid()}
+        found = find_members(mark, session) - {os.getpid()}
         for pid in found:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -78,7 +78,7 @@ def end_family(mark: str, session: int) -> None:
         time.sleep(_ROUND_SECONDS)
 
 
-def members(mark: str, session: int) -> set[int]:
+def find_members(mark: str, session: int) -> set[int]:
     """The living processes of the family; none where /proc is missing."""
     wanted = mark.encode()
     marked: set[int] = set()

@@ -19,9 +19,9 @@ from ttmem.engines.interpreters import (
     WHEEL_PYTHONS,
     Interpreter,
     check_release,
-    installed_pythons,
-    managed_folder,
-    managed_python,
+    find_pythons,
+    locate_managed_folder,
+    locate_managed_python,
     probe,
 )
 
@@ -45,18 +45,18 @@ while todo:
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
+class Installation:
     """The managed environment."""
 
     interpreter: Interpreter
     made_now: bool
 
 
-def installed(release: str = PINNED_TTNN) -> Interpreter | None:
+def find_installed(release: str = PINNED_TTNN) -> Interpreter | None:
     """The managed environment, if it is whole and has this ttnn."""
-    if not managed_python(release).exists():
+    if not locate_managed_python(release).exists():
         return None
-    found = probe(managed_python(release), "the managed environment")
+    found = probe(locate_managed_python(release), "the managed environment")
     return found if isinstance(found, Interpreter) and found.ttnn_version == release else None
 
 
@@ -67,38 +67,38 @@ def install(
     packages: Sequence[str] = (),
     force: bool = False,
     say: Callable[[str], None] = lambda _: None,
-) -> Installed:
+) -> Installation:
     """Make the environment of a release, or find it made, and add packages to it. ``python`` names the interpreter to
     make it with."""
     check_release(release)
     for package in packages:
         _check_package(package)
-    folder = managed_folder(release)
-    with _locked(folder.with_name(f"{folder.name}.lock")):
-        there = installed(release)
+    folder = locate_managed_folder(release)
+    with _lock(folder.with_name(f"{folder.name}.lock")):
+        there = find_installed(release)
         if there is not None and not force:
             if not there.pytest_version:  # an environment of before 'ttmem test'
-                _add(managed_python(release), _TESTS, say)
-            _add_beside_ttnn(managed_python(release), packages, say)
-            return Installed(installed(release) or there, made_now=False)
-        base = _base(python, release)
+                _pip_install(locate_managed_python(release), _TESTS, say)
+            _add_beside_ttnn(locate_managed_python(release), packages, say)
+            return Installation(find_installed(release) or there, made_now=False)
+        base = _choose_base(python, release)
         say(f"making {folder} with Python {base.python_version} ({base.found_by})")
         shutil.rmtree(folder, ignore_errors=True)
         try:
             _run([base.path, "-I", "-m", "venv", str(folder)], "the virtual environment could not be made")
             say(f"installing ttnn {release} and pytest (about 220 MiB to download, 700 MiB on disk)")
-            _add(managed_python(release), (f"ttnn=={release}", *_TESTS), say)
+            _pip_install(locate_managed_python(release), (f"ttnn=={release}", *_TESTS), say)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        _add_beside_ttnn(managed_python(release), packages, say)
-    made = installed(release)
+        _add_beside_ttnn(locate_managed_python(release), packages, say)
+    made = find_installed(release)
     if made is None:
         raise MissingPartError("the environment was made but has no working ttnn", where=str(folder))
-    return Installed(made, made_now=True)
+    return Installation(made, made_now=True)
 
 
-def packages_of(text: str) -> tuple[str, ...]:
+def split_packages(text: str) -> tuple[str, ...]:
     """The packages of ``--with``: commas separate them, except before a further condition (``torch>=2.6,<3``)."""
     return tuple(part.strip() for part in re.split(r",(?!\s*[<>=!~])", text) if part.strip())
 
@@ -125,19 +125,19 @@ def _add_beside_ttnn(python: Path, packages: Sequence[str], say: Callable[[str],
         constraints.write(found.stdout)
         constraints.flush()
         say(f"installing {', '.join(packages)}")
-        _add(python, packages, say, "--constraint", constraints.name)
+        _pip_install(python, packages, say, "--constraint", constraints.name)
 
 
-def _add(python: Path, packages: Sequence[str], say: Callable[[str], None], *options: str) -> None:
+def _pip_install(python: Path, packages: Sequence[str], say: Callable[[str], None], *options: str) -> None:
     quiet = ("--disable-pip-version-check", "--no-input", "--progress-bar", "off")
     pip = [str(python), "-I", "-m", "pip", "install", *quiet, *options]
     _run([*pip, *packages], f"pip could not install {', '.join(packages)}", say)
 
 
-def _base(python: str | None, release: str) -> Interpreter:
+def _choose_base(python: str | None, release: str) -> Interpreter:
     """The interpreter to make the environment with: one that really runs and can make environments."""
     reasons: list[str] = []
-    for path, found_by in [(python, "--python")] if python else installed_pythons():
+    for path, found_by in [(python, "--python")] if python else find_pythons():
         found = probe(path, found_by)
         if isinstance(found, str):
             reasons.append(found)
@@ -178,17 +178,17 @@ def _run(command: list[str], what: str, say: Callable[[str], None] = lambda _: N
     if child.returncode:
         errors = [line for line in lines if line.upper().startswith("ERROR")] or [line for line in lines if line]
         reason = " ".join(errors[-3:])[-600:]
-        raise MissingPartError(f"{what}: {reason}", hint=_hint(lines))
+        raise MissingPartError(f"{what}: {reason}", hint=_suggest_hint(lines))
 
 
-def _hint(lines: Sequence[str]) -> str:
+def _suggest_hint(lines: Sequence[str]) -> str:
     if any("constraint" in line for line in lines):
         return "what ttnn itself needs is not changed: choose a version that goes with it"
     return "it needs an index that has the wheel, and room on the disk; then try again"
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _lock(path: Path) -> Iterator[None]:
     """Two that install at once would fill one folder together."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:

@@ -72,28 +72,28 @@ class Interpreter:
         return "" if self.package else f"{self.path} (Python {self.python_version}) has no ttnn"
 
 
-def managed_folder(release: str = PINNED_TTNN) -> Path:
+def locate_managed_folder(release: str = PINNED_TTNN) -> Path:
     """Where ``ttmem device install`` puts its environment; other releases than the pinned one lie beside it."""
     return home_folder() / ("device" if release == PINNED_TTNN else f"device-{release}")
 
 
-def managed_python(release: str = PINNED_TTNN) -> Path:
+def locate_managed_python(release: str = PINNED_TTNN) -> Path:
     """The interpreter of a managed environment; it may not exist."""
-    return managed_folder(release) / "bin" / "python"
+    return locate_managed_folder(release) / "bin" / "python"
 
 
-def chosen_python(python: str | None, release: str | None) -> str | None:
+def choose_python(python: str | None, release: str | None) -> str | None:
     """What ``--python PATH`` or ``--ttnn VERSION`` names: the latter is a managed environment; None: neither does."""
     if release is None:
         return python
     if python is not None:
         raise BadInputError("--python and --ttnn both say which ttnn is run; choose one")
     check_release(release)
-    if not managed_python(release).exists():
+    if not locate_managed_python(release).exists():
         raise MissingPartError(
             f"ttnn {release} is not installed", hint=f"ttmem device install --ttnn {release}", where="--ttnn"
         )
-    return str(managed_python(release))
+    return str(locate_managed_python(release))
 
 
 def check_release(release: str) -> None:
@@ -127,7 +127,7 @@ def find_interpreter(python: str | None = None) -> Interpreter:
     One that was named must do; the others are tried in turn.
     """
     reasons = []
-    for path, found_by in places(python):
+    for path, found_by in list_candidates(python):
         is_named = found_by in NAMED
         if not is_named and not Path(path).exists():
             continue
@@ -146,27 +146,27 @@ def find_interpreter(python: str | None = None) -> Interpreter:
     )
 
 
-def places(python: str | None) -> Iterator[tuple[str, str]]:
+def list_candidates(python: str | None) -> Iterator[tuple[str, str]]:
     """Where ttnn may be, best first: (path, how it was found). A bare name is looked up as a shell would."""
     for name, found_by in zip((python, os.environ.get(VARIABLE)), NAMED, strict=True):
         if name:
             yield name if os.sep in name else shutil.which(name) or name, found_by
     yield sys.executable, "this interpreter"
-    yield str(managed_python()), "the managed environment"
+    yield str(locate_managed_python()), "the managed environment"
 
 
-def installed_pythons() -> Iterator[tuple[str, str]]:
+def find_pythons() -> Iterator[tuple[str, str]]:
     """Interpreters of a version that ttnn has wheels for, best first: (path, how it was found). They may not run."""
     seen: set[str] = set()
     for version in WHEEL_PYTHONS:
-        for path, found_by in _candidates(version):
+        for path, found_by in _list_pythons(version):
             real = os.path.realpath(path)
             if real not in seen and os.access(path, os.X_OK):
                 seen.add(real)
                 yield path, found_by
 
 
-def _candidates(version: str) -> Iterator[tuple[str, str]]:
+def _list_pythons(version: str) -> Iterator[tuple[str, str]]:
     home = Path.home()
     if sys.version.startswith(f"{version}."):
         yield sys.executable, "this interpreter"
@@ -182,10 +182,10 @@ def _candidates(version: str) -> Iterator[tuple[str, str]]:
         if root:
             folders += [(Path(root), f"{below}bin/python{version}", "conda") for below in ("", "envs/*/")]
     for place, pattern, found_by in folders:
-        yield from ((str(path), found_by) for path in _newest_first(place, pattern))
+        yield from ((str(path), found_by) for path in _sort_newest_first(place, pattern))
 
 
-def _newest_first(folder: Path, pattern: str) -> list[Path]:
+def _sort_newest_first(folder: Path, pattern: str) -> list[Path]:
     def numbers(path: Path) -> list[int]:
         return list(map(int, re.findall(r"\d+", str(path.relative_to(folder)))))
 
@@ -221,29 +221,29 @@ _SAME_NAMES = frozenset((
 user's repository, and the index may have a package of a stranger under it."""
 
 
-def missing_module(error: str, message: str) -> str:
+def find_missing_module(error: str, message: str) -> str:
     """The module whose absence ended a script; empty when it ended for another reason."""
     found = _MISSING.search(message) if error in ("ModuleNotFoundError", "ImportError") else None
     return found[1] if found else ""
 
 
-def install_command(interpreter: Interpreter, *packages: str) -> str:
+def format_install_command(interpreter: Interpreter, *packages: str) -> str:
     """The command that adds packages to the environment of an interpreter that has ttnn."""
     release = interpreter.ttnn_version or PINNED_TTNN
-    if Path(interpreter.path) == managed_python(release):
+    if Path(interpreter.path) == locate_managed_python(release):
         of_release = "" if release == PINNED_TTNN else f" --ttnn {release}"
         return f"ttmem device install{of_release} --with {','.join(packages)}"
     return f"{shlex.quote(interpreter.path)} -m pip install {' '.join(packages)}"
 
 
-def remedy(module: str, interpreter: Interpreter, script: Path) -> str:
+def suggest_install(module: str, interpreter: Interpreter, script: Path) -> str:
     """The command that makes a module importable: a folder for PYTHONPATH where it is above the script or in the
     working folder, a package to install where its name is known, else both ways."""
     run = f"ttmem run {shlex.quote(str(script))}"
     for folder in (*script.resolve().parents, Path.cwd()):
         if (folder / module).is_dir() or (folder / f"{module}.py").is_file():
             return f"PYTHONPATH={shlex.quote(str(folder))} {run}"
-    install = install_command(interpreter, _NAMES.get(module, module))
+    install = format_install_command(interpreter, _NAMES.get(module, module))
     if module in _NAMES or module in _SAME_NAMES:
         return install
     return f"if '{module}' is a folder of your repository: PYTHONPATH=FOLDER {run}; if it is a package: {install}"

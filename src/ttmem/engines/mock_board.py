@@ -2,39 +2,41 @@
 """Cluster descriptors for boards that are not there: the least that the library accepts, from the board's record."""
 
 import json
-from ttmem.base.errors import BadInputError
-from ttmem.hardware import BOARDS, Board, Mock
 import struct
 
+from ttmem.base.errors import BadInputError
+from ttmem.hardware import BOARDS, Board, Mock
 
 _PRODUCT_SHIFT = 36
 """The library reads the product from bits 36 and up of a board's id."""
 
 
-def mocked_boards() -> tuple[str, ...]:
+def list_mock_boards() -> tuple[str, ...]:
     """The boards that the library opens without a card."""
     return tuple(board.name for board in BOARDS if board.mock)
 
 
-def mock_of(board: Board) -> Mock:
+def require_mock(board: Board) -> Mock:
     """What the board's descriptor holds; a board without a mock is refused by name."""
     if board.mock is None:
-        raise BadInputError(f"no mock of board '{board.name}'", hint=f"there are mocks of {', '.join(mocked_boards())}")
+        raise BadInputError(
+            f"no mock of board '{board.name}'", hint=f"there are mocks of {', '.join(list_mock_boards())}"
+        )
     return board.mock
 
 
-def chip_ids(board: Board, number: int = 0) -> dict[int, int]:
+def compute_chip_ids(board: Board, number: int = 0) -> dict[int, int]:
     """What tells the chips apart, for everybody on this machine when the number is nobody else's (below 2^32)."""
-    mock = mock_of(board)
+    mock = require_mock(board)
     if board.chips == 1:
         return {0: number} if number else {}
     place = {chip: (card, slot) for card, chips in enumerate(mock.cards) for slot, chip in enumerate(chips)}
     return {chip: ((slot + 1) << 56) + (number << 16) + card + 1 for chip, (card, slot) in sorted(place.items())}
 
 
-def descriptor(board: Board, number: int = 0) -> str:
+def build_cluster_descriptor(board: Board, number: int = 0) -> str:
     """The text the library reads. It expects YAML; JSON with a blank before each colon is valid YAML too."""
-    mock = mock_of(board)
+    mock = require_mock(board)
     numbers = range(board.chips)
     document: dict[str, object] = {
         "arch": dict.fromkeys(numbers, board.architecture.ttnn_name),
@@ -63,7 +65,7 @@ def descriptor(board: Board, number: int = 0) -> str:
     if board.chips > 1:
         slots = {chip: slot for chips in mock.cards for slot, chip in enumerate(chips)}
         document["asic_locations"] = {chip: slots[chip] for chip in numbers}
-    if ids := chip_ids(board, number):
+    if ids := compute_chip_ids(board, number):
         document["chip_unique_ids"] = ids
     return json.dumps(document, separators=(", ", " : "))
 
@@ -75,7 +77,7 @@ _EXECUTABLE, _RISCV = 2, 243
 _PROGBITS, _SYMTAB, _STRTAB, _RELA = 1, 2, 3, 4
 
 
-def stub_executable() -> bytes:
+def build_stub_executable() -> bytes:
     """The smallest file that the kernel loader accepts: it wants a symbol table and a relocation section too."""
     names = b"\0.text\0.rela.text\0.symtab\0.strtab\0.shstrtab\0"
     text = struct.pack("<I", _RETURN)
@@ -106,9 +108,9 @@ def stub_executable() -> bytes:
     return bytes(header + segment + body + table)
 
 
-def stub_compiler_script() -> str:
+def build_stub_compiler() -> str:
     """The compiler: the file named by ``-o``, and for objects the dependency file that the build reads."""
-    octal = "".join(f"\\{byte:03o}" for byte in stub_executable())
+    octal = "".join(f"\\{byte:03o}" for byte in build_stub_executable())
     return f"""#!/bin/sh
 case $1 in --version) echo "compiles nothing"; exit 0;; esac
 output= dependencies= before=

@@ -15,10 +15,10 @@ from typing import Any
 from ttmem.base.errors import BadInputError, TtmemError
 from ttmem.base.file_sandbox import refuse_outside
 from ttmem.base.text_files import refuse_device
-from ttmem.engines.interpreters import Interpreter, find_interpreter, missing_module, remedy
+from ttmem.engines.interpreters import Interpreter, find_interpreter, find_missing_module, suggest_install
 from ttmem.engines.worker import protocol
-from ttmem.engines.workspace import Worker, Workspace, workspace
-from ttmem.profile.builder import Capture
+from ttmem.engines.workspace import Worker, Workspace, open_workspace
+from ttmem.profile.builder import ProfileBuilder
 from ttmem.profile.model import Profile
 
 _GRACE_SECONDS = 2.0
@@ -54,7 +54,7 @@ class RunSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class CapturedRun:
+class ScriptRun:
     """A finished run."""
 
     profile: Profile
@@ -89,7 +89,7 @@ def run_script(
     output: int | None = None,
     own_session: bool = False,
     supervise: Supervision = lambda _: nullcontext(),
-) -> CapturedRun:
+) -> ScriptRun:
     """Run the user's own, unedited script. Its errors become the profile's failure.
 
     ``output`` is a descriptor that takes the script's stdout (None: where ours goes). ``supervise`` may pass signals on
@@ -100,12 +100,12 @@ def run_script(
     refuse_outside(script)
     refuse_device(Path(script))
     interpreter = find_interpreter(settings.python)
-    with workspace(interpreter, board=settings.board, card=settings.card, counters=True) as place:
-        capture = Capture()
+    with open_workspace(interpreter, board=settings.board, card=settings.card, counters=True) as place:
+        capture = ProfileBuilder()
         words = [str(script), *arguments]
         values = settings.card or settings.keep_values
-        job = {**worker_settings(settings, place), "values": values, "edits": list(settings.edits)}
-        started = _started(place, job, words, output, own_session)
+        job = {**build_worker_settings(settings, place), "values": values, "edits": list(settings.edits)}
+        started = _start_child(place, job, words, output, own_session)
         with started as (child, pipe), supervise(child):
             timed_out = not _follow(child, pipe, capture, settings.timeout_seconds)
             status = child.wait()
@@ -115,17 +115,17 @@ def run_script(
             f"ttnn did not start (status {status})", where=interpreter.path, hint="ask 'ttmem device doctor' why"
         )
     if not capture.has_ended and not timed_out and status <= 128:
-        capture.feed({"note": "the script closed the descriptor of its recording: what came after that is missing"})
-    capture.process_ended(
+        capture.add({"note": "the script closed the descriptor of its recording: what came after that is missing"})
+    capture.end_process(
         signal_number=status - 128 if status > 128 and not capture.has_ended else None,
         timeout_seconds=settings.timeout_seconds if timed_out else None,
     )
     ended = capture.ended or {"error": "", "message": ""}
-    module = missing_module(ended["error"], ended["message"])
-    command = remedy(module, interpreter, Path(script)) if module else ""
+    module = find_missing_module(ended["error"], ended["message"])
+    command = suggest_install(module, interpreter, Path(script)) if module else ""
     if command:
-        capture.feed({"note": f"the interpreter that has ttnn has no module '{module}': {command}"})
-    profile = capture.profile(
+        capture.add({"note": f"the interpreter that has ttnn has no module '{module}': {command}"})
+    profile = capture.build(
         name=name or Path(script).stem,
         script=str(script),
         engine="card" if settings.card else "mock",
@@ -133,10 +133,10 @@ def run_script(
     )
     if arguments:
         profile = replace(profile, facts={**profile.facts, "arguments": list(arguments)})
-    return CapturedRun(profile, status, timed_out, interpreter, command)
+    return ScriptRun(profile, status, timed_out, interpreter, command)
 
 
-def worker_settings(settings: RunSettings, place: Workspace) -> dict[str, Any]:
+def build_worker_settings(settings: RunSettings, place: Workspace) -> dict[str, Any]:
     """The settings that the worker gets: how devices are opened, what is measured."""
     return {
         "open": {
@@ -145,13 +145,13 @@ def worker_settings(settings: RunSettings, place: Workspace) -> dict[str, Any]:
         },
         "measure": settings.measure_programs,
         "temporary": tempfile.gettempdir(),
-        "environment": place.users_own,
+        "environment": place.user_variables,
         "parent": os.getpid(),
     }
 
 
 @contextmanager
-def _started(
+def _start_child(
     place: Workspace, job: dict[str, Any], words: Sequence[str], output: int | None, own_session: bool
 ) -> Iterator[tuple[Child, int]]:
     """The child, and the descriptor from which its messages are read; it does not outlive us."""
@@ -166,12 +166,12 @@ def _started(
             yield child, reading
         finally:
             if child.poll() is None:
-                end(child)
+                end_child(child)
     finally:
         os.close(reading)
 
 
-def _follow(child: Child, pipe: int, capture: Capture, timeout_seconds: float | None) -> bool:
+def _follow(child: Child, pipe: int, capture: ProfileBuilder, timeout_seconds: float | None) -> bool:
     """Feed the capture until the child ends; False when the time limit ended it.
 
     What the child has written is in the pipe when it has ended, so the pipe's own end need not come: a process that
@@ -188,19 +188,19 @@ def _follow(child: Child, pipe: int, capture: Capture, timeout_seconds: float | 
             time.sleep(_POLL_SECONDS)
             continue
         try:
-            line = lines.line(0 if has_ended else _READ_SECONDS)
+            line = lines.read_line(0 if has_ended else _READ_SECONDS)
         except TimeoutError:
             if has_ended:
                 return True
             continue
         is_open = bool(line)  # else the child is about to end, or has closed the pipe and goes on
         with suppress(ValueError):  # half a line of a process that died
-            capture.feed(protocol.decode(line))
-    end(child)
+            capture.add(protocol.decode(line))
+    end_child(child)
     return False
 
 
-def end(child: Child) -> int:
+def end_child(child: Child) -> int:
     """Ask it to end, then kill it with all that it started; return its status."""
     child.send_signal(signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):

@@ -13,14 +13,24 @@ from typing import Any
 import numpy as np
 
 from ttmem.base.errors import MissingPartError
-from ttmem.engines.interpreters import Interpreter, find_interpreter, managed_python
-from ttmem.engines.run_script import RunSettings, Supervision, end, worker_settings
+from ttmem.engines.interpreters import Interpreter, find_interpreter, locate_managed_python
+from ttmem.engines.run_script import RunSettings, Supervision, build_worker_settings, end_child
 from ttmem.engines.worker import protocol
-from ttmem.engines.workspace import workspace
+from ttmem.engines.workspace import open_workspace
 from ttmem.hardware import Board
-from ttmem.profile.builder import Capture
+from ttmem.profile.builder import ProfileBuilder
 from ttmem.profile.model import SUITE_KIND, Profile, Program, Source, Timeline
 from ttmem.profile.tables import ProfileTables
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedSuite:
+    """What pytest said of every test, and what every test did."""
+
+    rows: tuple[dict[str, Any], ...]
+    """Per test, in the order in which they were begun: name, outcome, seconds, figures."""
+    profile: Profile
+    """Without a timeline when no test was begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +69,11 @@ def run_tests(
         raise MissingPartError(
             "no pytest next to ttnn", where=interpreter.path, hint=f"{interpreter.path} -m pip install pytest"
         )
-    with workspace(interpreter, board=settings.board, card=settings.card, counters=True) as place:
+    with open_workspace(interpreter, board=settings.board, card=settings.card, counters=True) as place:
         events = place.folder / "events"
         events.mkdir()
-        job = worker_settings(settings, place) | {
-            "label": label_of(place.board),
+        job = build_worker_settings(settings, place) | {
+            "label": format_board_label(place.board),
             "values": settings.card or keep_values,
             "events": str(events),
             "limits": dict(limits or {}),
@@ -81,9 +91,9 @@ def run_tests(
                     child.kill_family()  # the time is for all that the tests started
             except subprocess.TimeoutExpired:
                 timed_out = True
-                status = end(child)
+                status = end_child(child)
             except BaseException:
-                end(child)
+                end_child(child)
                 raise
         recorded = read_suite(
             events,
@@ -93,17 +103,17 @@ def run_tests(
             board=place.board.name if place.board else "",
             timed_out=timed_out,
         )
-        return TestedSuite(128 - status if status < 0 else status, label_of(place.board), recorded, timed_out)
+        return TestedSuite(128 - status if status < 0 else status, format_board_label(place.board), recorded, timed_out)
 
 
 def install_command(interpreter: Interpreter) -> str:
     """The command that installs packages next to ttnn; their names follow."""
-    if Path(interpreter.path) == managed_python():
+    if Path(interpreter.path) == locate_managed_python():
         return "ttmem device install --with "
     return f"{interpreter.path} -m pip install "
 
 
-def label_of(board: Board | None) -> str:
+def format_board_label(board: Board | None) -> str:
     """What the tests run on, in the words of a report."""
     return f"mock {board}" if board else "card"
 
@@ -111,23 +121,13 @@ def label_of(board: Board | None) -> str:
 _ENDED_WELL = ("passed", "skipped")
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedSuite:
-    """What pytest said of every test, and what every test did."""
-
-    rows: tuple[dict[str, Any], ...]
-    """Per test, in the order in which they were begun: name, outcome, seconds, figures."""
-    profile: Profile
-    """Without a timeline when no test was begun."""
-
-
 _Ends = Mapping[int, tuple[int, int]]
 """By rank: where operations and states of a part begin, or end."""
 
 
 @dataclass(slots=True)
-class _Process:
-    capture: Capture
+class _RecordedProcess:
+    capture: ProfileBuilder
     parts: list[tuple[str, _Ends]]
     """Its tests, and where each begins."""
     hung: bool = False
@@ -142,28 +142,28 @@ def read_suite(folder: Path, *, name: str, source: str, engine: str, board: str,
     """``folder`` is where the plugin's processes wrote. A test whose end no row tells was cut off with its pytest."""
     tables = ProfileTables()
     rows: dict[str, dict[str, Any]] = {}
-    found = [_process(file, tables, rows) for file in sorted(folder.glob("*.jsonl"))]
+    found = [_read_process(file, tables, rows) for file in sorted(folder.glob("*.jsonl"))]
     processes = [process for process in found if process.parts]
     for test in {test for process in found for test in process.unfinished} & rows.keys():
         if rows[test]["outcome"] == "passed":  # so far; a failure stays what it was
-            rows[test] |= {**_cut_off(test, timed_out), "seconds": rows[test]["seconds"]}
+            rows[test] |= {**_build_unfinished_row(test, timed_out), "seconds": rows[test]["seconds"]}
     for process in processes:
         for test, _ in process.parts:
-            rows.setdefault(test, _cut_off(test, timed_out))
+            rows.setdefault(test, _build_unfinished_row(test, timed_out))
             rows[test].setdefault("skipped_comparisons", process.skipped.get(test, 0))
-        _tell_end(rows[process.parts[-1][0]], process)
+        _complete_row(rows[process.parts[-1][0]], process)
     timelines: list[Timeline] = []
     warnings: dict[str, None] = {}
-    profile = tables.profile([], name=name, source=Source(SUITE_KIND, source))
+    profile = tables.build([], name=name, source=Source(SUITE_KIND, source))
     tests = 0
     for process in processes:
-        ends = [*process.parts, ("", process.capture.part_ends())]
-        profile = process.capture.profile(name=name, script="", engine=engine, board=board)
+        ends = [*process.parts, ("", process.capture.count_parts())]
+        profile = process.capture.build(name=name, script="", engine=engine, board=board)
         # Ranks are told first, where there are several; they are others when processes are put together.
         told = profile.source.warnings[len(processes) > 1 and "ranks" in profile.facts :]
         warnings |= dict.fromkeys(told)
         for rank, timeline in enumerate(profile.timelines):
-            timelines.append(_with_tests(timeline, rank, ends, rows, first=tests))
+            timelines.append(_assign_tests(timeline, rank, ends, rows, first=tests))
         tests += len(process.parts)
     facts = dict(profile.facts)
     if len(processes) > 1:  # each device of each process is a rank: everything keeps those apart
@@ -173,11 +173,11 @@ def read_suite(folder: Path, *, name: str, source: str, engine: str, board: str,
     return RecordedSuite(tuple(rows.values()), replace(profile, source=origin, facts=facts, timelines=tuple(timelines)))
 
 
-def _process(file: Path, tables: ProfileTables, rows: dict[str, dict[str, Any]]) -> _Process:
+def _read_process(file: Path, tables: ProfileTables, rows: dict[str, dict[str, Any]]) -> _RecordedProcess:
     """Operations are numbered from the first one of the process: a copy goes on counting where its original was."""
-    process = _Process(Capture(tables), [])
+    process = _RecordedProcess(ProfileBuilder(tables), [])
     first: int | None = None
-    for message in _messages(file):
+    for message in _read_messages(file):
         if "row" in message:
             test = message["row"]["test"]
             rows[test] = message["row"]
@@ -187,17 +187,17 @@ def _process(file: Path, tables: ProfileTables, rows: dict[str, dict[str, Any]])
         elif "skipped" in message and process.parts:
             process.skipped[process.parts[-1][0]] = message["skipped"]
         elif "test" in message:
-            process.parts.append((message["test"], process.capture.part_ends()))
+            process.parts.append((message["test"], process.capture.count_parts()))
         else:
             for key in ("start", "end"):
                 if key in message:
                     first = message[key] if first is None else first
                     message[key] -= first
-            process.capture.feed(message)
+            process.capture.add(message)
     return process
 
 
-def _messages(file: Path) -> Iterator[dict[str, Any]]:
+def _read_messages(file: Path) -> Iterator[dict[str, Any]]:
     with file.open("rb") as lines:
         for line in lines:
             if line.startswith(protocol.HUNG):
@@ -208,7 +208,7 @@ def _messages(file: Path) -> Iterator[dict[str, Any]]:
                 continue
 
 
-def _tell_end(row: dict[str, Any], process: _Process) -> None:
+def _complete_row(row: dict[str, Any], process: _RecordedProcess) -> None:
     """What only the recording knows of a test with which its process ended: that it hung, and in which operation."""
     if row["outcome"] not in ("crashed", "timeout"):
         return
@@ -219,13 +219,13 @@ def _tell_end(row: dict[str, Any], process: _Process) -> None:
     row["failure"] = protocol.encode({"text": told["text"], "operation": told["operation"] or process.capture.running})
 
 
-def _cut_off(test: str, timed_out: bool) -> dict[str, Any]:
+def _build_unfinished_row(test: str, timed_out: bool) -> dict[str, Any]:
     text = "pytest ran out of time" if timed_out else "pytest was ended"
     failure = protocol.encode({"text": f"{text} while the test ran", "operation": None})
     return {"test": test, "outcome": "timeout" if timed_out else "crashed", "seconds": 0.0, "failure": failure}
 
 
-def _with_tests(
+def _assign_tests(
     timeline: Timeline,
     rank: int,
     ends: list[tuple[str, _Ends]],

@@ -18,11 +18,11 @@ from contextlib import ExitStack
 from typing import Any
 
 from ttmem.base.errors import MissingPartError, TtmemError
-from ttmem.engines.engine import Case, Engine, EngineSettings, Entry, Message, Step
+from ttmem.engines.engine import Engine, EngineSettings, Message, ScriptEntry, Step, Steps
 from ttmem.engines.interpreters import Interpreter, find_interpreter
-from ttmem.engines.run_script import end
+from ttmem.engines.run_script import end_child
 from ttmem.engines.worker import protocol
-from ttmem.engines.workspace import Worker, workspace
+from ttmem.engines.workspace import Worker, open_workspace
 from ttmem.failures.classify import classify
 from ttmem.failures.outcome import CRASH, PASS, TIMEOUT, Outcome
 from ttmem.profile.model import L1_PARTS
@@ -64,7 +64,7 @@ class TtnnEngine(Engine):
         return self._child.pid if self._child else None
 
     def ask_all(
-        self, cases: Sequence[Case], *, timeout: float | None = None, isolated: bool = True, stop: bool = False
+        self, cases: Sequence[Steps], *, timeout: float | None = None, isolated: bool = True, stop: bool = False
     ) -> Iterator[Outcome]:
         """One outcome per case, in order and as they come.
 
@@ -79,10 +79,10 @@ class TtnnEngine(Engine):
                 answered += 1
                 yield outcome
 
-    def play(self, script: Sequence[Entry], *, timeout: float | None = None) -> Iterator[Message]:
+    def play(self, script: Sequence[ScriptEntry], *, timeout: float | None = None) -> Iterator[Message]:
         """In a copy of the worker, so that the next script finds an empty board."""
         seconds = timeout or self.settings.timeout_seconds
-        child = self._sent({"play": list(script), "timeout": seconds})
+        child = self._send_request({"play": list(script), "timeout": seconds})
         yield {"hello": protocol.VERSION, "ttnn": self.ttnn_version}
         while line := self._read_line(seconds + _SLACK_SECONDS):
             message = protocol.decode(line)
@@ -91,7 +91,7 @@ class TtnnEngine(Engine):
             yield message
             if "played" in message:
                 return
-        lost = self._lost(child, 0.0)
+        lost = self._describe_loss(child, 0.0)
         yield {"played": True, "signal": signal.SIGKILL, "timed_out": lost.status == TIMEOUT}
 
     def start(self) -> None:
@@ -104,7 +104,9 @@ class TtnnEngine(Engine):
         settings = self.settings
         self._interpreter = self._interpreter or find_interpreter(settings.python)
         self._surroundings = ExitStack()
-        place = self._surroundings.enter_context(workspace(self._interpreter, board=settings.board, card=settings.card))
+        place = self._surroundings.enter_context(
+            open_workspace(self._interpreter, board=settings.board, card=settings.card)
+        )
         opening = {
             "open": {
                 "l1_small_size": settings.l1_small_bytes,
@@ -138,7 +140,7 @@ class TtnnEngine(Engine):
             try:
                 self._child.wait(_SLACK_SECONDS)
             except subprocess.TimeoutExpired:
-                end(self._child)
+                end_child(self._child)
         self._forget()
 
     def _greet(self) -> None:
@@ -162,20 +164,20 @@ class TtnnEngine(Engine):
 
     def _exchange(self, cases: list[list[Step]], **options: Any) -> Iterator[Outcome]:
         """Outcomes until all are there or the worker is gone; the case it died on has that as its outcome."""
-        child = self._sent({"cases": cases, **options})
+        child = self._send_request({"cases": cases, **options})
         patience = options["timeout"] + _SLACK_SECONDS
         started = time.perf_counter()
         for steps in cases:
             line = self._read_line(patience * max(len(steps), 1))
             if not line:
-                yield self._lost(child, time.perf_counter() - started)
+                yield self._describe_loss(child, time.perf_counter() - started)
                 return
             answer = protocol.decode(line)
             if "bad_request" in answer:
                 raise EngineFailedError(f"the worker did not understand a request: {answer['bad_request']}")
-            yield outcome_of(answer, len(steps))
+            yield build_outcome(answer, len(steps))
 
-    def _sent(self, request: Mapping[str, Any]) -> Worker:
+    def _send_request(self, request: Mapping[str, Any]) -> Worker:
         """The worker that was given the request."""
         self.start()
         child = self._child
@@ -188,20 +190,22 @@ class TtnnEngine(Engine):
             child.stdin.flush()
         return child
 
-    def _lost(self, child: Worker, seconds: float) -> Outcome:
+    def _describe_loss(self, child: Worker, seconds: float) -> Outcome:
         """What to say of a request whose worker died or fell silent."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(0.5)  # its end of the pipe may be closed an instant before it is gone
         if child.poll() is None:
-            end(child)
-            return _broken(TIMEOUT, "the worker fell silent", seconds)
+            end_child(child)
+            return _build_failure(TIMEOUT, "the worker fell silent", seconds)
         code = child.returncode
-        return _broken(CRASH, _killed(-code) if code < 0 else f"the worker ended with status {code}", seconds)
+        return _build_failure(
+            CRASH, _describe_signal(-code) if code < 0 else f"the worker ended with status {code}", seconds
+        )
 
     def _read_line(self, seconds: float) -> bytes:
         """One line, or nothing when the pipe ends or the time is over."""
         with contextlib.suppress(TimeoutError):
-            return self._lines.line(seconds)
+            return self._lines.read_line(seconds)
         return b""
 
     def _forget(self) -> None:
@@ -216,10 +220,10 @@ class TtnnEngine(Engine):
             self._surroundings = None
 
 
-def outcome_of(answer: Mapping[str, Any], steps: int) -> Outcome:
+def build_outcome(answer: Mapping[str, Any], steps: int) -> Outcome:
     """From a server's answer to a request of so many steps."""
     answers = tuple(answer["answers"])
-    return _ended(answer, answers, steps)._replace(
+    return _judge(answer, answers, steps)._replace(
         answers=answers,
         peak_bytes_per_bank=answer.get("peaks") or {},
         l1_parts=dict(zip(L1_PARTS, answer.get("l1") or (), strict=False)),
@@ -228,24 +232,24 @@ def outcome_of(answer: Mapping[str, Any], steps: int) -> Outcome:
     )
 
 
-def _ended(answer: Mapping[str, Any], answers: tuple[Mapping[str, Any], ...], steps: int) -> Outcome:
+def _judge(answer: Mapping[str, Any], answers: tuple[Mapping[str, Any], ...], steps: int) -> Outcome:
     failed = next((step for step in answers if not step["ok"]), None)
     if failed is not None:
         return classify(failed["error"], exception=failed.get("kind") or "Exception")
     if answer.get("timed_out"):
-        return _broken(TIMEOUT, "no answer in time")
+        return _build_failure(TIMEOUT, "no answer in time")
     if answer.get("signal"):
-        return _broken(CRASH, _killed(answer["signal"]))
+        return _build_failure(CRASH, _describe_signal(answer["signal"]))
     if not answer.get("finished", True) or len(answers) < steps:
-        return _broken(CRASH, "the process ended before it answered")
+        return _build_failure(CRASH, "the process ended before it answered")
     return Outcome(PASS)
 
 
-def _broken(status: str, message: str, seconds: float | None = None) -> Outcome:
+def _build_failure(status: str, message: str, seconds: float | None = None) -> Outcome:
     """A process that did not come to an answer; the class of such a failure has the same name."""
     return Outcome(status, failure_class=status, message=message, seconds=seconds)
 
 
-def _killed(number: int) -> str:
+def _describe_signal(number: int) -> str:
     known = number in {one.value for one in signal.Signals}
     return f"the process was ended by {signal.Signals(number).name if known else f'signal {number}'}"

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from ttmem.base.errors import BadInputError, TtmemError
-from ttmem.engines.engine import Steps, Engine, EngineSettings, ScriptEntry, Message, Step
+from ttmem.engines.engine import Engine, EngineSettings, Message, ScriptEntry, Step, Steps
 from ttmem.engines.twin_tensors import NamedTensors
 from ttmem.failures import classify_oom
 from ttmem.failures.classify import classify
@@ -73,13 +73,13 @@ class TwinEngine(Engine):
         self._kept: tuple[Checkpoint, NamedTensors, ProgramCache] | None = None
         """What asking without isolation left on the device."""
         self._forget_doubts()
-        self._described: dict[int, Answer] = {}
+        self._descriptions: dict[int, Answer] = {}
         """By the identity of placements, which the device keeps."""
 
     @property
     def device(self) -> Device:
         """The board, as the steps so far left it."""
-        return self._opened()
+        return self._open()
 
     def plan(self, step: Step) -> Plan:
         """What a call step would do now."""
@@ -87,8 +87,8 @@ class TwinEngine(Engine):
         record = RECORDS.get(written.function)
         if record is None:
             return no_plan(_no_record(written))
-        device = self._opened()
-        inputs = [spec for _, spec in map(self._given, written.tensors)]
+        device = self._open()
+        inputs = [spec for _, spec in map(self._find_input, written.tensors)]
         target = self._tensors.find(written.target)[1] if written.target is not None else None
         return planned(device, call_of(record, written, inputs, target), self._cache)
 
@@ -96,7 +96,7 @@ class TwinEngine(Engine):
         self, cases: Sequence[Steps], *, timeout: float | None = None, isolated: bool = True, stop: bool = False
     ) -> Iterator[Outcome]:
         """One outcome per case, in order; nothing here takes so long that it could be timed out."""
-        return (self._asked(steps, isolated, stop) for steps in cases)
+        return (self._ask(steps, isolated, stop) for steps in cases)
 
     def play(self, script: Sequence[ScriptEntry], *, timeout: float | None = None) -> Iterator[Message]:
         """In this process, on a board of its own."""
@@ -104,9 +104,9 @@ class TwinEngine(Engine):
 
         return play(self.settings, script)
 
-    def _asked(self, steps: Steps, isolated: bool, stop: bool) -> Outcome:
+    def _ask(self, steps: Steps, isolated: bool, stop: bool) -> Outcome:
         started = time.perf_counter()
-        device = self._opened()
+        device = self._open()
         if self._kept is not None:
             checkpoint, tensors, cache = self._kept
             device.restore(checkpoint)
@@ -124,19 +124,19 @@ class TwinEngine(Engine):
                 if stop:
                     break
         outcome = Outcome(
-            **self._judged(failure),
+            **self._judge(failure),
             answers=tuple(answers),
-            peak_bytes_per_bank=self._sure_peaks or self._opened().peaks,
+            peak_bytes_per_bank=self._sure_peaks or self._open().peaks,
             l1_parts=dict(zip(L1_PARTS, (*self._l1, 0), strict=True)),
             seconds=time.perf_counter() - started,
             confidence=self._confidence,
             doubt="; ".join(self._doubts),
         )
         if not isolated:
-            self._kept = self._opened().checkpoint(), self._tensors, self._cache
+            self._kept = self._open().checkpoint(), self._tensors, self._cache
         return outcome
 
-    def _judged(self, failure: TtmemError | None) -> dict[str, Any]:
+    def _judge(self, failure: TtmemError | None) -> dict[str, Any]:
         """Status, class and figures of the first step that failed."""
         if failure is None and self._confidence == EXACT:
             return {"status": PASS}
@@ -181,11 +181,11 @@ class TwinEngine(Engine):
         if _LEVELS.index(level) > _LEVELS.index(self._confidence):
             self._confidence = level
             if level == UNKNOWN:
-                self._sure_peaks = dict(self._opened().peaks)
+                self._sure_peaks = dict(self._open().peaks)
         if why and why not in self._doubts:
             self._doubts.append(why)
 
-    def _opened(self) -> WatchedDevice:
+    def _open(self) -> WatchedDevice:
         if self._device is None:
             known = self.settings
             opened = OpenSettings(known.l1_small_bytes, known.trace_region_bytes, known.worker_l1_bytes or 0)
@@ -198,7 +198,7 @@ class TwinEngine(Engine):
         self._tensors, self._cache = NamedTensors(), ProgramCache()
         self._kept = self._device.checkpoint(), self._tensors, self._cache
         self._placements = Placements(self._device)
-        self._described.clear()
+        self._descriptions.clear()
         return self._device
 
     def _do(self, step: Step) -> Answer:
@@ -225,10 +225,10 @@ class TwinEngine(Engine):
         }
 
     def _do_alloc(self, step: Step) -> Answer:
-        device = self._opened()
+        device = self._open()
         buffer = device.allocate_placed(self._placements.of(step))
         self._tensors.keep(step["alloc"], buffer, buffer.placement.spec, device)
-        return self._described_at(buffer)
+        return self._describe_buffer(buffer)
 
     def _do_host(self, step: Step) -> Answer:
         told = {key: value for key, value in step.items() if key not in ("host", "fill")}
@@ -236,7 +236,7 @@ class TwinEngine(Engine):
         return {}
 
     def _do_free(self, step: Step) -> Answer:
-        device, name, by_force = self._opened(), step["free"], step.get("force", True)
+        device, name, by_force = self._open(), step["free"], step.get("force", True)
         self._tensors.drop(name, device, by_force=by_force)
         for more in self._tensors.further.pop(name, ()):
             if more in self._tensors.named:
@@ -244,7 +244,7 @@ class TwinEngine(Engine):
         return {}
 
     def _do_view(self, step: Step) -> Answer:
-        memory, device = MEMORIES.find(step["view"]), self._opened()
+        memory, device = MEMORIES.find(step["view"]), self._open()
         view = device.view(memory)
         answer: Answer = {
             "allocated": view.allocated_bytes_per_bank,
@@ -261,12 +261,12 @@ class TwinEngine(Engine):
             StaticBuffer(one["bytes"], tuple(CoreRange(*r) for r in one["ranges"]), one["page_bytes"], (one["index"],))
             for one in step["program"]
         ]
-        layout = self._opened().launch(Program(tuple(buffers)))
+        layout = self._open().launch(Program(tuple(buffers)))
         self.warnings += layout.warnings
         return {"addresses": list(layout.addresses)}
 
     def _do_clear(self, step: Step) -> Answer:
-        device = self._opened()
+        device = self._open()
         self._tensors.on_host.clear()
         for name in list(self._tensors.named):
             self._tensors.drop(name, device)
@@ -275,13 +275,13 @@ class TwinEngine(Engine):
         return {}
 
     def _do_call(self, step: Step) -> Answer:
-        written, device = read_call(step), self._opened()
+        written, device = read_call(step), self._open()
         record = RECORDS.get(written.function)
         if record is None or not (
             record.takes_host_tensors or self._tensors.on_host.keys().isdisjoint(written.tensors)
         ):
-            return self._without_record(written, step)
-        held = [self._given(name) for name in written.tensors]
+            return self._allocate_declared(written, step)
+        held = [self._find_input(name) for name in written.tensors]
         target, into = self._tensors.find(written.target) if written.target is not None else (None, None)
         call = call_of(record, written, [spec for _, spec in held], into)
         plan = planned(device, call, self._cache)
@@ -291,14 +291,14 @@ class TwinEngine(Engine):
         self._l1 = max(self._l1, result.l1_parts, key=sum)
         if not result.made:
             raise NoRecordError(result.plan.note)
-        return self._made(step, result.made)
+        return self._keep_results(step, result.made)
 
-    def _given(self, name: str) -> tuple[Buffer, TensorSpec]:
+    def _find_input(self, name: str) -> tuple[Buffer, TensorSpec]:
         """A tensor that a call names; one on the host takes nothing."""
         spec = self._tensors.on_host.get(name)
-        return self._tensors.find(name) if spec is None else (self._opened().allocate(_NOTHING), spec)
+        return self._tensors.find(name) if spec is None else (self._open().allocate(_NOTHING), spec)
 
-    def _without_record(self, written: WrittenCall, step: Step) -> Answer:
+    def _allocate_declared(self, written: WrittenCall, step: Step) -> Answer:
         """What can be said all the same: where the result's shape is known it must fit beside the inputs."""
         makes, why = step.get("makes"), _no_record(written)
         specs = [self._tensors.named[name][1] for name in written.tensors if name in self._tensors.named]
@@ -311,21 +311,21 @@ class TwinEngine(Engine):
                 shape = broadcast_shape(shape, spec.shape)
             self._doubt(BOUNDED, f"{why}: taken to need its inputs and a result like them")
             if written.target is not None:
-                return self._made(step, [self._tensors.find(written.target)])
+                return self._keep_results(step, [self._tensors.find(written.target)])
         else:
             shape = tuple(makes[0])
             self._doubt(UNKNOWN, f"{why}: inputs and the recorded results alone")
         result = TensorSpec(shape, specs[0].dtype, specs[0].layout, written.memory or specs[0].memory)
         try:
-            return self._made(step, [(self._opened().allocate(result), result)])
+            return self._keep_results(step, [(self._open().allocate(result), result)])
         except (OutOfMemoryError, InvalidSpecError):
             if self._confidence == UNKNOWN:  # it may be another type, in another layout, or no tensor at all
                 raise NoRecordError(why) from None
             raise
 
-    def _made(self, step: Step, made: Sequence[tuple[Buffer, TensorSpec]]) -> Answer:
+    def _keep_results(self, step: Step, made: Sequence[tuple[Buffer, TensorSpec]]) -> Answer:
         """The results under their names; those without one are gone again, as in the library."""
-        device, out = self._opened(), step.get("out")
+        device, out = self._open(), step.get("out")
         # One name for several results is a name for all of them.
         names = [out, *(f"{out} {more}" for more in range(1, len(made)))] if isinstance(out, str) else list(out or ())
         if isinstance(out, str) and len(made) > 1:
@@ -334,19 +334,19 @@ class TwinEngine(Engine):
         for number, (buffer, spec) in enumerate(made):
             name = names[number] if number < len(names) else ""
             self._tensors.keep(name or f" {number}", buffer, spec, device)
-            described.append(self._described_at(Buffer(buffer.address, device.place(spec))))
+            described.append(self._describe_buffer(Buffer(buffer.address, device.place(spec))))
         for number in range(len(made)):
             if number >= len(names) or not names[number]:
                 self._tensors.drop(f" {number}", device)
         return {"results": described}
 
-    def _described_at(self, buffer: Buffer) -> Answer:
+    def _describe_buffer(self, buffer: Buffer) -> Answer:
         """What a tensor says of itself, in the worker's words."""
         placement = buffer.placement
-        described = self._described.get(id(placement))
+        described = self._descriptions.get(id(placement))
         if described is None:
             spec, paging = placement.spec, placement.paging
-            described = self._described[id(placement)] = {
+            described = self._descriptions[id(placement)] = {
                 "shape": list(spec.shape),
                 "padded": list(paging.padded_shape),
                 "dtype": spec.dtype.name,

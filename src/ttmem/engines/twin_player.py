@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ttmem.base.errors import TtmemError
-from ttmem.engines.engine import EngineSettings, Entry, Message, Step
+from ttmem.engines.engine import EngineSettings, Message, ScriptEntry, Step
 from ttmem.engines.twin import NoRecordError, TwinEngine
-from ttmem.engines.worker.device_monitor import state_of
-from ttmem.engines.worker.ledger import GIVE, TAKE, Account, Effect, Move
-from ttmem.engines.worker.library import Pool, View
-from ttmem.engines.worker.player import UPLOAD, instead
-from ttmem.engines.worker.recorder import end_message, state_message
+from ttmem.engines.worker.device_monitor import build_state
+from ttmem.engines.worker.ledger import GIVE, TAKE, AllocationLedger, CallEffect, Move
+from ttmem.engines.worker.library import BankView, MemoryRegion
+from ttmem.engines.worker.player import UPLOAD, substitute_steps
+from ttmem.engines.worker.recorder import encode_end, encode_state
 from ttmem.twin.device import Buffer, WatchedDevice
 from ttmem.twin.errors import DeviceFailureError, OutOfMemoryError, StaticBuffersError
 from ttmem.twin.operations import BOUNDED, UNKNOWN
@@ -51,26 +51,26 @@ class _PlayedTwin(TwinEngine):
 
     def __init__(self, settings: EngineSettings) -> None:
         super().__init__(settings)
-        device = self._opened()
+        device = self._open()
         assert isinstance(device, _RecordedDevice)
         self._recorded = device
         self.memory_map = device.memory_map
-        pools = {p.memory.name: Pool(p.banks, p.base_address, p.bytes_per_bank) for p in self.memory_map.pools}
-        self.account = Account(pools, self.memory_map.quantum_bytes)
+        pools = {p.memory.name: MemoryRegion(p.banks, p.base_address, p.bytes_per_bank) for p in self.memory_map.pools}
+        self.ledger = AllocationLedger(pools, self.memory_map.quantum_bytes)
         self.operations = 0
 
     def do(self, step: Step) -> Message:
         return self._do(step)
 
-    def effect(self) -> Effect:
+    def take_effect(self) -> CallEffect:
         """Since the last time."""
         moves, self._recorded.moves = self._recorded.moves, []
-        return self.account.apply(moves)
+        return self.ledger.apply(moves)
 
     def state(self) -> Message:
-        effect = self.effect()
+        effect = self.take_effect()
         views = [
-            View(
+            BankView(
                 view.banks,
                 view.total_bytes_per_bank,
                 view.allocated_bytes_per_bank,
@@ -79,38 +79,38 @@ class _PlayedTwin(TwinEngine):
             )
             for view in self._recorded.views()
         ]
-        return state_message(state_of(views, effect))
+        return encode_state(build_state(views, effect))
 
-    def number_of(self, name: str) -> int | None:
+    def find_number(self, name: str) -> int | None:
         """The buffer of a tensor; None on the host, and for what takes nothing."""
         if name not in self._tensors.named:
             return None
         buffer, spec = self._tensors.named[name]
-        found = self.account.live[spec.memory.name].get(buffer.address)
+        found = self.ledger.live[spec.memory.name].get(buffer.address)
         return None if found is None else found.number
 
-    def knows(self, name: str) -> bool:
+    def has_tensor(self, name: str) -> bool:
         return name in self._tensors.named or name in self._tensors.on_host
 
-    def described(self, name: str) -> Message:
+    def describe(self, name: str) -> Message:
         buffer, spec = self._tensors.named[name]
-        told = self._described_at(Buffer(buffer.address, self._recorded.place(spec)))
+        told = self._describe_buffer(Buffer(buffer.address, self._recorded.place(spec)))
         shard = getattr(spec, "shard", None)
         return {**told, "placement": f"{shard.kind}_sharded" if shard is not None else "interleaved"}
 
-    def as_operation(self, entry: Entry) -> Iterator[Message]:
+    def run_operation(self, entry: ScriptEntry) -> Iterator[Message]:
         """``start`` and ``end``; the error of the step is raised after them."""
         step, index = entry["step"], self.operations
         self.operations += 1
-        uses = [name for name in _tensors_in(step) if self.number_of(name) is not None]
+        uses = [name for name in _find_tensor_names(step) if self.find_number(name) is not None]
         yield {
             "start": index,
             "name": entry["name"],
             "file": entry.get("place", ""),
             "line": 0,
             **self.state(),
-            "uses": [self.number_of(name) for name in uses],
-            "tensors": [[self.number_of(name), self.described(name)] for name in uses],
+            "uses": [self.find_number(name) for name in uses],
+            "tensors": [[self.find_number(name), self.describe(name)] for name in uses],
         }
         self._forget_doubts()
         error: TtmemError | None = None
@@ -120,18 +120,18 @@ class _PlayedTwin(TwinEngine):
             error = raised
         known = 0 if self._confidence == UNKNOWN else 1
         tensors = max(self._l1[0], self._recorded.peaks["L1"] if not known else 0)
-        message = end_message(index, self.effect(), [tensors, *self._l1[1:], 0, known], [sum(self._l1[1:])])
+        message = encode_end(index, self.take_effect(), [tensors, *self._l1[1:], 0, known], [sum(self._l1[1:])])
         message |= {"confidence": self._confidence, "doubt": "; ".join(self._doubts)}
         if error is not None:
             is_memory = isinstance(error, (OutOfMemoryError, StaticBuffersError))
             yield {**message, "error" if is_memory or "otherwise" not in entry else "refused": error.message}
             raise error
-        made = [name for name in _out_names(step) if self.number_of(name) is not None]
+        made = [name for name in _list_result_names(step) if self.find_number(name) is not None]
         label = entry.get("label")
         yield {
             **message,
-            "tensors": [[self.number_of(name), self.described(name)] for name in made],
-            "names": [[self.number_of(name), label] for name in made] if label else [],
+            "tensors": [[self.find_number(name), self.describe(name)] for name in made],
+            "names": [[self.find_number(name), label] for name in made] if label else [],
         }
 
     def _do_or_bound(self, step: Step, *, may_guess: bool) -> None:
@@ -140,18 +140,20 @@ class _PlayedTwin(TwinEngine):
         if isinstance(declared, list) and all(isinstance(one, dict) for one in declared):
             self._do_declared(step, [spec_from_step(one) for one in declared])
             return
-        makes, names = step.get("makes"), _out_names(step)
+        makes, names = step.get("makes"), _list_result_names(step)
         try:
             self._do(step)
             for name, shape in zip(names, makes if isinstance(makes, list) else (), strict=False):
-                if not self.knows(name):  # a rule that gave up makes no more than it is sure of
+                if not self.has_tensor(name):  # a rule that gave up makes no more than it is sure of
                     self._keep(name, TensorSpec(tuple(shape)))
         except NoRecordError as error:
             known, why = list[TensorSpec](), error.message
             if isinstance(makes, list):
                 known = [TensorSpec(tuple(shape)) for shape in makes]
             elif may_guess and len(names) == 1:  # that nobody wrote a rule is no failure of the model
-                given = [self._tensors.named[name][1] for name in _tensors_in(step) if name in self._tensors.named]
+                given = [
+                    self._tensors.named[name][1] for name in _find_tensor_names(step) if name in self._tensors.named
+                ]
                 known, why = given[:1], f"{why}: its result is taken to be like its first input"
             if not known:
                 raise
@@ -182,7 +184,7 @@ class _PlayedTwin(TwinEngine):
         except TtmemError as error:
             why = error.message
         self._doubt(BOUNDED, why)
-        for name, spec in zip(_out_names(step), specs, strict=False):
+        for name, spec in zip(_list_result_names(step), specs, strict=False):
             self._keep(name, spec)
 
 
@@ -192,12 +194,12 @@ def _same_storage(one: TensorSpec, other: TensorSpec) -> bool:
     return next(kinds) == next(kinds)
 
 
-def _out_names(step: Step) -> list[str]:
+def _list_result_names(step: Step) -> list[str]:
     out = step.get("out", step.get("alloc"))
     return [name for name in ([out] if isinstance(out, str) else out or ()) if name]
 
 
-def _tensors_in(value: Any) -> Iterator[str]:
+def _find_tensor_names(value: Any) -> Iterator[str]:
     """The tensors that a step names."""
     if isinstance(value, dict):
         if isinstance(value.get("tensor"), str):
@@ -206,61 +208,61 @@ def _tensors_in(value: Any) -> Iterator[str]:
         value = list(value.values())
     if isinstance(value, (list, tuple)):
         for item in value:
-            yield from _tensors_in(item)
+            yield from _find_tensor_names(item)
 
 
-def play(settings: EngineSettings, script: Iterable[Entry]) -> Iterator[Message]:
+def play(settings: EngineSettings, script: Iterable[ScriptEntry]) -> Iterator[Message]:
     """To its end, or to the first entry that fails."""
     twin = _PlayedTwin(settings)
     yield {"hello": 1, "ttnn": twin.memory_map.release.name}
-    yield {"device": _device_facts(twin)}
+    yield {"device": _describe_device(twin)}
     kept: list[tuple[str, str, str]] = []
     left = deque(dict(entry) for entry in script)
     while left:
         entry = left.popleft()
         try:
             if "moment" in entry:
-                yield from _moment(twin, kept)
+                yield from _describe_moment(twin, kept)
             elif "name" in entry:
-                yield from twin.as_operation(entry)
-            elif "free" not in entry["step"] or twin.knows(entry["step"]["free"]):
+                yield from twin.run_operation(entry)
+            elif "free" not in entry["step"] or twin.has_tensor(entry["step"]["free"]):
                 twin.do(entry["step"])
         except TtmemError as error:
             if "otherwise" in entry and not isinstance(error, (OutOfMemoryError, StaticBuffersError)):
-                instead(entry, left)
+                substitute_steps(entry, left)
                 continue
             if "name" not in entry and "alloc" in entry["step"]:
-                yield from _failed_upload(twin, entry, kept)
+                yield from _replay_failed_upload(twin, entry, kept)
             elif "name" not in entry:
                 yield {"exit": 1, "error": error.message}
             break
         if "path" in entry:
-            kept.append((_out_names(entry["step"])[0], entry["path"], entry["role"]))
+            kept.append((_list_result_names(entry["step"])[0], entry["path"], entry["role"]))
     yield {"closed": True, **twin.state()}
     yield {"played": True, "signal": 0, "timed_out": False}
 
 
-def _failed_upload(twin: _PlayedTwin, entry: Entry, kept: list[tuple[str, str, str]]) -> Iterator[Message]:
+def _replay_failed_upload(twin: _PlayedTwin, entry: ScriptEntry, kept: list[tuple[str, str, str]]) -> Iterator[Message]:
     """Once more, as an operation: it fails again and has a place then."""
-    yield from _moment(twin, kept)
+    yield from _describe_moment(twin, kept)
     try:
-        yield from twin.as_operation({**entry, "name": UPLOAD, "place": entry.get("path", "")})
+        yield from twin.run_operation({**entry, "name": UPLOAD, "place": entry.get("path", "")})
     except TtmemError:
         return
 
 
-def _moment(twin: _PlayedTwin, kept: list[tuple[str, str, str]]) -> Iterator[Message]:
+def _describe_moment(twin: _PlayedTwin, kept: list[tuple[str, str, str]]) -> Iterator[Message]:
     yield {"moment": True, **twin.state()}
-    known = [(twin.number_of(name), name, path, role) for name, path, role in kept]
+    known = [(twin.find_number(name), name, path, role) for name, path, role in kept]
     there = [one for one in known if one[0] is not None]
     kept.clear()
     yield {
         "paths": [[number, path, True, role] for number, _, path, role in there],
-        "tensors": [[number, twin.described(name)] for number, name, _, _ in there],
+        "tensors": [[number, twin.describe(name)] for number, name, _, _ in there],
     }
 
 
-def _device_facts(twin: _PlayedTwin) -> Message:
+def _describe_device(twin: _PlayedTwin) -> Message:
     known = twin.memory_map
     return {
         "arch": known.architecture.ttnn_name,

@@ -24,9 +24,9 @@ from ttmem.base.child_process import drop_other_versions, foreign_environment
 from ttmem.base.errors import BadInputError, MissingPartError
 from ttmem.base.home import home_folder
 from ttmem.engines import mock_board
-from ttmem.engines.mock_board import chip_ids, descriptor
-from ttmem.engines.family import Family
+from ttmem.engines.family import ProcessFamily
 from ttmem.engines.interpreters import Interpreter
+from ttmem.engines.mock_board import build_cluster_descriptor, compute_chip_ids
 from ttmem.hardware import BOARDS, Board
 
 _UNWANTED_ON_MOCK = (
@@ -53,7 +53,7 @@ _SHARED_MEMORY = Path("/dev/shm")
 class Worker(subprocess.Popen[bytes]):
     """A process in a workspace."""
 
-    family: Family | None = None
+    family: ProcessFamily | None = None
     """All that a user's program starts."""
 
     def kill_family(self) -> None:
@@ -83,11 +83,11 @@ class Workspace:
     """What is removed at the end."""
 
     @property
-    def users_own(self) -> dict[str, str | None]:
+    def user_variables(self) -> dict[str, str | None]:
         """Variables that projects find their own files through, as the user has them; the library alone gets ours."""
         return {name: os.environ.get(name) for name in _OF_PROJECTS if name in self.variables}
 
-    def environment(self, base: Mapping[str, str]) -> dict[str, str]:
+    def build_environment(self, base: Mapping[str, str]) -> dict[str, str]:
         """The child's environment: the user's, with ours on top; a log level that the user chose stays, packages of
         other Pythons do not."""
         base = drop_other_versions(base, self.version)
@@ -100,9 +100,9 @@ class Workspace:
         workspace."""
         command = [self.python, str(_START), job, json.dumps(settings), *words]
         if job not in _OF_USERS:
-            return Worker(command, env=self.environment(foreign_environment()), **options)
-        family = self.closing.enter_context(contextlib.closing(Family(f"{_MARK}={self.folder}", self.leftovers)))
-        worker = Worker(command, env=self.environment(os.environ), **options)
+            return Worker(command, env=self.build_environment(foreign_environment()), **options)
+        family = self.closing.enter_context(contextlib.closing(ProcessFamily(f"{_MARK}={self.folder}", self.leftovers)))
+        worker = Worker(command, env=self.build_environment(os.environ), **options)
         worker.family = family
         if options.get("start_new_session"):
             family.has_session(worker.pid)
@@ -110,14 +110,14 @@ class Workspace:
 
 
 @contextmanager
-def workspace(
+def open_workspace(
     interpreter: Interpreter, *, board: str | None, card: bool = False, counters: bool = False
 ) -> Iterator[Workspace]:
     """Everything a process needs to open the board (or the card), removed afterwards as far as it is private.
 
     With ``counters`` the library publishes what it holds in shared memory, for ``ttmem live``, under chips of its own.
     """
-    if card and not cards():
+    if card and not find_cards():
         raise MissingPartError(
             "no Tenstorrent card in this machine", where=str(_CARDS), hint="leave --card out to use a mock board"
         )
@@ -133,8 +133,10 @@ def workspace(
         else:
             mocked = BOARDS.find(board or "n150")
             number = secrets.randbits(32) if counters else 0
-            variables |= _mock_variables(interpreter, mocked, folder, number)
-            published = [_SHARED_MEMORY / f"tt_device_{chip}_memory" for chip in chip_ids(mocked, number).values()]
+            variables |= _build_mock_variables(interpreter, mocked, folder, number)
+            published = [
+                _SHARED_MEMORY / f"tt_device_{chip}_memory" for chip in compute_chip_ids(mocked, number).values()
+            ]
             unset, leftovers = _UNWANTED_ON_MOCK, (folder, *published)
             yield Workspace(interpreter.path, mocked, variables, unset, folder, version, closing, leftovers)
     finally:
@@ -145,19 +147,19 @@ def workspace(
                 region.unlink(missing_ok=True)
 
 
-def cards() -> list[str]:
+def find_cards() -> list[str]:
     """The device files of cards in this machine."""
     with contextlib.suppress(OSError):
         return sorted(str(path) for path in _CARDS.iterdir() if path.is_char_device())
     return []
 
 
-def _mock_variables(interpreter: Interpreter, board: Board, folder: Path, number: int) -> dict[str, str]:
+def _build_mock_variables(interpreter: Interpreter, board: Board, folder: Path, number: int) -> dict[str, str]:
     described = folder / f"{board.name}.yaml"
     with name_full_disk(described):
-        described.write_text(descriptor(board, number))
-    cache = cache_folder(interpreter)
-    root = runtime_root(interpreter, cache)
+        described.write_text(build_cluster_descriptor(board, number))
+    cache = find_cache_folder(interpreter)
+    root = make_runtime_root(interpreter, cache)
     return {
         "TT_METAL_RUNTIME_ROOT": str(root),
         "TT_METAL_HOME": str(root),  # releases before the variable above
@@ -169,7 +171,7 @@ def _mock_variables(interpreter: Interpreter, board: Board, folder: Path, number
     }
 
 
-def cache_folder(interpreter: Interpreter) -> Path:
+def find_cache_folder(interpreter: Interpreter) -> Path:
     """What may be kept between runs of one ttnn; a home that cannot be written to costs speed, nothing else."""
     key = hashlib.sha256(interpreter.package.encode()).hexdigest()[:8]
     name = f"ttnn-{interpreter.ttnn_version or 'unknown'}-{key}"
@@ -181,12 +183,12 @@ def cache_folder(interpreter: Interpreter) -> Path:
     raise BadInputError("no place for a kernel cache", hint="say where ttmem may write: TTMEM_HOME=FOLDER")
 
 
-def runtime_root(interpreter: Interpreter, cache: Path) -> Path:
+def make_runtime_root(interpreter: Interpreter, cache: Path) -> Path:
     """A root in which the library finds its own files and our compiler. Several processes may make it at once."""
     root = cache / "root"
     compiler = root / "runtime" / "sfpi" / "compiler" / "bin" / "riscv-tt-elf-g++"
     compiler.parent.mkdir(parents=True, exist_ok=True)
-    _write_executable(compiler, mock_board.stub_compiler_script())
+    _write_executable(compiler, mock_board.build_stub_compiler())
     # A wheel carries the sources inside the package, a build from source has them two folders up.
     package = Path(interpreter.package)
     source = package if (package / "tt_metal").is_dir() else package.parent.parent

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ttmem.profile.device_history import Resident, Track, shorten_path
+from ttmem.profile.device_history import DeviceHistory, PlayedResident, shorten_path
 from ttmem.profile.model import Argument, Profile, Source
 from ttmem.profile.tables import ProfileTables
 
@@ -17,7 +17,7 @@ _MOST_RANKS = 8
 """At most this many are listed in a warning; the profile's facts have all."""
 
 
-class Capture:
+class ProfileBuilder:
     """Takes messages in order; what came before a crash is a profile too."""
 
     def __init__(self, tables: ProfileTables | None = None) -> None:
@@ -32,27 +32,27 @@ class Capture:
         """The program came to its own end; a process that died did not say so."""
         self._tables = tables or ProfileTables()
         self._notes: Counter[str] = Counter()
-        self._tracks: dict[int, Track] = {}
+        self._histories: dict[int, DeviceHistory] = {}
         """By rank: a device, mesh or submesh among those that were open at the same time."""
-        self._begun: list[tuple[Track, int]] = []
+        self._begun: list[tuple[DeviceHistory, int]] = []
         """Every operation of the program, in order: its track and its index there."""
 
-    def feed(self, message: dict[str, Any]) -> None:
+    def add(self, message: dict[str, Any]) -> None:
         """One message of the recorder."""
         if "start" in message:
-            track = self._track(message)
+            track = self._history(message)
             self._begun.append((track, track.start(message)))
         elif "end" in message:
             track, index = self._begun[message["end"]]
             track.end(index, message)
         elif "device" in message:
-            self._track(message["device"]).opened(message["device"])
+            self._history(message["device"]).open(message["device"])
         elif "paths" in message:
-            self._track(message).keep_paths(message)
+            self._history(message).keep_paths(message)
         elif "closed" in message:
-            self._track(message).close(message)
+            self._history(message).close(message)
         elif "moment" in message:
-            self._track(message).look(message)
+            self._history(message).add_moment(message)
         elif "note" in message:
             self._notes[message["note"]] += 1
         elif "exit" in message:
@@ -62,8 +62,8 @@ class Capture:
                 self.ended = {**ended, "location": shorten_path(ended["location"])}
             led_here = [] if message["exit"] == 0 else [" ".join(text.split()) for text in message.get("chain", [])]
             if led_here or message["exit"] == 0:
-                for track in self._tracks.values():
-                    track.catch(but=led_here)
+                for track in self._histories.values():
+                    track.mark_caught(but=led_here)
         elif "skipped" in message:
             self.skipped_comparisons = message["skipped"]
         elif "hello" in message:
@@ -74,26 +74,26 @@ class Capture:
         """The operation that was begun and has not ended: index, name, location."""
         return self._begun[-1][0].running if self._begun else None
 
-    def part_ends(self) -> dict[int, tuple[int, int]]:
+    def count_parts(self) -> dict[int, tuple[int, int]]:
         """Operations and states so far, by rank: what comes now belongs to another part of the program."""
-        return {rank: track.part_ends() for rank, track in self._tracks.items()}
+        return {rank: track.count_parts() for rank, track in self._histories.items()}
 
-    def _track(self, message: dict[str, Any]) -> Track:
+    def _history(self, message: dict[str, Any]) -> DeviceHistory:
         rank = message.get("rank", 0)
-        if rank not in self._tracks:
-            self._tracks[rank] = Track(self._tables, self._notes)
-        return self._tracks[rank]
+        if rank not in self._histories:
+            self._histories[rank] = DeviceHistory(self._tables, self._notes)
+        return self._histories[rank]
 
-    def process_ended(self, *, signal_number: int | None = None, timeout_seconds: float | None = None) -> None:
+    def end_process(self, *, signal_number: int | None = None, timeout_seconds: float | None = None) -> None:
         """How the process ended, where its own messages do not say: a failure of the operation that was running."""
-        track = self._begun[-1][0] if self._begun else self._track({})
+        track = self._begun[-1][0] if self._begun else self._history({})
         if timeout_seconds is not None:
             text = f"stopped by --timeout {timeout_seconds:g} s"
             self._end("TimeoutExpired", text)
             track.fail_running(text)
         elif signal_number is not None:
-            text = _death(signal_number)
-            self._end(_signal_name(signal_number), text)
+            text = _describe_death(signal_number)
+            self._end(_name_signal(signal_number), text)
             track.fail_running(text)
         elif self.exit_error and not self._is_known(self.exit_error):
             track.fail(self.exit_error, 0, -1)
@@ -105,14 +105,14 @@ class Capture:
     def _is_known(self, error: str) -> bool:
         """An operation's own error that the program let pass is the same failure, not a second one."""
         flat = " ".join(error.split())
-        return any(known in flat for track in self._tracks.values() for known in track.errors)
+        return any(known in flat for track in self._histories.values() for known in track.errors)
 
     @property
-    def residents(self) -> dict[str, Resident]:
+    def residents(self) -> dict[str, PlayedResident]:
         """The tensors that a player reports as lasting, by path."""
-        return {path: one for track in self._tracks.values() for path, one in track.residents.items()}
+        return {path: one for track in self._histories.values() for path, one in track.residents.items()}
 
-    def profile(
+    def build(
         self,
         *,
         name: str,
@@ -123,16 +123,16 @@ class Capture:
         facts: Mapping[str, Any] = MappingProxyType({}),
     ) -> Profile:
         """The profile of everything so far. Ranks are named where there are several."""
-        self._track({})
-        tracks = sorted(self._tracks.items())
+        self._history({})
+        tracks = sorted(self._histories.items())
         arguments: dict[str, Argument] = {}
         for _, track in tracks:
             track.finish()
             track.add_arguments(arguments)
-        return self._tables.profile(
-            [track.timeline(script, rank if len(tracks) > 1 else -1) for rank, track in tracks],
+        return self._tables.build(
+            [track.build_timeline(script, rank if len(tracks) > 1 else -1) for rank, track in tracks],
             name=name,
-            source=_source_of(kind, script, self._warnings()),
+            source=_read_source(kind, script, self._warnings()),
             facts={**self._facts(engine, board), **facts},
             arguments=list(arguments.values()),
         )
@@ -146,14 +146,14 @@ class Capture:
 
     def _ranks(self) -> list[str]:
         """What each is; empty where there is only one."""
-        devices = [self._tracks[rank].device for rank in sorted(self._tracks)]
-        return [_rank_words(device) for device in devices if device] if len(devices) > 1 else []
+        devices = [self._histories[rank].device for rank in sorted(self._histories)]
+        return [_describe_rank(device) for device in devices if device] if len(devices) > 1 else []
 
     def _facts(self, engine: str, board: str) -> dict[str, Any]:
         facts: dict[str, Any] = {"engine": engine, "ttnn": self.hello.get("ttnn", "")}
         if board:
             facts["board"] = board
-        first = self._tracks[min(self._tracks)].device
+        first = self._histories[min(self._histories)].device
         if first:
             facts |= {"system": first["arch"], **{name: first[name] for name in ("grid", "mesh", "chips")}}
         if ranks := self._ranks():
@@ -165,7 +165,7 @@ class Capture:
         return facts
 
 
-def _rank_words(device: dict[str, Any]) -> str:
+def _describe_rank(device: dict[str, Any]) -> str:
     """``rank 1: submesh 1x4 of rank 0, chips 4 0 2 6``."""
     shape = "x".join(map(str, device["mesh"]))
     what = f"submesh {shape} of rank {device['parent']}" if device["parent"] is not None else f"mesh {shape}"
@@ -182,18 +182,18 @@ _DEATHS: dict[int, str] = {
 """As a shell says it, which is how ``explain`` knows them."""
 
 
-def _death(number: int) -> str:
-    return _DEATHS.get(number) or f"the process exited on {_signal_name(number)}"
+def _describe_death(number: int) -> str:
+    return _DEATHS.get(number) or f"the process exited on {_name_signal(number)}"
 
 
-def _signal_name(number: int) -> str:
+def _name_signal(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:  # one of the real-time signals between the first and the last, which have no names
         return f"SIGRTMIN+{number - signal.SIGRTMIN}"
 
 
-def _source_of(kind: str, script: str, warnings: tuple[str, ...]) -> Source:
+def _read_source(kind: str, script: str, warnings: tuple[str, ...]) -> Source:
     """What was run. A script that is gone or cannot be read costs its size, not the profile."""
     try:
         content = Path(script).read_bytes()

@@ -23,11 +23,11 @@ from ttmem.profile.tables import (
     ProfileTables,
     States,
     View,
-    buffer_table,
-    captured_timeline,
-    programs_l1,
+    build_buffer_table,
+    build_programs_l1,
+    build_timeline,
 )
-from ttmem.profile.tensor_type import TensorType, tensor_type_of
+from ttmem.profile.tensor_type import TensorType, decode_tensor_type
 
 _UPLOADS = re.compile(r"\.(from_torch|as_tensor|to_device|load_tensor|to|from_buffer|allocate_tensor_on_device)$")
 _PREPARES = re.compile(
@@ -45,7 +45,7 @@ _ALLOCATED = 2
 
 
 @dataclass(slots=True)
-class _Operation:
+class _RunningOperation:
     name: str
     file: str
     line: int
@@ -58,7 +58,7 @@ class _Operation:
 
 
 @dataclass(slots=True)
-class _Buffer:
+class _LiveBuffer:
     memory: int
     address: int
     bytes_per_bank: int
@@ -83,7 +83,7 @@ class _Buffer:
     """An operation changed what is in it (a cache, a preallocated output)."""
 
 
-class Resident(NamedTuple):
+class PlayedResident(NamedTuple):
     """A buffer of which a player said what it is."""
 
     role: str
@@ -93,7 +93,7 @@ class Resident(NamedTuple):
     total_bytes: int
 
 
-class Track:
+class DeviceHistory:
     """One device, mesh or submesh: everything with one allocator. A device that is opened when this one was closed
     goes on where it ended."""
 
@@ -103,57 +103,57 @@ class Track:
         """The texts of the failures as the program printed them."""
         self._tables = tables
         self._notes = notes
-        self._operations: list[_Operation] = []
-        self._buffers: dict[int, _Buffer] = {}
-        self._finished: list[_Buffer] = []
+        self._operations: list[_RunningOperation] = []
+        self._buffers: dict[int, _LiveBuffer] = {}
+        self._finished: list[_LiveBuffer] = []
         self._states = States()
         self._events = EventLog()
         self._failures: list[FailureText] = []
-        self._freed: dict[int, tuple[_Buffer, int]] = {}
+        self._freed: dict[int, tuple[_LiveBuffer, int]] = {}
         """Buffers that are gone, by number, and the operation that freed them; -1 outside operations."""
-        self.residents: dict[str, Resident] = {}
+        self.residents: dict[str, PlayedResident] = {}
         """By path, as they were when they were told."""
         self._closings: list[int] = []  # how many states there were when the device was closed, each time
         self._pending: dict[str, Any] | None = None
         """The last operation's end, until the state after it is known."""
 
-    def opened(self, device: dict[str, Any]) -> None:
+    def open(self, device: dict[str, Any]) -> None:
         """The device is there, or another one where the last was closed."""
         self.device = device
-        self._events.opened()
+        self._events.open()
 
     def start(self, message: dict[str, Any]) -> int:
         """An operation begins; its index among those of this device."""
-        operation = _Operation(message["name"], message["file"], message["line"], message.get("uses", []))
+        operation = _RunningOperation(message["name"], message["file"], message["line"], message.get("uses", []))
         index = len(self._operations)
         self._operations.append(operation)
         self._events.start(index, message)
         if "state" not in message:
             return index
-        self._between(message, BEFORE_OPERATION, index)
+        self._add_state(message, BEFORE_OPERATION, index)
         for number in operation.operands:
             if number in self._buffers:
                 self._buffers[number].last_use = index
         if operation.operands and _WRITES.search(operation.name) and operation.operands[0] in self._buffers:
             self._buffers[operation.operands[0]].is_written = True
-        self._describe(message)
-        operation.freed = " ".join(self._freed_input(*told) for told in message.get("freed", []))
+        self._add_descriptions(message)
+        operation.freed = " ".join(self._describe_freed_input(*told) for told in message.get("freed", []))
         return index
 
-    def _freed_input(self, number: int, shape: list[int], dtype: str) -> str:
+    def _describe_freed_input(self, number: int, shape: list[int], dtype: str) -> str:
         """The sentence that ``explain`` knows as U9: which input, freed where, made where."""
         what = f"{'x'.join(map(str, shape))} {dtype}"
         buffer, freer = self._freed.get(number, (None, -1))
-        name = f"'{self._name(buffer)}' ({what})" if buffer is not None else f"of {what}"
-        made, freed = (self._place(one) for one in (buffer.producer if buffer is not None else -1, freer))
+        name = f"'{self._find_name(buffer)}' ({what})" if buffer is not None else f"of {what}"
+        made, freed = (self._describe_operation(one) for one in (buffer.producer if buffer is not None else -1, freer))
         return f"ttmem saw: input {name} was freed by {freed}; it was made by {made} (seen before the call)"
 
-    def _place(self, index: int) -> str:
+    def _describe_operation(self, index: int) -> str:
         """``ttnn.deallocate (operation 3) at model.py:41``."""
         if index < 0:
             return "the program outside operations at an unknown place"
         one = self._operations[index]
-        return f"{one.name} (operation {index}) at {_location(one) or 'an unknown place'}"
+        return f"{one.name} (operation {index}) at {_format_location(one) or 'an unknown place'}"
 
     def end(self, index: int, message: dict[str, Any]) -> None:
         """It has ended, or raised."""
@@ -169,7 +169,7 @@ class Track:
             self._notes[f"L1 of programs not measured: {message['unmeasured']}"] += 1
         self._pending = {**message, "end": index}
 
-    def _settle(self, next_state: list[list[int]] | None) -> None:
+    def _apply_end(self, next_state: list[list[int]] | None) -> None:
         """Put the last operation's effect in, now that the state after it is known (None: there is none).
 
         Its fullest moment gets a state of its own where it was fuller than the next one: that is where temporaries are,
@@ -190,12 +190,12 @@ class Track:
         absent = {number for _, _, gone, _ in tops.values() for number in gone}
         for number, memory, address, bytes_per_bank, total in message["born"]:
             first = inside if inside is not None and number in shown else state
-            event = self._events.number(number)
-            self._buffers[number] = _Buffer(memory, address, bytes_per_bank, total, index, first, event)
+            event = self._events.find_number(number)
+            self._buffers[number] = _LiveBuffer(memory, address, bytes_per_bank, total, index, first, event)
         if inside is not None:
-            views = self._tables.view_numbers(self._views_within(tops))
+            views = self._tables.view_numbers(self._list_inner_views(tops))
             self._states.add(WITHIN_OPERATION, index, index, views)
-        self._describe(message)
+        self._add_descriptions(message)
         for number in message["gone"]:
             self._release(number, before=inside if inside is not None and number in absent else state, by=index)
 
@@ -205,32 +205,32 @@ class Track:
         last = self._operations[-1] if self._operations else None
         if last is None or last.ended:
             return None
-        return {"index": len(self._operations) - 1, "name": last.name, "location": _location(last)}
+        return {"index": len(self._operations) - 1, "name": last.name, "location": _format_location(last)}
 
-    def part_ends(self) -> tuple[int, int]:
+    def count_parts(self) -> tuple[int, int]:
         """Operations and states so far, the last operation's among them."""
-        self._settle(None)
+        self._apply_end(None)
         return len(self._operations), len(self._states)
 
-    def look(self, message: dict[str, Any]) -> None:
+    def add_moment(self, message: dict[str, Any]) -> None:
         """A moment between operations that somebody wants to see."""
-        self._events.between(len(self._operations), message)
-        self._between(message, SNAPSHOT, -1)
+        self._events.add_changes(len(self._operations), message)
+        self._add_state(message, SNAPSHOT, -1)
 
     def close(self, message: dict[str, Any]) -> None:
         """The device was closed."""
-        self.look(message)
+        self.add_moment(message)
         self._events.close(len(self._operations))
         self._release_all()
         self._closings.append(len(self._states))
 
-    def _between(self, message: dict[str, Any], kind: int, index: int) -> None:
+    def _add_state(self, message: dict[str, Any], kind: int, index: int) -> None:
         """A state outside operations, and what came and went since the last one."""
-        self._settle(message["state"])
+        self._apply_end(message["state"])
         state = len(self._states)
         for number, memory, address, bytes_per_bank, total in message["came"]:
-            event = self._events.number(number)
-            self._buffers[number] = _Buffer(memory, address, bytes_per_bank, total, -1, state, event)
+            event = self._events.find_number(number)
+            self._buffers[number] = _LiveBuffer(memory, address, bytes_per_bank, total, -1, state, event)
         for number in message["gone"]:
             self._release(number, before=state)
         last = index if kind == BEFORE_OPERATION else len(self._operations)
@@ -238,7 +238,7 @@ class Track:
         views: dict[int, View] = {number: tuple(view) for number, view in enumerate(message["state"]) if view[1]}
         self._states.add(kind, index, last - 1, self._tables.view_numbers(views))
 
-    def _views_within(self, tops: dict[str, list[Any]]) -> dict[int, View]:
+    def _list_inner_views(self, tops: dict[str, list[Any]]) -> dict[int, View]:
         """Views of the memories that were fullest inside an operation."""
         views: dict[int, View] = {}
         for memory, (allocated, _, _, largest_free) in tops.items():
@@ -259,11 +259,11 @@ class Track:
         for number in list(self._buffers):
             self._release(number, before=len(self._states))
 
-    def _describe(self, message: dict[str, Any]) -> None:
+    def _add_descriptions(self, message: dict[str, Any]) -> None:
         for fact, key in (("tensor", "tensors"), ("name", "names")):
             for number, told in message.get(key, []):
                 if number in self._buffers:
-                    setattr(self._buffers[number], fact, tensor_type_of(told) if isinstance(told, dict) else told)
+                    setattr(self._buffers[number], fact, decode_tensor_type(told) if isinstance(told, dict) else told)
 
     def keep_paths(self, message: dict[str, Any]) -> None:
         """A later path is the better one: a constructor knows only ``self``, which says less than what keeps it."""
@@ -273,8 +273,10 @@ class Track:
                 buffer.path, buffer.is_lasting = path, buffer.is_lasting or is_lasting
                 if role:
                     buffer.role = role[0]
-                    self.residents[path] = Resident(role[0], buffer.memory, buffer.bytes_per_bank, buffer.total_bytes)
-        self._describe(message)
+                    self.residents[path] = PlayedResident(
+                        role[0], buffer.memory, buffer.bytes_per_bank, buffer.total_bytes
+                    )
+        self._add_descriptions(message)
 
     def fail(self, text: str, line: int, operation: int) -> None:
         """Put in one line, so that the failure's line is the operation's and not one of its own text."""
@@ -284,7 +286,7 @@ class Track:
             flat = f"{flat}\n{freed}"
         self._failures.append(FailureText(flat, line, operation, len(self._operations), is_exception=True))
 
-    def catch(self, *, but: Sequence[str]) -> None:
+    def mark_caught(self, *, but: Sequence[str]) -> None:
         """The program has ended, and not for any of its failures so far ``but`` those that have one of these texts."""
         self._failures = [
             replace(failure, is_caught=not any(text in failure.text or failure.text in text for text in but))
@@ -300,7 +302,7 @@ class Track:
     def add_arguments(self, found: dict[str, Argument]) -> None:
         """What was uploaded and is kept: weights, caches (written to), inputs (uploaded again and again)."""
 
-        def place(one: _Buffer) -> tuple[str, int]:
+        def place(one: _LiveBuffer) -> tuple[str, int]:
             return one.path, bisect_right(self._closings, one.first_state)
 
         kept = [one for one in self._finished if one.is_lasting and (one.role or self._is_kept_upload(one))]
@@ -317,15 +319,15 @@ class Track:
             found[buffer.path] = Argument(
                 *("", len(found), buffer.path, shape, dtype, kind, size, True),
                 kv_cache=is_cache,
-                device_bytes=self._taken_bytes(buffer),
+                device_bytes=self._count_device_bytes(buffer),
             )
 
-    def _taken_bytes(self, buffer: _Buffer) -> int:
+    def _count_device_bytes(self, buffer: _LiveBuffer) -> int:
         """Of a chip: all banks of DRAM lose what the fullest one does; a shard in L1 lies on its own cores alone."""
         pool = self.device.get("pools", {}).get(MEMORIES[buffer.memory])
         return buffer.bytes_per_bank * pool[0] if pool and MEMORIES[buffer.memory] == "DRAM" else buffer.total_bytes
 
-    def _is_kept_upload(self, buffer: _Buffer) -> bool:
+    def _is_kept_upload(self, buffer: _LiveBuffer) -> bool:
         """Used, and from the host or made of such by an operation that only changes its form; or an attribute of an
         object that was made of no other tensor (``self.weight = ttnn.zeros(...)``)."""
         if buffer.last_use < 0:
@@ -337,10 +339,10 @@ class Track:
 
     def finish(self) -> None:
         """Nothing more will come."""
-        self._settle(None)
+        self._apply_end(None)
         self._release_all()
 
-    def timeline(self, script: str, rank: int) -> Timeline:
+    def build_timeline(self, script: str, rank: int) -> Timeline:
         """All of it; lines are those of the script."""
         operations = self._operations
         ended = sorted(self._finished, key=lambda buffer: (buffer.first_state, buffer.producer, buffer.address))
@@ -355,26 +357,26 @@ class Track:
                 buffer.producer,
                 buffer.last_use,
                 self._tables.type_number(buffer.tensor),
-                self._name(buffer),
+                self._find_name(buffer),
             )
             for buffer in ended
         ]
         script_file = os.path.realpath(script)
         in_script = {file: os.path.realpath(file) == script_file for file in {one.file for one in operations}}
-        return captured_timeline(
-            [self._tables.form_number(one.name, location=_location(one)) for one in operations],
+        return build_timeline(
+            [self._tables.form_number(one.name, location=_format_location(one)) for one in operations],
             self._states,
             rank=rank,
             lines=[one.line if in_script[one.file] else 0 for one in operations],
             failures=self._failures,
-            needs=programs_l1([one.l1 for one in operations]),
-            buffers=buffer_table(buffers),
-            events=self._events.table(
+            needs=build_programs_l1([one.l1 for one in operations]),
+            buffers=build_buffer_table(buffers),
+            events=self._events.build_table(
                 {buffer.event: row for row, buffer in enumerate(ended)}, self.device.get("pools")
             ),
         )
 
-    def _name(self, buffer: _Buffer) -> str:
+    def _find_name(self, buffer: _LiveBuffer) -> str:
         """What the program calls it, else what it is."""
         if buffer.path and (buffer.is_lasting or not buffer.name):
             return buffer.path
@@ -389,7 +391,7 @@ class Track:
         return f"temporary of {maker}" if inside else f"kept by {maker}"
 
 
-def _location(operation: _Operation) -> str:
+def _format_location(operation: _RunningOperation) -> str:
     """As short as it stays clear: relative to where the user is, when the file is below it."""
     file = shorten_path(operation.file)
     return f"{file}:{operation.line}" if operation.line else file  # a module of a model has no line

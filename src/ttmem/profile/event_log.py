@@ -26,14 +26,14 @@ class EventLog:
         self._paths: dict[str, int] = {}
         self._folder = str(Path.cwd()) + os.sep
 
-    def opened(self) -> None:
+    def open(self) -> None:
         """Another device: the recorder counts from 0 again."""
         self._numbers.clear()
         self._live.clear()
 
     def start(self, index: int, message: Mapping[str, Any]) -> None:
         """An operation begins: what changed since the one before, and what it reads."""
-        self.between(index, message)
+        self.add_changes(index, message)
         path = "\n".join(step.removeprefix(self._folder) for step in message.get("path", ()))
         number = self._paths.setdefault(path, len(self._paths))
         given = message.get("given", sum({GIVEN[option] for option in message.get("options", ()) if option in GIVEN}))
@@ -45,19 +45,19 @@ class EventLog:
     def end(self, index: int, message: Mapping[str, Any]) -> None:
         """What it did. A program that was refused has no place in the order: it is the last thing that happened."""
         order, needs = message.get("order", ()), list(message.get("needs", ()))
-        self._moves(index, 1, order, message["born"], (), needs)
+        self._add_moves(index, 1, order, message["born"], (), needs)
         for need in needs[sum(move is None for move in order) :]:
             self._rows.append((LAUNCH, index, 1, 0, 0, need, 0, 0))
 
-    def between(self, index: int, message: Mapping[str, Any]) -> None:
+    def add_changes(self, index: int, message: Mapping[str, Any]) -> None:
         """What changed outside operations."""
-        self._moves(index, 0, message.get("order", ()), message.get("came", ()), message.get("brief", ()))
+        self._add_moves(index, 0, message.get("order", ()), message.get("came", ()), message.get("brief", ()))
 
     def close(self, index: int) -> None:
         """The device is closed, and everything on it is gone."""
-        self._moves(index, CLOSING, [~number for number in self._live], (), ())
+        self._add_moves(index, CLOSING, [~number for number in self._live], (), ())
 
-    def _moves(
+    def _add_moves(
         self,
         index: int,
         inside: int,
@@ -81,11 +81,11 @@ class EventLog:
                 del self._live[~move]
                 self._rows.append((GIVE, index, inside, self._numbers[~move], 0, 0, 0, 0))
 
-    def number(self, recorded: int) -> int:
+    def find_number(self, recorded: int) -> int:
         """Ours for a buffer of the recorder's; -1 when it never told that it came."""
         return self._numbers.get(recorded, -1)
 
-    def table(self, row_of: Mapping[int, int], pools: Mapping[str, Sequence[int]] | None) -> EventTable:
+    def build_table(self, row_of: Mapping[int, int], pools: Mapping[str, Sequence[int]] | None) -> EventTable:
         """All of it; ``row_of`` says which buffers have a row in the table of buffers."""
         columns = np.array(self._rows, np.int64).reshape(-1, len(_COLUMNS)).T
         kinds, operation, inside, buffer, memory, taken, total, address = (

@@ -310,11 +310,11 @@ class Profile:
 
     def to_json(self) -> dict[str, Any]:
         """The document of the ``ttmem.profile/1`` contract."""
-        from ttmem.reports.profile.document import document  # the contract is rendered one room to the right
+        from ttmem.reports.profile_document import build_document  # the contract is rendered one room to the right
 
-        return document(self).to_json()
+        return build_document(self).to_json()
 
-    def renamed(self, name: str) -> Profile:
+    def rename(self, name: str) -> Profile:
         """The same history under another name."""
         return replace(self, name=name)
 

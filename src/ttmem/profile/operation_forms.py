@@ -65,7 +65,7 @@ class OperationForms:
             self.note[chosen].tolist(),
             strict=True,
         )
-        return [self._decoded(*row) for row in columns]
+        return [self._decode_form(*row) for row in columns]
 
     def __getitem__(self, form: int) -> OperationForm:
         """The parsed form, decoded from the columns."""
@@ -73,9 +73,9 @@ class OperationForms:
         end, name, signature, note = (
             int(column[form]) for column in (self.ssa_end, self.name, self.signature, self.note)
         )
-        return self._decoded(start, end, name, signature, note)
+        return self._decode_form(start, end, name, signature, note)
 
-    def _decoded(self, start: int, end: int, name: int, signature: int, note: int) -> OperationForm:
+    def _decode_form(self, start: int, end: int, name: int, signature: int, note: int) -> OperationForm:
         results, _, operands = self.ssa_pool[start:end].decode("ascii", "replace").partition("=")
         operand_types, result_types = self.signatures[signature]
         return OperationForm(

@@ -67,15 +67,15 @@ def is_saved_profile(first_bytes: bytes) -> bool:
 
 def save(profile: Profile, path: str | Path) -> None:
     """Write the profile to ``path``, whole or not at all."""
-    write_bytes(Path(path), to_bytes(profile))
+    write_bytes(Path(path), encode(profile))
 
 
 def load(path: str | Path) -> Profile:
     """The profile saved at ``path``; a file that is cut, damaged or from the future is refused with what to do."""
-    return from_bytes(Path(path).read_bytes(), where=str(path))
+    return decode(Path(path).read_bytes(), where=str(path))
 
 
-def to_bytes(profile: Profile) -> bytes:
+def encode(profile: Profile) -> bytes:
     """The file's content."""
     try:
         _check_profile(profile)
@@ -89,15 +89,15 @@ def to_bytes(profile: Profile) -> bytes:
     except ValueError as error:
         raise BadInputError(f"the profile contradicts itself ({error})", where=profile.name) from None
     payload = zstandard.ZstdCompressor(level=_COMPRESSION_LEVEL).compress(document)
-    return _HEADER.pack(_MAGIC, SCHEMA_VERSION, len(payload), len(document), _digest(payload)) + payload
+    return _HEADER.pack(_MAGIC, SCHEMA_VERSION, len(payload), len(document), _compute_digest(payload)) + payload
 
 
-def from_bytes(content: bytes, *, where: str = "") -> Profile:
-    """The profile that ``to_bytes`` turned into ``content``; ``where`` names the file in errors."""
+def decode(content: bytes, *, where: str = "") -> Profile:
+    """The profile that ``encode`` turned into ``content``; ``where`` names the file in errors."""
     version, document = _unseal(content, where)
     try:
         if version == 1:
-            document = msgspec.msgpack.encode(_renamed(msgspec.msgpack.decode(document)))
+            document = msgspec.msgpack.encode(_rename_keys(msgspec.msgpack.decode(document)))
         profile = msgspec.msgpack.decode(document, type=Profile, dec_hook=_decode_other)
         _check_profile(profile)
     except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
@@ -110,7 +110,7 @@ def _unseal(content: bytes, where: str) -> tuple[int, bytes]:
     if not is_saved_profile(content):
         raise BadInputError("not a saved profile", where=where, hint="it should have been written by ttmem")
     if len(content) < _HEADER.size:
-        raise _unusable("is cut short", where)
+        raise _build_error("is cut short", where)
     _, version, payload_bytes, document_bytes, digest = _HEADER.unpack_from(content)
     if version > SCHEMA_VERSION:
         raise BadInputError(
@@ -120,32 +120,32 @@ def _unseal(content: bytes, where: str) -> tuple[int, bytes]:
         )
     payload = content[_HEADER.size :]
     if len(payload) < payload_bytes:
-        raise _unusable(f"is cut short ({len(payload)} of {payload_bytes} bytes)", where)
-    if len(payload) > payload_bytes or version < 1 or _digest(payload) != digest:
-        raise _unusable("is damaged (its digest does not match)", where)
+        raise _build_error(f"is cut short ({len(payload)} of {payload_bytes} bytes)", where)
+    if len(payload) > payload_bytes or version < 1 or _compute_digest(payload) != digest:
+        raise _build_error("is damaged (its digest does not match)", where)
     if document_bytes > min(PROFILE_BYTES, max(PROFILE_FREE_BYTES, PROFILE_RATIO * payload_bytes)):
-        raise _unusable(f"says that it holds {document_bytes:,} bytes, more than can be", where)
+        raise _build_error(f"says that it holds {document_bytes:,} bytes, more than can be", where)
     try:
         if zstandard.frame_content_size(payload) != document_bytes:
             raise ValueError("sizes disagree")
         document = zstandard.ZstdDecompressor().decompress(payload)
     except (zstandard.ZstdError, ValueError, MemoryError):
-        raise _unusable("is damaged (it cannot be unpacked)", where) from None
+        raise _build_error("is damaged (it cannot be unpacked)", where) from None
     return version, document
 
 
-def _renamed(value: Any) -> Any:
+def _rename_keys(value: Any) -> Any:
     """A document of version 1 with today's names."""
     if isinstance(value, dict):
-        return {_NAMES_OF_VERSION_1.get(key, key): _renamed(item) for key, item in value.items()}
-    return [_renamed(item) for item in value] if isinstance(value, list) else value
+        return {_NAMES_OF_VERSION_1.get(key, key): _rename_keys(item) for key, item in value.items()}
+    return [_rename_keys(item) for item in value] if isinstance(value, list) else value
 
 
-def _unusable(what: str, where: str) -> BadInputError:
+def _build_error(what: str, where: str) -> BadInputError:
     return BadInputError(f"the saved profile {what}", where=where, hint=_READ_AGAIN)
 
 
-def _digest(payload: bytes) -> bytes:
+def _compute_digest(payload: bytes) -> bytes:
     return hashlib.blake2b(payload, digest_size=16).digest()
 
 
@@ -194,36 +194,40 @@ def _check_profile(profile: Profile) -> None:
 
 def _check_forms(forms: OperationForms, tensor_types: int) -> None:
     columns = (forms.name, forms.signature, forms.ssa_end, forms.location_end, forms.note)
-    _same_length("operation forms", columns)
-    _within("operation name", forms.name, 0, len(forms.names))
-    _within("signature", forms.signature, 0, len(forms.signatures))
-    _within("note", forms.note, 0, len(forms.notes))
-    _ends_of("operand text", forms.ssa_end, forms.ssa_pool)
-    _ends_of("location", forms.location_end, forms.location_pool)
+    _check_lengths("operation forms", columns)
+    _check_range("operation name", forms.name, 0, len(forms.names))
+    _check_range("signature", forms.signature, 0, len(forms.signatures))
+    _check_range("note", forms.note, 0, len(forms.notes))
+    _check_ends("operand text", forms.ssa_end, forms.ssa_pool)
+    _check_ends("location", forms.location_end, forms.location_pool)
     for operand_types, result_types in forms.signatures:
-        _within("tensor type", (*operand_types, *result_types), -1, tensor_types)
+        _check_range("tensor type", (*operand_types, *result_types), -1, tensor_types)
 
 
 def _check_timeline(timeline: Timeline, *, forms: int, views: int) -> None:
-    _same_length("operations", (timeline.form, timeline.line, timeline.program))
+    _check_lengths("operations", (timeline.form, timeline.line, timeline.program))
     states = (timeline.state_kind, timeline.state_operation, timeline.state_cause, timeline.state_line)
-    _same_length("memory states", states)
+    _check_lengths("memory states", states)
     if timeline.state_view.shape != (len(timeline.state_kind), len(MEMORIES)):
         raise ValueError("memory states have the wrong number of memories")
     if timeline.first_index < 0:
         raise ValueError("the first index is negative")
-    _within("operation form", timeline.form, 0, forms)
-    _within("program", timeline.program, -1, len(timeline.programs))
-    _within("kind of memory state", timeline.state_kind, 0, len(STATE_NAMES))
-    _within("memory view", timeline.state_view, -1, views)
+    _check_range("operation form", timeline.form, 0, forms)
+    _check_range("program", timeline.program, -1, len(timeline.programs))
+    _check_range("kind of memory state", timeline.state_kind, 0, len(STATE_NAMES))
+    _check_range("memory view", timeline.state_view, -1, views)
     # One past the end: a state may be tied to the operation that the source was cut off before.
     for what, column in (("operation", timeline.state_operation), ("cause", timeline.state_cause)):
-        _within(f"memory state's {what}", column, -1, timeline.end_index + 1)
+        _check_range(f"memory state's {what}", column, -1, timeline.end_index + 1)
     for program in timeline.programs:
-        _within("parent program", (program.parent,), -1, len(timeline.programs))
-        _within("program's operations", (program.first_operation, program.end_operation), 0, timeline.end_index + 1)
-        _within("program's caller", (program.caller,), -1, timeline.end_index + 1)
-        _within("program's memory states", (program.first_state, program.end_state), 0, len(timeline.state_kind) + 1)
+        _check_range("parent program", (program.parent,), -1, len(timeline.programs))
+        _check_range(
+            "program's operations", (program.first_operation, program.end_operation), 0, timeline.end_index + 1
+        )
+        _check_range("program's caller", (program.caller,), -1, timeline.end_index + 1)
+        _check_range(
+            "program's memory states", (program.first_state, program.end_state), 0, len(timeline.state_kind) + 1
+        )
 
 
 def _check_captured(timeline: Timeline, *, tensor_types: int) -> None:
@@ -231,43 +235,43 @@ def _check_captured(timeline: Timeline, *, tensor_types: int) -> None:
     if timeline.events is not None:
         _check_events(timeline.events, timeline.end_index, rows=len(buffers) if buffers is not None else 0)
     if needs is not None:
-        _same_length("L1 needs of programs", (timeline.form, *needs.columns.values()))
+        _check_lengths("L1 needs of programs", (timeline.form, *needs.columns.values()))
     if buffers is None:
         return
-    _same_length("buffers", buffers.columns.values())
-    _within("buffer's memory", buffers.memory, 0, len(MEMORIES))
-    _within("buffer's name", buffers.name, 0, len(buffers.names))
-    _within("buffer's tensor type", buffers.tensor_type, -1, tensor_types)
-    _within("buffer's producer", buffers.producer, -1, timeline.end_index)
-    _within("buffer's last use", buffers.last_use, -1, timeline.end_index)
+    _check_lengths("buffers", buffers.columns.values())
+    _check_range("buffer's memory", buffers.memory, 0, len(MEMORIES))
+    _check_range("buffer's name", buffers.name, 0, len(buffers.names))
+    _check_range("buffer's tensor type", buffers.tensor_type, -1, tensor_types)
+    _check_range("buffer's producer", buffers.producer, -1, timeline.end_index)
+    _check_range("buffer's last use", buffers.last_use, -1, timeline.end_index)
     for what, column in (("first", buffers.first_state), ("last", buffers.last_state)):
-        _within(f"buffer's {what} memory state", column, 0, len(timeline.state_kind))
+        _check_range(f"buffer's {what} memory state", column, 0, len(timeline.state_kind))
     if bool(np.any(buffers.first_state > buffers.last_state)):
         raise ValueError("a buffer ends before it begins")
 
 
 def _check_events(events: EventTable, operations: int, *, rows: int) -> None:
-    _same_length("events", events.columns.values())
-    _within("kind of event", events.kind, 0, START + 1)
-    _within("event's operation", events.operation, 0, operations + 1)
-    _within("place of an event", events.inside, 0, CLOSING + 1)
-    _within("event's memory", events.memory, 0, len(MEMORIES))
-    _within("event's row", events.row, -1, rows)
+    _check_lengths("events", events.columns.values())
+    _check_range("kind of event", events.kind, 0, START + 1)
+    _check_range("event's operation", events.operation, 0, operations + 1)
+    _check_range("place of an event", events.inside, 0, CLOSING + 1)
+    _check_range("event's memory", events.memory, 0, len(MEMORIES))
+    _check_range("event's row", events.row, -1, rows)
     taken = events.buffer[events.kind == TAKE]
     if not np.array_equal(taken, np.arange(len(taken))):
         raise ValueError("buffers of events are not counted in order")
-    _within("event's call path", events.buffer[events.kind == START], 0, len(events.call_paths))
-    _within("event's buffer", events.buffer[(events.kind == GIVE) | (events.kind == USE)], 0, len(taken))
+    _check_range("event's call path", events.buffer[events.kind == START], 0, len(events.call_paths))
+    _check_range("event's buffer", events.buffer[(events.kind == GIVE) | (events.kind == USE)], 0, len(taken))
     if events.pools and len(events.pools) != len(MEMORIES):
         raise ValueError("events do not tell where all memories lie")
 
 
-def _same_length(what: str, columns: Iterable[NDArray[Any]]) -> None:
+def _check_lengths(what: str, columns: Iterable[NDArray[Any]]) -> None:
     if len({column.shape for column in columns}) != 1 or any(column.ndim != 1 for column in columns):
         raise ValueError(f"columns of {what} differ in length")
 
 
-def _within(what: str, values: NDArray[Any] | tuple[int, ...], low: int, end: int) -> None:
+def _check_range(what: str, values: NDArray[Any] | tuple[int, ...], low: int, end: int) -> None:
     if not len(values):
         return
     smallest, largest = (values.min(), values.max()) if isinstance(values, np.ndarray) else (min(values), max(values))
@@ -275,7 +279,7 @@ def _within(what: str, values: NDArray[Any] | tuple[int, ...], low: int, end: in
         raise ValueError(f"{what} points outside its table")
 
 
-def _ends_of(what: str, ends: NDArray[Any], pool: bytes) -> None:
+def _check_ends(what: str, ends: NDArray[Any], pool: bytes) -> None:
     if not len(ends):
         if pool:
             raise ValueError(f"{what} without an owner")

@@ -30,22 +30,22 @@ class Run:
     finished: bool
 
 
-def runs(profile: Profile) -> list[Run]:
+def find_runs(profile: Profile) -> list[Run]:
     """All runs of all ranks, in order."""
-    return [run for index, timeline in enumerate(profile.timelines) for run in runs_of(timeline, index)]
+    return [run for index, timeline in enumerate(profile.timelines) for run in find_timeline_runs(timeline, index)]
 
 
-def runs_of(timeline: Timeline, timeline_index: int = 0) -> list[Run]:
+def find_timeline_runs(timeline: Timeline, timeline_index: int = 0) -> list[Run]:
     """The runs of one process."""
-    return list(_runs_of(timeline, timeline_index))
+    return list(_find_timeline_runs(timeline, timeline_index))
 
 
 @lru_cache(maxsize=4)  # whoever looks at every run asks for all of them each time
-def _runs_of(timeline: Timeline, timeline_index: int) -> list[Run]:
+def _find_timeline_runs(timeline: Timeline, timeline_index: int) -> list[Run]:
     run = partial(Run, timeline.rank, timeline_index)
     found = [
         run(top.run, top.name, top.first_operation, top.end_operation, top.first_state, top.end_state, top.finished)
-        for top in _tops(timeline)
+        for top in _list_top_programs(timeline)
     ]
     states = len(timeline.state_kind)
     if found or not (states or len(timeline)):
@@ -61,72 +61,76 @@ def _runs_of(timeline: Timeline, timeline_index: int) -> list[Run]:
     return found
 
 
-def run_at(timeline: Timeline, operation: int, state: int = -1) -> int | None:
+def find_run(timeline: Timeline, operation: int, state: int = -1) -> int | None:
     """The run whose tensors a moment can show, by its operation or its state; between two runs, the last one.
 
     None where the source names no program.
     """
-    tops = _tops(timeline)
+    tops = _list_top_programs(timeline)
     for top in tops:
         if top.first_operation <= operation < top.end_operation or top.first_state <= state < top.end_state:
             return top.run
     return tops[-1].run if tops else None
 
 
-def _tops(timeline: Timeline) -> list[Program]:
+def _list_top_programs(timeline: Timeline) -> list[Program]:
     return [program for program in timeline.programs if program.parent < 0]
 
 
-def counted_runs(profile: Profile) -> int:
+def count_runs(profile: Profile) -> int:
     """How often the model ran: a last run that the source cuts off counts only when there is no other one.
 
     Ranks run the same programs, so the rank that got furthest tells. The tests of a suite are all different.
     """
     if profile.source.kind == SUITE_KIND:
-        return len({run.number for run in runs(profile)})
-    by_process = [[run.finished for run in runs_of(timeline)] for timeline in profile.timelines]
+        return len({run.number for run in find_runs(profile)})
+    by_process = [[run.finished for run in find_timeline_runs(timeline)] for timeline in profile.timelines]
     return max((len(ended) - (len(ended) > 1 and not ended[-1]) for ended in by_process), default=0)
 
 
 def select(profile: Profile, *, run: int | str | None = None, rank: int | None = None) -> Profile:
     """``run`` is a number from 0, ``last`` or ``all``; ``rank`` is an MPI rank; None leaves things as they are."""
     if rank is not None:
-        profile = _of_rank(profile, rank)
+        profile = _select_rank(profile, rank)
     if run is None or run == "all":
         return profile
-    numbers = sorted({found.number for found in runs(profile)})
+    numbers = sorted({found.number for found in find_runs(profile)})
     wanted = int(run) if isinstance(run, str) and run.strip().isdecimal() else run
     if wanted in numbers or (wanted == "last" and numbers):
-        return _of_run(profile, wanted)
-    valid = f"runs in this source: {_listed(numbers)}; or 'last', 'all'" if numbers else "this source holds no run"
+        return _select_run(profile, wanted)
+    valid = (
+        f"runs in this source: {_format_numbers(numbers)}; or 'last', 'all'" if numbers else "this source holds no run"
+    )
     message = f"no run {wanted!r}" if wanted != "last" else "no run at all"
     raise BadInputError(message, hint=valid, where=profile.source.name)
 
 
-def _of_rank(profile: Profile, rank: int) -> Profile:
+def _select_rank(profile: Profile, rank: int) -> Profile:
     chosen = tuple(timeline for timeline in profile.timelines if timeline.rank == rank and rank >= 0)
     if chosen:
         return replace(profile, timelines=chosen)
     named = sorted({timeline.rank for timeline in profile.timelines if timeline.rank >= 0})
-    hint = f"ranks in this source: {_listed(named)}" if named else "this source names no ranks; leave --rank out"
+    hint = (
+        f"ranks in this source: {_format_numbers(named)}" if named else "this source names no ranks; leave --rank out"
+    )
     raise BadInputError(f"no rank {rank}", hint=hint, where=profile.source.name)
 
 
-def _of_run(profile: Profile, wanted: int | str) -> Profile:
+def _select_run(profile: Profile, wanted: int | str) -> Profile:
     timelines = []
     for timeline in profile.timelines:
-        found = runs_of(timeline)
+        found = find_timeline_runs(timeline)
         found = found[-1:] if wanted == "last" else [run for run in found if run.number == wanted]
-        timelines += [_narrowed(timeline, run) for run in found]
+        timelines += [_narrow(timeline, run) for run in found]
     return replace(profile, timelines=tuple(timelines))
 
 
-def of_runs(profile: Profile, chosen: Sequence[Run]) -> Profile:
+def select_runs(profile: Profile, chosen: Sequence[Run]) -> Profile:
     """Some runs, each a timeline; whoever looks at all of them has them in hand."""
-    return replace(profile, timelines=tuple(_narrowed(profile.timelines[run.timeline], run) for run in chosen))
+    return replace(profile, timelines=tuple(_narrow(profile.timelines[run.timeline], run) for run in chosen))
 
 
-def _narrowed(timeline: Timeline, run: Run) -> Timeline:
+def _narrow(timeline: Timeline, run: Run) -> Timeline:
     operations = slice(run.first_index - timeline.first_index, run.end_index - timeline.first_index)
     states = slice(run.first_state, run.end_state)
     kept = [index for index, program in enumerate(timeline.programs) if program.run == run.number]
@@ -139,8 +143,8 @@ def _narrowed(timeline: Timeline, run: Run) -> Timeline:
         line=timeline.line[operations],
         program=renumbered[timeline.program[operations]],
         state_kind=timeline.state_kind[states],
-        state_operation=_own(timeline.state_operation[states], run),
-        state_cause=_own(timeline.state_cause[states], run),
+        state_operation=_keep_own(timeline.state_operation[states], run),
+        state_cause=_keep_own(timeline.state_cause[states], run),
         state_view=timeline.state_view[states],
         state_line=timeline.state_line[states],
         programs=tuple(
@@ -154,32 +158,32 @@ def _narrowed(timeline: Timeline, run: Run) -> Timeline:
         ),
         lookups=tuple(item for item in timeline.lookups if run.first_index <= item.operation < run.end_index),
         retained=frozenset(item for item in timeline.retained if run.first_index <= item < run.end_index),
-        failures=tuple(item for item in timeline.failures if _belongs(item, run)),
+        failures=tuple(item for item in timeline.failures if _is_in_run(item, run)),
         programs_l1=timeline.programs_l1 and timeline.programs_l1.rows(operations),
-        buffers=timeline.buffers and _buffers_of(timeline.buffers, run),
+        buffers=timeline.buffers and _select_buffers(timeline.buffers, run),
         events=None,  # a part of what happened cannot be replayed from an empty memory
     )
 
 
-def _own(operation: Int32, run: Run) -> Int32:
+def _keep_own(operation: Int32, run: Run) -> Int32:
     """Operations of other runs are not here any more: a run's first state has no cause, an older buffer no producer."""
     inside = (operation >= run.first_index) & (operation < run.end_index)
     return np.where(inside, operation, np.int32(-1))
 
 
-def _buffers_of(buffers: BufferTable, run: Run) -> BufferTable:
+def _select_buffers(buffers: BufferTable, run: Run) -> BufferTable:
     """The buffers that show in the run's states, with the part of their life that does."""
     kept = buffers.rows(np.flatnonzero((buffers.last_state >= run.first_state) & (buffers.first_state < run.end_state)))
     return replace(
         kept,
         first_state=np.maximum(kept.first_state - np.int32(run.first_state), np.int32(0)),
         last_state=np.minimum(kept.last_state, np.int32(run.end_state - 1)) - np.int32(run.first_state),
-        producer=_own(kept.producer, run),
-        last_use=_own(kept.last_use, run),
+        producer=_keep_own(kept.producer, run),
+        last_use=_keep_own(kept.last_use, run),
     )
 
 
-def _belongs(failure: FailureText, run: Run) -> bool:
+def _is_in_run(failure: FailureText, run: Run) -> bool:
     """A failure outside any program belongs to the run before it; before all runs, to the first one."""
     if failure.operation >= 0:
         return run.first_index <= failure.operation < run.end_index
@@ -187,7 +191,7 @@ def _belongs(failure: FailureText, run: Run) -> bool:
     return run.first_index < started <= run.end_index
 
 
-def _listed(numbers: list[int]) -> str:
+def _format_numbers(numbers: list[int]) -> str:
     """``0-4`` or ``0, 2, 5``: what may be asked for."""
     if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
         return f"{numbers[0]}-{numbers[-1]}"

@@ -47,7 +47,7 @@ class LogFacts:
     """All lines of a kind; ``facts`` keeps the first 1000."""
     events: Mapping[int, EventCounts]
 
-    def of(self, kind: str) -> tuple[Fact, ...]:
+    def get_facts(self, kind: str) -> tuple[Fact, ...]:
         """The facts of a kind."""
         return self.facts.get(kind, ())
 

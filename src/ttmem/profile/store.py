@@ -53,7 +53,7 @@ class StoredReport:
         return self.folder / f"{self.name}_about.json"
 
 
-def folder() -> Path:
+def locate_folder() -> Path:
     """Where reports are kept; ``TTMEM_HOME`` moves it."""
     return home_folder() / "reports"
 
@@ -61,15 +61,15 @@ def folder() -> Path:
 def find(name: str) -> StoredReport | None:
     """The stored report of that name, if there is one that can be read."""
     with contextlib.suppress(BadInputError, OSError):
-        report = StoredReport(check_name(name), folder() / check_name(name))
+        report = StoredReport(check_name(name), locate_folder() / check_name(name))
         return report if report.profile_path.is_file() else None
     return None
 
 
-def names() -> list[str]:
+def list_names() -> list[str]:
     """All stored reports, by name."""
     with contextlib.suppress(BadInputError, OSError):
-        return sorted(entry.name for entry in folder().iterdir() if find(entry.name))
+        return sorted(entry.name for entry in locate_folder().iterdir() if find(entry.name))
     return []
 
 
@@ -84,20 +84,20 @@ def keep(
     """Store a report: ``files`` gives (file name after ``<name>_``, content) for the name it is stored under.
 
     A ``name`` that the user chose replaces what has it. A name made from the source never replaces the report of
-    another source: it gets a number. ``origin`` tells one source from another.
+    another source: it gets a number. ``read_origin`` tells one source from another.
     """
-    root = folder()
+    root = locate_folder()
     root.mkdir(parents=True, exist_ok=True)
     remove_leftovers(root)
-    usable = usable_name(suggested_name)
+    usable = make_usable_name(suggested_name)
     numbered = itertools.chain([usable], (f"{usable}-{number}" for number in itertools.count(2)))
     for candidate in numbered if name is None else [check_name(name)]:
         report = StoredReport(candidate, root / candidate)
-        replace = name is not None or _facts(report).get("origin") == origin
+        replace = name is not None or _read_facts(report).get("origin") == origin
         if not replace and os.path.lexists(report.folder):
             continue
         try:
-            write_folder(report.folder, _named_files(candidate, files, facts, origin), replace=replace)
+            write_folder(report.folder, _name_files(candidate, files, facts, origin), replace=replace)
             return report
         except FileExistsError:
             continue  # another writer was quicker
@@ -106,27 +106,27 @@ def keep(
 
 def remove(name: str) -> None:
     """Take a report out of the store."""
-    remove_folder(folder() / check_name(name))
+    remove_folder(locate_folder() / check_name(name))
 
 
-def origin(report: StoredReport) -> str:
+def read_origin(report: StoredReport) -> str:
     """What the report was made from, so that a copy of it still counts as read from there."""
-    return str(_facts(report).get("origin") or "")
+    return str(_read_facts(report).get("origin") or "")
 
 
-def listing() -> list[dict[str, object]]:
+def list_reports() -> list[dict[str, object]]:
     """What is stored, by name; a report that is removed meanwhile is left out."""
     entries = []
-    for name in names():
+    for name in list_names():
         with contextlib.suppress(OSError):
             if report := find(name):
-                entries.append(about(report))
+                entries.append(read_about(report))
     return entries
 
 
-def about(report: StoredReport) -> dict[str, object]:
+def read_about(report: StoredReport) -> dict[str, object]:
     """What a listing shows of a report: when, kind, operations, peak; figures are per bank."""
-    facts = _facts(report)
+    facts = _read_facts(report)
     size_bytes = sum(entry.stat().st_size for entry in report.folder.iterdir() if entry.is_file())
     return {
         "name": report.name,
@@ -136,7 +136,7 @@ def about(report: StoredReport) -> dict[str, object]:
     }
 
 
-def _named_files(
+def _name_files(
     name: str, files: Callable[[str], Iterable[tuple[str, bytes]]], facts: Mapping[str, object], origin: str
 ) -> Iterable[tuple[str, bytes]]:
     import msgspec
@@ -152,7 +152,7 @@ def _named_files(
     yield f"{name}_about.json", msgspec.json.format(encode_json(known), indent=2) + b"\n"
 
 
-def _facts(report: StoredReport) -> dict[str, object]:
+def _read_facts(report: StoredReport) -> dict[str, object]:
     import msgspec
 
     try:
@@ -163,14 +163,14 @@ def _facts(report: StoredReport) -> dict[str, object]:
 
 def check_name(name: str) -> str:
     """The name, if it can be a folder of the store; what could leave the folder or hide in it is refused."""
-    usable = usable_name(name)
+    usable = make_usable_name(name)
     if usable == unicodedata.normalize("NFC", name):
         return usable
     hint = f"letters, digits and ._+@=- are fine, for example '{usable}'"
     raise BadInputError(f"'{name.encode('unicode_escape').decode()}' cannot be the name of a report", hint=hint)
 
 
-def usable_name(name: str) -> str:
+def make_usable_name(name: str) -> str:
     """The closest name that is safe as a folder, as an argument and in a shell; a safe one stays as it is."""
     name = unicodedata.normalize("NFC", name)
     safe = re.sub(r"[^\w.+@=-]+", "_", name)

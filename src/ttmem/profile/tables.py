@@ -76,7 +76,7 @@ class ProfileTables:
         )
         return self._forms.setdefault(key, len(self._forms))
 
-    def profile(
+    def build(
         self,
         timelines: Sequence[Timeline],
         *,
@@ -153,7 +153,7 @@ class BufferEntry(NamedTuple):
 _BUFFER_COLUMN_TYPES = (np.int64, np.int8, np.int64, np.int64, *[np.int32] * 6)
 
 
-def buffer_table(entries: Sequence[BufferEntry]) -> BufferTable:
+def build_buffer_table(entries: Sequence[BufferEntry]) -> BufferTable:
     """The buffers of a timeline."""
     names: dict[str, int] = {}
     rows = [(*entry[:-1], names.setdefault(entry.name, len(names))) for entry in entries]
@@ -162,14 +162,14 @@ def buffer_table(entries: Sequence[BufferEntry]) -> BufferTable:
     return BufferTable(**{name: column.astype(type_) for name, column, type_ in typed}, names=tuple(names))
 
 
-def programs_l1(needs: Sequence[Sequence[int]]) -> ProgramsL1:
+def build_programs_l1(needs: Sequence[Sequence[int]]) -> ProgramsL1:
     """Per operation: bytes of tensors, circular buffers, dataflow buffers and scratchpads, and whether all is known."""
     columns = np.array(needs, np.int64).reshape(-1, 5)
     tensors, circular_buffers, dataflow_buffers, scratchpads = (columns[:, part].copy() for part in range(4))
     return ProgramsL1(tensors, circular_buffers, dataflow_buffers, scratchpads, columns[:, 4].astype(np.int8))
 
 
-def captured_timeline(
+def build_timeline(
     forms: Sequence[int],
     states: States,
     *,
@@ -200,7 +200,7 @@ def captured_timeline(
     )
 
 
-def largest_free_block(base_address: int, bytes_per_bank: int, taken: Iterable[tuple[int, int]]) -> int:
+def find_largest_free_block(base_address: int, bytes_per_bank: int, taken: Iterable[tuple[int, int]]) -> int:
     """The largest stretch of a bank that is free while (address, bytes) are taken; what lies outside does not count."""
     largest, end = 0, base_address
     for address, size in sorted(taken):

@@ -12,7 +12,7 @@ HOST = "HOST"
 """The memory of a tensor that lies in the host's system memory: it costs the device nothing."""
 
 
-def pages_of(shape: tuple[int, ...], height: int, width: int) -> int:
+def count_pages(shape: tuple[int, ...], height: int, width: int) -> int:
     """How many pages of that size cover a shape."""
     *outer, rows, columns = (1, 1, *shape)
     return prod(outer) * -(-rows // height) * -(-columns // max(width, 1))
@@ -78,7 +78,7 @@ class TensorType:
         return f"{'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype}"
 
 
-def tensor_type_of(described: dict[str, Any]) -> TensorType:
+def decode_tensor_type(described: dict[str, Any]) -> TensorType:
     """``described`` as ``worker.tensors.describe`` gives it: shapes, pages and shards are the library's own figures."""
     elements = prod(described["shape"])
     padded = described["pages"] * described["page_bytes"]

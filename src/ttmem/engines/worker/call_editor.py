@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .library import Library
-from .value_decoder import Values
+from .value_decoder import ValueDecoder
 
 _MEMORY, _DTYPE, _INPLACE, _FREE, _CHUNK, _ORDER = "memory", "dtype", "inplace", "free", "chunk", "order"
 NOT_MADE = "an edit was not made: "
@@ -23,7 +23,7 @@ _OURS = 3
 Call = Callable[..., Any]
 
 
-class Editing:
+class CallEditor:
     """What is to be done at which operation."""
 
     def __init__(self, library: Library, edits: Sequence[Mapping[str, Any]], note: Callable[[str], None]) -> None:
@@ -31,61 +31,61 @@ class Editing:
         self.rank: int = edits[0].get("rank", 0) if edits else 0
         """The device whose operations are meant; others run as they are written."""
         self._options: dict[int, list[Mapping[str, Any]]] = {}
-        self._made_by: dict[int, list[Mapping[str, Any]]] = {}
-        self._held: dict[int, list[Any]] = {}
+        self._frees: dict[int, list[Mapping[str, Any]]] = {}
+        self._held_tensors: dict[int, list[Any]] = {}
         """Tensors that are to be freed, by the operation after which that is."""
-        self._first: dict[int, Any] = {}
+        self._early_tensors: dict[int, Any] = {}
         """Tensors that are there already when their operation comes."""
-        self._late: dict[int, tuple[Any, Any]] = {}
+        self._late_tensors: dict[int, tuple[Any, Any]] = {}
         """What the program got in the place of a tensor that is not there yet, by identity, and the call or tensor."""
-        self._wanted_first = [edit for edit in edits if edit["kind"] == _ORDER and edit["value"] == _FIRST]
+        self._early_edits = [edit for edit in edits if edit["kind"] == _ORDER and edit["value"] == _FIRST]
         for edit in edits:
-            place = self._made_by if edit["kind"] == _FREE else self._options
+            place = self._frees if edit["kind"] == _FREE else self._options
             place.setdefault(edit["operation"], []).append(edit)
 
-    def begin(self, device: Any) -> None:
+    def allocate_early(self, device: Any) -> None:
         """The first operation of a device is about to run: what is uploaded before everything is made now."""
-        values = Values(self._library, {}, lambda: device)
-        for edit in self._wanted_first:
-            self._first[edit["operation"]] = values.allocate(edit["tensor"])
-        self._wanted_first = []
+        values = ValueDecoder(self._library, {}, lambda: device)
+        for edit in self._early_edits:
+            self._early_tensors[edit["operation"]] = values.allocate(edit["tensor"])
+        self._early_edits = []
 
-    def given(self, values: Any) -> Any:
+    def resolve(self, values: Any) -> Any:
         """Arguments as they are to be used: tensors whose upload was put off are made when they are read first."""
-        if not self._late:
+        if not self._late_tensors:
             return values
-        for key, (placeholder, _) in list(self._late.items()):
+        for key, (placeholder, _) in list(self._late_tensors.items()):
             if sys.getrefcount(placeholder) <= _OURS:  # the program has dropped it
-                del self._late[key]
-        return self._replaced(values)
+                del self._late_tensors[key]
+        return self._resolve_value(values)
 
-    def _replaced(self, value: Any) -> Any:
+    def _resolve_value(self, value: Any) -> Any:
         if isinstance(value, (list, tuple)):
-            return type(value)(map(self._replaced, value)) if type(value) in (list, tuple) else value
+            return type(value)(map(self._resolve_value, value)) if type(value) in (list, tuple) else value
         if isinstance(value, dict):
-            return {key: self._replaced(one) for key, one in value.items()}
-        if id(value) not in self._late:
+            return {key: self._resolve_value(one) for key, one in value.items()}
+        if id(value) not in self._late_tensors:
             return value
-        placeholder, made = self._late[id(value)]
+        placeholder, made = self._late_tensors[id(value)]
         if not isinstance(made, self._library.ttnn.Tensor):
             made = made()
-            self._late[id(value)] = (placeholder, made)
+            self._late_tensors[id(value)] = (placeholder, made)
         return made
 
-    def before(
+    def edit_call(
         self, index: int, function: Call, arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> tuple[Call, tuple[Any, ...], dict[str, Any]]:
         """The call as it is to be made."""
         for edit in self._options.get(index, ()):
             if edit["kind"] == _CHUNK:
-                function = self._in_parts(edit, function)
+                function = self._split(edit, function)
             elif edit["kind"] == _ORDER:
-                function = self._at_another_time(edit, function)
+                function = self._postpone(edit, function)
             else:
-                arguments, options = self._changed(edit, arguments, options)
+                arguments, options = self._change_options(edit, arguments, options)
         return function, arguments, options
 
-    def _changed(
+    def _change_options(
         self, edit: Mapping[str, Any], arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         ttnn = self._library.ttnn
@@ -95,22 +95,22 @@ class Editing:
             )
             return arguments, options
         if edit["kind"] == _INPLACE:
-            first = next(iter(self._library.tensors_in((arguments, options))), None)
+            first = next(iter(self._library.find_tensors((arguments, options))), None)
             return arguments, {**options, "output_tensor": first}
         if edit["kind"] == _MEMORY:
             placement = {"memory": edit["value"], "shard": edit.get("shard")}
-            value = Values(self._library, {}, _nothing).memory_config(placement)
+            value = ValueDecoder(self._library, {}, _no_device).memory_config(placement)
             name, type_ = "memory_config", ttnn.MemoryConfig
         else:
             name, type_, value = "dtype", ttnn.DataType, getattr(ttnn, edit["value"])
             if edit.get("on_host") and any(map(self._is_on_host, arguments)):
-                return self._of_another_type(arguments, value), options
+                return self._convert_uploads(arguments, value), options
         place = next((at for at, given in enumerate(arguments) if isinstance(given, type_)), None)
         if place is None:
             return arguments, {**options, name: value}
         return (*arguments[:place], value, *arguments[place + 1 :]), options
 
-    def _of_another_type(self, arguments: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
+    def _convert_uploads(self, arguments: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
         """An upload that does not change types gets a host tensor of that type."""
         ttnn = self._library.ttnn
         return tuple(ttnn.to_dtype(one, dtype) if self._is_on_host(one) else one for one in arguments)
@@ -118,25 +118,25 @@ class Editing:
     def _is_on_host(self, value: Any) -> bool:
         return isinstance(value, self._library.ttnn.Tensor) and not self._library.is_on_device(value)
 
-    def _at_another_time(self, edit: Mapping[str, Any], function: Call) -> Call:
+    def _postpone(self, edit: Mapping[str, Any], function: Call) -> Call:
         def later(*arguments: Any, **options: Any) -> Any:
-            if edit["operation"] in self._first:
-                return self._first.pop(edit["operation"])
-            values, tensor = Values(self._library, {}, _nothing), edit["tensor"]
+            if edit["operation"] in self._early_tensors:
+                return self._early_tensors.pop(edit["operation"])
+            values, tensor = ValueDecoder(self._library, {}, _no_device), edit["tensor"]
             dtype, layout = values.data_type(tensor["dtype"]), values.layout(tensor["layout"])
             placeholder = self._library.ttnn.zeros(list(tensor["shape"]), dtype=dtype, layout=layout)
-            self._late[id(placeholder)] = (placeholder, lambda: function(*arguments, **options))
+            self._late_tensors[id(placeholder)] = (placeholder, lambda: function(*arguments, **options))
             return placeholder
 
         return later
 
-    def _in_parts(self, edit: Mapping[str, Any], function: Call) -> Call:
+    def _split(self, edit: Mapping[str, Any], function: Call) -> Call:
         """The operation piece by piece along one dimension, and the pieces put together."""
         ttnn, library = self._library.ttnn, self._library
 
         def in_parts(*arguments: Any, **options: Any) -> Any:
             dimension, size = edit["dimension"], edit["pieces"][-1][1]
-            given = list(library.tensors_in((arguments, options)))
+            given = list(library.find_tensors((arguments, options)))
             rank = len(given[0].shape)
             if edit["keeps_last"] and dimension % rank == int(options.get("dim", -1)) % rank:
                 self._note(f"{NOT_MADE}{edit['edit']}: the operation needs all of the dimension that would be cut")
@@ -152,7 +152,7 @@ class Editing:
                         parts.setdefault(
                             id(tensor), ttnn.slice(tensor, starts, ends, memory_config=tensor.memory_config())
                         )
-                words = _with_parts((arguments, options), parts)
+                words = _replace_parts((arguments, options), parts)
                 results.append(function(*words[0], **words[1]))
                 for part in parts.values():
                     ttnn.deallocate(part)
@@ -164,25 +164,25 @@ class Editing:
 
         return in_parts
 
-    def after(self, index: int, results: Any) -> None:
+    def free_tensors(self, index: int, results: Any) -> None:
         """Hold what is to be freed later, and free what is to be freed now."""
-        for edit in self._made_by.get(index, ()):
-            tensors = [results] if id(results) in self._late else self._library.device_tensors(results)
+        for edit in self._frees.get(index, ()):
+            tensors = [results] if id(results) in self._late_tensors else self._library.find_device_tensors(results)
             if edit["position"] < len(tensors):
-                self._held.setdefault(edit["after"], []).append(tensors[edit["position"]])
-        for held in self._held.pop(index, ()):
-            tensor = self._late[id(held)][1] if id(held) in self._late else held
+                self._held_tensors.setdefault(edit["after"], []).append(tensors[edit["position"]])
+        for held in self._held_tensors.pop(index, ()):
+            tensor = self._late_tensors[id(held)][1] if id(held) in self._late_tensors else held
             if isinstance(tensor, self._library.ttnn.Tensor) and self._library.is_on_device(tensor):
                 self._library.ttnn.deallocate(tensor)
 
 
-def _nothing() -> None:
+def _no_device() -> None:
     return None
 
 
-def _with_parts(value: Any, parts: Mapping[int, Any]) -> Any:
+def _replace_parts(value: Any, parts: Mapping[int, Any]) -> Any:
     if isinstance(value, (list, tuple)):
-        return type(value)(_with_parts(one, parts) for one in value)
+        return type(value)(_replace_parts(one, parts) for one in value)
     if isinstance(value, dict):
-        return {key: _with_parts(one, parts) for key, one in value.items()}
+        return {key: _replace_parts(one, parts) for key, one in value.items()}
     return parts.get(id(value), value)

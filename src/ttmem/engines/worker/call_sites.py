@@ -29,8 +29,8 @@ _INSTALLED = tuple(
     )
 )
 """Not all of the prefix: a program may live in ``/usr/src``."""
-HANDED_ON = ("<handed on>",)
-_MOST_HANDED_ON = 8
+PASSED_ON = ("<handed on>",)
+_MAX_PASSED_ON = 8
 _DEEPEST_PATH = 24
 _METHODS_CALLED_AS_OBJECTS = ("__call__", "forward")
 """``y = self.mlp(x)`` runs one of these, so the call's own name says nothing."""
@@ -51,7 +51,7 @@ def is_installed(file: str) -> bool:
     return path.startswith(_INSTALLED) or "site-packages" in path or "dist-packages" in path
 
 
-class Site(NamedTuple):
+class CallSite(NamedTuple):
     """One place in the user's source."""
 
     file: str
@@ -65,59 +65,59 @@ class Site(NamedTuple):
     """How many of them further out the statement stands that has the names."""
 
 
-class Sites:
+class CallSites:
     """Finds the user's frame among those of the library and of this package."""
 
     def __init__(self, own_folders: tuple[str, ...]) -> None:
         self._own = tuple(realpath(folder) + os.sep for folder in own_folders)
-        self._is_own: dict[str, bool] = {}
-        self._is_users: dict[str, bool] = {}
+        self._own_files: dict[str, bool] = {}
+        self._user_files: dict[str, bool] = {}
 
-    def of_caller(self, operation: str) -> Site:
+    def find_caller(self, operation: str) -> CallSite:
         """The innermost frame that is neither ours nor ttnn's."""
         frame: FrameType | None = sys._getframe(1)
-        while frame is not None and self._skipped(frame.f_code.co_filename):
+        while frame is not None and self._is_skipped(frame.f_code.co_filename):
             frame = frame.f_back
         if frame is None:
-            return Site("", 0, ())
-        names, naming = _names(frame, operation.rpartition(".")[2])
-        path, named_at = self._path(frame, naming)
-        return Site(frame.f_code.co_filename, frame.f_lineno, names, path, named_at)
+            return CallSite("", 0, ())
+        names, naming = _find_names(frame, operation.rpartition(".")[2])
+        path, named_at = self._build_path(frame, naming)
+        return CallSite(frame.f_code.co_filename, frame.f_lineno, names, path, named_at)
 
-    def _path(self, frame: FrameType | None, naming: FrameType | None) -> tuple[tuple[str, ...], int]:
+    def _build_path(self, frame: FrameType | None, naming: FrameType | None) -> tuple[tuple[str, ...], int]:
         path: list[str] = []
         named_at = 0
         while frame is not None and len(path) < _DEEPEST_PATH:
-            if self.is_users(frame.f_code.co_filename):
+            if self.is_user_file(frame.f_code.co_filename):
                 named_at = len(path) if frame is naming else named_at
-                span = span_of(frame)
+                span = find_span(frame)
                 line = "{}+{}-{}+{}".format(*span) if span is not None else str(frame.f_lineno)
                 path.append(f"{frame.f_code.co_filename}:{line}")
             frame = frame.f_back
         return tuple(reversed(path)), named_at
 
-    def is_users(self, file: str) -> bool:
+    def is_user_file(self, file: str) -> bool:
         """Whether a file belongs to the program itself: not ours, not the library's, not installed."""
-        if file not in self._is_users:
-            self._is_users[file] = not (is_installed(file) or self._skipped(file))
-        return self._is_users[file]
+        if file not in self._user_files:
+            self._user_files[file] = not (is_installed(file) or self._is_skipped(file))
+        return self._user_files[file]
 
-    def _skipped(self, file: str) -> bool:
-        if file not in self._is_own:
-            self._is_own[file] = file.startswith("<frozen") or _real_path(file).startswith(self._own)
-        return self._is_own[file]
+    def _is_skipped(self, file: str) -> bool:
+        if file not in self._own_files:
+            self._own_files[file] = file.startswith("<frozen") or _real_path(file).startswith(self._own)
+        return self._own_files[file]
 
 
-def _names(frame: FrameType | None, called: str) -> tuple[tuple[str, ...], FrameType | None]:
+def _find_names(frame: FrameType | None, called: str) -> tuple[tuple[str, ...], FrameType | None]:
     """What the result is assigned to: here, or further out when functions only hand it on (``return ttnn.add(x)``).
 
     With the frame whose statement does that.
     """
-    for _ in range(_MOST_HANDED_ON):
+    for _ in range(_MAX_PASSED_ON):
         if frame is None:
             break
-        found = outcome(frame.f_code.co_filename, frame.f_lineno, called, span_of(frame))
-        if found is not HANDED_ON:
+        found = find_result_names(frame.f_code.co_filename, frame.f_lineno, called, find_span(frame))
+        if found is not PASSED_ON:
             return found, frame
         called, frame = frame.f_code.co_name, frame.f_back
     return (), None
@@ -127,14 +127,14 @@ Span = tuple[int, int, int, int]
 """First line and column, last line and column; columns count bytes from 0."""
 
 
-def span_of(frame: FrameType) -> Span | None:
+def find_span(frame: FrameType) -> Span | None:
     """Of the expression that a frame is at; None before Python 3.11, which knows the line alone."""
-    return _span(frame.f_code, frame.f_lasti // 2)
+    return _find_instruction_span(frame.f_code, frame.f_lasti // 2)
 
 
-def _span(code: CodeType, instruction: int) -> Span | None:
+def _find_instruction_span(code: CodeType, instruction: int) -> Span | None:
     first = 4 * instruction
-    line, end_line, column, end_column = _positions(code)[first : first + 4] or (-1,) * 4
+    line, end_line, column, end_column = _list_positions(code)[first : first + 4] or (-1,) * 4
     return None if -1 in (line, end_line, column, end_column) else (line, column, end_line, end_column)
 
 
@@ -143,7 +143,7 @@ _POSITIONS: "dict[int, tuple[CodeType, array[int]]]" = {}
 _MOST_KEPT = 256
 
 
-def _positions(code: CodeType) -> "array[int]":
+def _list_positions(code: CodeType) -> "array[int]":
     """Of all instructions, four numbers each, -1 for none: looking for one begins at the first, so one look finds all.
 
     Else a call near the end of a long script would take as long as the whole script.
@@ -158,58 +158,59 @@ def _positions(code: CodeType) -> "array[int]":
     return known[1]
 
 
-def given_to(node: ast.AST, parent: Callable[[ast.AST], ast.AST | None]) -> tuple[str, ...]:
-    """The names that an expression's value gets: ``HANDED_ON`` in a ``return``, none where it gets none."""
+def find_target_names(node: ast.AST, parent: Callable[[ast.AST], ast.AST | None]) -> tuple[str, ...]:
+    """The names that an expression's value gets: ``PASSED_ON`` in a ``return``, none where it gets none."""
     above = parent(node)
     while isinstance(above, (ast.IfExp, ast.Await)) and node is not getattr(above, "test", None):
         node, above = above, parent(above)
     if isinstance(above, ast.NamedExpr):
         return (above.target.id,)
     if isinstance(above, ast.Return):
-        return HANDED_ON
+        return PASSED_ON
     if isinstance(above, ast.AnnAssign):
         return (ast.unparse(above.target),)
     if isinstance(above, ast.Assign):
-        return tuple(map(ast.unparse, _parts(above.targets[0])))
+        return tuple(map(ast.unparse, _split_target(above.targets[0])))
     outer = parent(above) if isinstance(above, (ast.Tuple, ast.List)) else None
     if isinstance(above, (ast.Tuple, ast.List)) and isinstance(outer, ast.Assign):  # a, b = make(1), make(2)
-        targets = _parts(outer.targets[0])
+        targets = _split_target(outer.targets[0])
         if len(targets) == len(above.elts) > 1 and not any(isinstance(one, ast.Starred) for one in above.elts):
             return (ast.unparse(targets[above.elts.index(node)]),)  # type: ignore[arg-type]
     return ()
 
 
-def _parts(target: ast.expr) -> list[ast.expr]:
+def _split_target(target: ast.expr) -> list[ast.expr]:
     return target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
 
 
 @lru_cache(maxsize=8192)
-def outcome(file: str, line: int, called: str, span: Span | None = None) -> tuple[str, ...]:
-    """``("q", "k")`` for ``q, k = ttnn.split(...)``, ``HANDED_ON`` for ``return ttnn.split(...)``.
+def find_result_names(file: str, line: int, called: str, span: Span | None = None) -> tuple[str, ...]:
+    """``("q", "k")`` for ``q, k = ttnn.split(...)``, ``PASSED_ON`` for ``return ttnn.split(...)``.
 
     Only when the statement's value is this very call; empty when the statement does something else with it. Where a
     frame tells its line alone, that is so too when two on one line may be meant (``a = make(); b = make()``).
     """
     if span is not None:
-        nodes, parents = _expressions(file)
+        nodes, parents = _map_file_expressions(file)
         node = nodes.get(span)
-        return given_to(node, parents.get) if node is not None else ()
+        return find_target_names(node, parents.get) if node is not None else ()
     here = [
         statement
-        for statement in _statements(file)
-        if statement.lineno <= line <= (statement.end_lineno or statement.lineno) and _calls(statement.value, called)
+        for statement in _find_statements(file)
+        if statement.lineno <= line <= (statement.end_lineno or statement.lineno)
+        and _is_call_of(statement.value, called)
     ]
     if len(here) != 1:
         return ()
     (statement,) = here
     if isinstance(statement, ast.Return):
-        return HANDED_ON
+        return PASSED_ON
     target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
-    return tuple(map(ast.unparse, _parts(target)))
+    return tuple(map(ast.unparse, _split_target(target)))
 
 
 @lru_cache(maxsize=64)
-def _tree(file: str) -> ast.AST | None:
+def _parse_file(file: str) -> ast.AST | None:
     try:
         return ast.parse("".join(linecache.getlines(file)))
     except Exception:  # no Python, too deep, or the program has changed what reading it takes
@@ -217,20 +218,20 @@ def _tree(file: str) -> ast.AST | None:
 
 
 @lru_cache(maxsize=64)
-def _statements(file: str) -> tuple[ast.Assign | ast.AnnAssign | ast.Return, ...]:
-    tree = _tree(file)
+def _find_statements(file: str) -> tuple[ast.Assign | ast.AnnAssign | ast.Return, ...]:
+    tree = _parse_file(file)
     every = ast.walk(tree) if tree is not None else ()
     return tuple(node for node in every if isinstance(node, (ast.Assign, ast.AnnAssign, ast.Return)))
 
 
 @lru_cache(maxsize=64)
-def _expressions(file: str) -> tuple[dict[Span, ast.expr], dict[ast.AST, ast.AST]]:
+def _map_file_expressions(file: str) -> tuple[dict[Span, ast.expr], dict[ast.AST, ast.AST]]:
     """By their place, and what each node stands in."""
-    tree = _tree(file)
-    return expressions(tree) if tree is not None else ({}, {})
+    tree = _parse_file(file)
+    return map_expressions(tree) if tree is not None else ({}, {})
 
 
-def expressions(tree: ast.AST) -> tuple[dict[Span, ast.expr], dict[ast.AST, ast.AST]]:
+def map_expressions(tree: ast.AST) -> tuple[dict[Span, ast.expr], dict[ast.AST, ast.AST]]:
     """The expressions of a file by their place, and what each of its nodes stands in."""
     nodes: dict[Span, ast.expr] = {}
     parents: dict[ast.AST, ast.AST] = {}
@@ -242,7 +243,7 @@ def expressions(tree: ast.AST) -> tuple[dict[Span, ast.expr], dict[ast.AST, ast.
     return nodes, parents
 
 
-def _calls(value: ast.expr | None, operation: str) -> bool:
+def _is_call_of(value: ast.expr | None, operation: str) -> bool:
     operation = _SYNONYMS.get(operation, operation)
     if isinstance(value, ast.BinOp):
         return _OPERATORS.get(type(value.op)) == operation

@@ -17,7 +17,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from .library import Patches
-from .value_assertions import is_own_assertion, is_users_file
+from .value_assertions import is_own_assertion, is_user_file
 
 _LIBRARIES = {
     "math": ("isclose",),
@@ -46,8 +46,8 @@ class Comparisons:
 
     def __init__(self, ttnn: Any, tell: Callable[[int], None] = lambda _: None) -> None:
         """``tell`` gets the count at every comparison that is skipped: a test may not live to its end."""
-        self.reads = DeviceReads(ttnn, self._find_if_grown)
-        self._tell = tell
+        self.reads = DeviceReads(ttnn, self._find_new_functions)
+        self._report = tell
         self.skipped = 0
         self._depth = 0
         """Of comparisons that were answered: what they call themselves is no other one."""
@@ -61,7 +61,7 @@ class Comparisons:
     def install(self) -> None:
         """Begin to notice reads and to answer comparisons."""
         self.reads.install(self._patches)
-        self.find()
+        self.find_functions()
 
     def uninstall(self) -> None:
         """Leave the program's modules as they were."""
@@ -69,22 +69,22 @@ class Comparisons:
         self._known.clear()
         self._sizes.clear()
 
-    def begin(self, *, has_read: bool = False) -> None:
+    def begin_test(self, *, has_read: bool = False) -> None:
         """Start a new test, which may use what a fixture has read before."""
         self.skipped = 0
         self.reads.has_read = has_read
-        self.find()
+        self.find_functions()
 
-    def _find_if_grown(self) -> None:
+    def _find_new_functions(self) -> None:
         """Look again where modules were loaded, or the script has defined something; a program may read often."""
         if "numpy" in sys.modules:
             importlib.import_module("numpy.testing")  # numpy loads it when it is used first: later than we look
         loaded = len(sys.modules), len(vars(sys.modules["__main__"]))
         if loaded != self._loaded:
             self._loaded = loaded
-            self.find()
+            self.find_functions()
 
-    def find(self) -> None:
+    def find_functions(self) -> None:
         """Look for comparing functions in modules that were loaded, or have got more names, since the last time."""
         for library, names in _LIBRARIES.items():
             if (module := sys.modules.get(library)) and self._has_grown(module):
@@ -93,7 +93,7 @@ class Comparisons:
         for full_name, module in list(sys.modules.items()):
             if not isinstance(module, ModuleType) or not self._has_grown(module):
                 continue
-            if not is_users_file(getattr(module, "__file__", None) or ""):
+            if not is_user_file(getattr(module, "__file__", None) or ""):
                 continue
             is_home = bool(_OWN_HOMES.fullmatch(full_name.rpartition(".")[2]))
             for name, value in list(vars(module).items()):
@@ -114,19 +114,21 @@ class Comparisons:
         if value is None or isinstance(value, type):
             return
         if id(value) not in self._known:
-            wrapper = self._with_itself(value, is_library=is_library)
+            wrapper = self._wrap(value, is_library=is_library)
             self._known[id(value)] = self._known[id(wrapper)] = wrapper
         wrapper = self._known[id(value)]
         if wrapper is not value:
             self._patches.replace(owner, name, lambda _: wrapper)
 
-    def _with_itself(self, original: Callable[..., Any], *, is_library: bool) -> Callable[..., Any]:
+    def _wrap(self, original: Callable[..., Any], *, is_library: bool) -> Callable[..., Any]:
         @functools.wraps(original, updated=())
         def compare(*arguments: Any, **named: Any) -> Any:
             __tracebackhide__ = True
-            asks = self.reads.has_read and not self._depth and is_users_file(sys._getframe(1).f_code.co_filename)
+            asks = self.reads.has_read and not self._depth and is_user_file(sys._getframe(1).f_code.co_filename)
             is_less = getattr(original, "__name__", "") == _ALWAYS_DIFFER
-            agreeing = self._agreeing(arguments, named, is_library=is_library, is_less=is_less) if asks else None
+            agreeing = (
+                self._find_substitutes(arguments, named, is_library=is_library, is_less=is_less) if asks else None
+            )
             if agreeing is None:
                 return original(*arguments, **named)
             self._depth += 1
@@ -143,11 +145,11 @@ class Comparisons:
 
         return compare
 
-    def _agreeing(
+    def _find_substitutes(
         self, arguments: tuple[Any, ...], named: Mapping[str, Any], *, is_library: bool, is_less: bool
     ) -> dict[int | str, Any] | None:
         """Values to compare instead, by their places; None where this is no comparison."""
-        if any(map(self.reads.is_of_device, (*arguments, *named.values()))):
+        if any(map(self.reads.is_device_value, (*arguments, *named.values()))):
             return None  # a function of the program's that compares what it reads itself
         given: list[tuple[int | str, Any]] = [*enumerate(arguments), *named.items()]
         named_so = [one for one in given if one[0] in _COMPARED_NAMES or one[0] in (0, 1)]
@@ -160,10 +162,10 @@ class Comparisons:
         if not is_less and _are_alike(first, second):
             return {other_place: first}
         if is_library:
-            return {place: _filled(first, 0), other_place: _filled(second, int(is_less))}
+            return {place: _fill(first, 0), other_place: _fill(second, int(is_less))}
         return None
 
-    def cannot_judge(self, error: BaseException) -> bool:
+    def excuse(self, error: BaseException) -> bool:
         """Whether a program ended by an assertion of its own after it had read values, which a mock does not have."""
         if not (self.reads.has_read and is_own_assertion(error)):
             return False
@@ -172,7 +174,7 @@ class Comparisons:
 
     def _skip(self) -> None:
         self.skipped += 1
-        self._tell(self.skipped)
+        self._report(self.skipped)
 
 
 def _is_array(value: Any) -> bool:
@@ -192,13 +194,13 @@ def _are_alike(first: Any, second: Any) -> bool:
     return isinstance(first, numbers.Number) and isinstance(second, numbers.Number)
 
 
-def _filled(value: Any, number: int) -> Any:
+def _fill(value: Any, number: int) -> Any:
     """The same structure, kinds and shapes, with one number everywhere; what is no number stays."""
     if isinstance(value, (list, tuple)):
-        filled = [_filled(one, number) for one in value]
+        filled = [_fill(one, number) for one in value]
         return tuple(filled) if isinstance(value, tuple) else filled
     if isinstance(value, dict):
-        return {key: _filled(one, number) for key, one in value.items()}
+        return {key: _fill(one, number) for key, one in value.items()}
     if _is_array(value):
         library = sys.modules.get("torch" if hasattr(value, "requires_grad") else "numpy")
         return library.full_like(value, number) if library and hasattr(value, "ndim") else value
@@ -225,19 +227,19 @@ class DeviceReads:
     def install(self, patches: Patches) -> None:
         """Notice reads through methods of tensors too."""
         for name in _METHODS:
-            patches.replace(self._ttnn.Tensor, name, functools.partial(self._reading, name))
+            patches.replace(self._ttnn.Tensor, name, functools.partial(self._wrap_read, name))
 
-    def _reading(self, name: str, original: Any) -> Any:
+    def _wrap_read(self, name: str, original: Any) -> Any:
         @functools.wraps(original, updated=())
         def read(tensor: Any, *arguments: Any, **options: Any) -> Any:
             __tracebackhide__ = True
             result = original(tensor, *arguments, **options)
-            self.came(name, (tensor,), result)
+            self.on_call(name, (tensor,), result)
             return result
 
         return read
 
-    def came(self, name: str, arguments: tuple[Any, ...], result: Any) -> None:
+    def on_call(self, name: str, arguments: tuple[Any, ...], result: Any) -> None:
         """An operation of the library was called with these arguments and gave this result."""
         if name.rpartition(".")[2] not in _READS or not any(map(self.is_on_device, arguments)):
             return
@@ -250,7 +252,7 @@ class DeviceReads:
         """Whether this is a tensor in the memory of a device."""
         return isinstance(value, self._ttnn.Tensor) and bool(value.storage_type() == self._ttnn.DEVICE_STORAGE_TYPE)
 
-    def is_of_device(self, value: Any) -> bool:
+    def is_device_value(self, value: Any) -> bool:
         """Whether this is a device, or a tensor in its memory."""
         device = getattr(self._ttnn, "MeshDevice", None)
         return self.is_on_device(value) or (device is not None and isinstance(value, device))

@@ -17,7 +17,7 @@ from .library import Library, Patches
 _ENDS = ("end_graph_capture", "end_graph_capture_to_file")
 
 
-class Captures:
+class GraphCaptures:
     """Begins and ends our captures, and keeps count of the program's."""
 
     def __init__(self, library: Library) -> None:
@@ -36,7 +36,7 @@ class Captures:
         """The nodes since our ``begin``."""
         return list(self._end())
 
-    def watch_program(self, library: Library, patches: Patches) -> None:
+    def patch_program_captures(self, library: Library, patches: Patches) -> None:
         """Count what the program begins and ends from now on, by whichever name it calls it."""
         low, high = library.graph, library.ttnn.graph
 
@@ -48,14 +48,14 @@ class Captures:
                 for name in [name for name, value in vars(owner).items() if value is original]:
                     patches.replace(owner, name, lambda _: changed)
 
-        replace((low, high), low.begin_graph_capture, functools.partial(self._begun, counted=True))
+        replace((low, high), low.begin_graph_capture, functools.partial(self._wrap_begin, counted=True))
         for name in _ENDS:
-            replace((low, high), getattr(low, name, None), self._counted_end)
+            replace((low, high), getattr(low, name, None), self._wrap_end)
         replace((low, high), getattr(low, "is_graph_capture_active", None), lambda _: lambda: self.by_program > 0)
         # The Python layer asks whether a capture is active before it begins one.
-        replace((high,), high.begin_graph_capture, functools.partial(self._begun, counted=False))
+        replace((high,), high.begin_graph_capture, functools.partial(self._wrap_begin, counted=False))
 
-    def _begun(self, original: Any, *, counted: bool) -> Callable[..., Any]:
+    def _wrap_begin(self, original: Any, *, counted: bool) -> Callable[..., Any]:
         def begin(*arguments: Any, **options: Any) -> Any:
             self.before_program()
             result = original(*arguments, **options)
@@ -64,7 +64,7 @@ class Captures:
 
         return begin
 
-    def _counted_end(self, original: Any) -> Callable[..., Any]:
+    def _wrap_end(self, original: Any) -> Callable[..., Any]:
         def end(*arguments: Any, **options: Any) -> Any:
             try:
                 return original(*arguments, **options)
@@ -74,25 +74,25 @@ class Captures:
         return end
 
 
-class Hearer(Protocol):
+class MemoryListener(Protocol):
     """One device's account of its memory."""
 
-    def hear(self, nodes: list[Node]) -> None:
+    def on_events(self, nodes: list[Node]) -> None:
         """What came and went in its memory, in order."""
 
-    def lose_track(self) -> None:
+    def mark_out_of_sync(self) -> None:
         """Something happened that cannot be put in order: the library's table of blocks is to be read."""
 
 
-class Listener:
+class EventDispatcher:
     """Keeps a capture open between calls. The library has one per thread, whatever the number of devices."""
 
-    def __init__(self, captures: Captures) -> None:
+    def __init__(self, captures: GraphCaptures) -> None:
         self.captures = captures
-        captures.before_program = self.rest
-        self.hearers: dict[int, Hearer] = {}
+        captures.before_program = self.flush
+        self.subscribers: dict[int, MemoryListener] = {}
         """By the number that the library gives to a device, a mesh or a submesh."""
-        self.heard_strangers = False
+        self.saw_unknown_device = False
         """Memory of a device came by that nobody follows."""
         self._between: Thread | None = None
         """The thread in which our capture between calls is open: ending one in another thread crashes. What other
@@ -100,28 +100,28 @@ class Listener:
         self._is_overtaken = False
         """Another thread made calls while that capture was open, so what it saw cannot be put in order."""
 
-    def rest(self) -> None:
+    def flush(self) -> None:
         """End our capture between calls, and tell everybody what it saw."""
         if self._between is current_thread():
             self._between = None
             nodes = self.captures.end()
             if not self._is_overtaken:
-                self.pass_on(nodes)
+                self.dispatch(nodes)
                 return
             self._is_overtaken = False
-            for hearer in self.hearers.values():
-                hearer.lose_track()
+            for hearer in self.subscribers.values():
+                hearer.mark_out_of_sync()
         elif self._between is not None:
             self._is_overtaken = True
 
-    def hand_over(self) -> bool:
+    def hand_over_capture(self) -> bool:
         """Leave our capture between calls, which is open, to the caller; False when there is none to be had."""
         if self._between is not current_thread() or self._is_overtaken:
             return False
         self._between = None
         return True
 
-    def listen(self) -> None:
+    def start_capture(self) -> None:
         """Begin one, unless the program captures itself."""
         if self._between is not None and not self._between.is_alive():  # its capture went with it
             self._between, self._is_overtaken = None, False
@@ -129,21 +129,21 @@ class Listener:
             self.captures.begin()
             self._between = current_thread()
 
-    def pass_on(self, nodes: Iterable[Node], *, but: int | None = None) -> None:
+    def dispatch(self, nodes: Iterable[Node], *, but: int | None = None) -> None:
         """Tell each device what happened to its buffers; ``but`` one that knows."""
         by_device: dict[int, list[Node]] = {}
         for node in nodes:
-            number = owner_of(node)
+            number = find_owner(node)
             if number is not None and number != but:
                 by_device.setdefault(number, []).append(node)
         for number, own in by_device.items():
-            if number in self.hearers:
-                self.hearers[number].hear(own)
+            if number in self.subscribers:
+                self.subscribers[number].on_events(own)
             else:
-                self.heard_strangers = True
+                self.saw_unknown_device = True
 
 
-def owner_of(node: Node) -> int | None:
+def find_owner(node: Node) -> int | None:
     """The number of the device whose buffer a node is about."""
     device = (node["params"] or {}).get("device_id") if node["node_type"].startswith("buffer_") else None
     return None if device is None else int(device)

@@ -298,7 +298,7 @@ class ProgramNeeds(NamedTuple):
     scratchpads: int
 
 
-def needs_of(nodes: Iterable[Node]) -> list[ProgramNeeds]:
+def read_program_needs(nodes: Iterable[Node]) -> list[ProgramNeeds]:
     """What the programs of a NO_DISPATCH capture need, one after the other."""
     return [
         ProgramNeeds(program.factory, *sum_worst_core(program.buffers))
@@ -307,7 +307,7 @@ def needs_of(nodes: Iterable[Node]) -> list[ProgramNeeds]:
     ]
 
 
-def new_needs_of(nodes: Iterable[Node], name: str) -> dict[str, ProgramNeeds]:
+def read_new_program_needs(nodes: Iterable[Node], name: str) -> dict[str, ProgramNeeds]:
     """Of a NORMAL capture: what programs of this name need. It lists circular buffers of programs that are new, so it
     must list some; that a program has none then says that all of its buffers lie in tensors."""
     found = read_programs(nodes)

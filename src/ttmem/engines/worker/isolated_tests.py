@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, NoReturn
 
 import pytest
 
-from .process import Fork, Send
-from .protocol import whole_text
+from .process import ForkedProcess, Send
+from .protocol import escape_surrogates
 
 CRASHED, TIMED_OUT = "crashed", "timeout"
 OUTCOME, FAILURE = "ttmem_outcome", "ttmem_failure"
@@ -47,7 +47,7 @@ class IsolatedTests:
         self._send: Send | None = None
         """In the copy: how it speaks."""
 
-    def heard(self, message: dict[str, Any]) -> None:
+    def on_message(self, message: dict[str, Any]) -> None:
         """In the copy: an operation begins or ends, so that it is known if the copy does not live to say it."""
         if self._send is not None and "start" in message:
             self._send({"operation": self._begun()})
@@ -75,22 +75,22 @@ class IsolatedTests:
     def _run_copy(self, session: Any, items: list[Any]) -> int:
         """Run these tests in a copy until it ends; return how many are done."""
         config = session.config
-        fork = Fork(lambda send: self._work(session, items, send), own_group=True, silent=False)
-        done, running, operation, began, broken = 0, "", _Last(), time.monotonic(), ""
-        for message in fork.messages(self._seconds):
+        fork = ForkedProcess(lambda send: self._work(session, items, send), own_group=True, silent=False)
+        done, running, operation, began, broken = 0, "", _LastOperation(), time.monotonic(), ""
+        for message in fork.read_messages(self._seconds):
             if "operation" in message:
-                operation = _Last(message["operation"])
+                operation = _LastOperation(message["operation"])
             elif "ended" in message:
                 operation = operation._replace(has_ended=True)
             elif "begin" in message:
-                running, operation, began = message["begin"], _Last(), time.monotonic()
+                running, operation, began = message["begin"], _LastOperation(), time.monotonic()
                 config.hook.pytest_runtest_logstart(nodeid=items[done].nodeid, location=items[done].location)
             elif "report" in message:
-                data = unpacked(message["report"])
+                data = unpack(message["report"])
                 report = config.hook.pytest_report_from_serializable(config=config, data=data)
                 config.hook.pytest_runtest_logreport(report=report)
             elif "warning" in message:
-                _pass_warning(config, *unpacked(message["warning"]))
+                _pass_warning(config, *unpack(message["warning"]))
             elif "end" in message:
                 config.hook.pytest_runtest_logfinish(nodeid=items[done].nodeid, location=items[done].location)
                 done, running = done + 1, ""
@@ -98,7 +98,7 @@ class IsolatedTests:
                 session.shouldfail, session.shouldstop = message["stop"]
                 return done
             elif "exit" in message:
-                _leave(message["exit"])
+                _end_session(message["exit"])
             elif "broken" in message:
                 broken = message["broken"]
             elif "all" in message:
@@ -106,7 +106,7 @@ class IsolatedTests:
         lost = items[min(done, len(items) - 1)]
         if not running:  # between tests: the copy died when it took fixtures down
             config.hook.pytest_runtest_logstart(nodeid=lost.nodeid, location=lost.location)
-        for report in _lost(lost, fork, operation, self._seconds, time.monotonic() - began, broken):
+        for report in _report_lost_test(lost, fork, operation, self._seconds, time.monotonic() - began, broken):
             config.hook.pytest_runtest_logreport(report=report)
         config.hook.pytest_runtest_logfinish(nodeid=lost.nodeid, location=lost.location)
         return done + 1
@@ -122,7 +122,7 @@ class IsolatedTests:
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:
             config.pluginmanager.unregister(reporter)
-        reports = _Reports(config, send)
+        reports = _ReportSender(config, send)
         config.pluginmanager.register(reports, "ttmem-reports")
         reports.begun = True
         try:
@@ -136,13 +136,13 @@ class IsolatedTests:
                     return
             send({"all": True})
         except (KeyboardInterrupt, pytest.exit.Exception) as leaving:
-            send({"exit": _leaving(leaving)})
+            send({"exit": _describe_exit(leaving)})
         except BaseException as error:  # a plugin failed: plain pytest would lose all other tests
             last = "".join(traceback.format_exception_only(type(error), error))
             send({"broken": f"{last}{''.join(traceback.format_exception(error))}"})
 
 
-class _Reports:
+class _ReportSender:
     """In the copy: hands reports and warnings to the process that prints them."""
 
     def __init__(self, config: Any, send: Send) -> None:
@@ -155,7 +155,7 @@ class _Reports:
         """As text, because it crosses a pipe; pytest fails a test for its subtests when it asks for the status."""
         self._config.hook.pytest_report_teststatus(report=report, config=self._config)
         data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
-        self._send({"report": packed(data)})
+        self._send({"report": pack(data)})
 
     def pytest_warning_recorded(self, warning_message: Any, when: str, nodeid: Any, location: Any) -> None:
         """Its text and place; the object itself may be of any class."""
@@ -163,7 +163,7 @@ class _Reports:
             category = warning_message.category
             kind = (category.__module__, category.__qualname__)
             told = (str(warning_message.message), kind, warning_message.filename, warning_message.lineno)
-            self._send({"warning": packed((told, when, str(nodeid), location))})
+            self._send({"warning": pack((told, when, str(nodeid), location))})
 
 
 def _pass_warning(config: Any, message: tuple[str, tuple[str, str], str, int], *where: Any) -> None:
@@ -178,37 +178,37 @@ def _pass_warning(config: Any, message: tuple[str, tuple[str, str], str, int], *
     config.hook.pytest_warning_recorded.call_historic(kwargs=facts)
 
 
-def packed(data: Any) -> str:
+def pack(data: Any) -> str:
     """Plain values as text; unlike JSON it keeps tuples, which pytest's own plugins insist on."""
-    return base64.b64encode(marshal.dumps(_plain(data))).decode()
+    return base64.b64encode(marshal.dumps(_simplify(data))).decode()
 
 
-def unpacked(text: str) -> Any:
-    """The values that ``packed`` was given."""
+def unpack(text: str) -> Any:
+    """The values that ``pack`` was given."""
     return marshal.loads(base64.b64decode(text))
 
 
-def _plain(value: Any, depth: int = 0) -> Any:
+def _simplify(value: Any, depth: int = 0) -> Any:
     """The same value of Python's own types; what has none becomes its text (``record_property`` takes any object)."""
     if value is None or type(value) in (bool, int, float, bytes):
         return value
     if isinstance(value, str):
-        return whole_text(str(value))
+        return escape_surrogates(str(value))
     if depth < _DEEPEST and isinstance(value, (list, tuple)):
-        items = [_plain(item, depth + 1) for item in value]
+        items = [_simplify(item, depth + 1) for item in value]
         return tuple(items) if isinstance(value, tuple) else items
     if depth < _DEEPEST and isinstance(value, dict):
-        return {_plain(key, depth + 1): _plain(item, depth + 1) for key, item in value.items()}
+        return {_simplify(key, depth + 1): _simplify(item, depth + 1) for key, item in value.items()}
     for kind in (int, float):
         if isinstance(value, kind):
             return kind(value)
     try:
-        return whole_text(str(value))
+        return escape_surrogates(str(value))
     except Exception as error:
         return f"<{type(value).__name__} whose text cannot be made: {type(error).__name__}>"
 
 
-def _leaving(error: BaseException) -> dict[str, Any]:
+def _describe_exit(error: BaseException) -> dict[str, Any]:
     """What ends the session, and the line of the test that did it."""
     lines = [
         f"{frame.f_code.co_filename}:{line}"
@@ -219,21 +219,23 @@ def _leaving(error: BaseException) -> dict[str, Any]:
     return told if isinstance(error, pytest.exit.Exception) else {**told, "place": lines[-1] if lines else ""}
 
 
-def _leave(told: dict[str, Any]) -> NoReturn:
+def _end_session(told: dict[str, Any]) -> NoReturn:
     """End the session of this process as the test ended that of the copy."""
     if "place" in told:
         raise KeyboardInterrupt(f"{told['reason']} {told['place']}".strip())
     raise pytest.exit.Exception(told["reason"], told["status"])
 
 
-class _Last(NamedTuple):
+class _LastOperation(NamedTuple):
     """The operation that was begun last, if any was."""
 
     place: dict[str, Any] | None = None
     has_ended: bool = False
 
 
-def _lost(item: Any, fork: Fork, operation: _Last, seconds: float, lasted: float, broken: str) -> list[Any]:
+def _report_lost_test(
+    item: Any, fork: ForkedProcess, operation: _LastOperation, seconds: float, lasted: float, broken: str
+) -> list[Any]:
     """The reports of a test that did not come back; 'pytest --junitxml' ends a test with that of its teardown.
 
     ``lasted``: since it was begun, its fixtures included, of which reports may have come before. ``broken``: the

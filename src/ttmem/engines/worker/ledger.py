@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from .graph_nodes import Node, find_innermost, name_device_program, read_memory
-from .library import Pool, View
+from .library import BankView, MemoryRegion
 
 # ``start.py`` loads it under a name of its own, where there is no ttmem.
 if TYPE_CHECKING or __name__.startswith("ttmem."):
@@ -34,7 +34,7 @@ class Move(NamedTuple):
     """For a launch: which device operation and factory made it."""
 
 
-class Buffer(NamedTuple):
+class LedgerBuffer(NamedTuple):
     """One allocation, numbered in order."""
 
     number: int
@@ -45,7 +45,7 @@ class Buffer(NamedTuple):
     total_bytes: int
 
 
-class Fullest(NamedTuple):
+class CallPeak(NamedTuple):
     """The fullest moment of one memory inside an operation."""
 
     allocated: int
@@ -56,13 +56,13 @@ class Fullest(NamedTuple):
     largest_free: int
 
 
-class Effect(NamedTuple):
+class CallEffect(NamedTuple):
     """What one operation did to the account."""
 
-    born: tuple[Buffer, ...]
+    born: tuple[LedgerBuffer, ...]
     gone: tuple[int, ...]
     """Numbers of the buffers it gave back, its own included."""
-    fullest: dict[str, Fullest]
+    fullest: dict[str, CallPeak]
     """Only memories that were fuller inside than before. Often that is the moment at the end; whether it shows in the
     next state depends on what the program drops at once (``x = ttnn.relu(x)``)."""
     l1_at_launch: tuple[int, ...]
@@ -72,26 +72,26 @@ class Effect(NamedTuple):
     """Every move: a buffer's number when it was taken, ``~number`` when it was given back, None for a launch."""
 
 
-class Account:
+class AllocationLedger:
     """The buffers of one opened device."""
 
-    def __init__(self, pools: Mapping[str, Pool], quantum: int) -> None:
+    def __init__(self, pools: Mapping[str, MemoryRegion], quantum: int) -> None:
         self.pools = dict(pools)
         self._quantum = quantum
         self._next = 0
-        self.live: dict[str, dict[int, Buffer]] = {memory: {} for memory in pools}
+        self.live: dict[str, dict[int, LedgerBuffer]] = {memory: {} for memory in pools}
         self.allocated: dict[str, int] = dict.fromkeys(pools, 0)
         self._free = {name: FreeList(pool.base, pool.bytes_per_bank, grows_down=False) for name, pool in pools.items()}
         self._misplaced: dict[str, set[int]] = {memory: set() for memory in pools}
         """Buffers that lie over others, or outside of the pool: what was given back under them was not seen."""
 
-    def taken(self, bytes_per_bank: int) -> int:
+    def round_up(self, bytes_per_bank: int) -> int:
         """What the allocator takes for so many bytes."""
         return -(-bytes_per_bank // self._quantum) * self._quantum
 
-    def apply(self, moves: Iterable[Move]) -> Effect:
+    def apply(self, moves: Iterable[Move]) -> CallEffect:
         """Bring the account up to date with an operation, and say what happened inside it, move by move."""
-        before, born, gone = dict(self.allocated), dict[int, Buffer](), dict[int, Buffer]()
+        before, born, gone = dict(self.allocated), dict[int, LedgerBuffer](), dict[int, LedgerBuffer]()
         tops: dict[str, tuple[int, int, int]] = {}  # allocated, so many steps of the order, largest free block
         at_launch: list[int] = []
         highest_l1 = self.allocated.get("L1", 0)
@@ -111,7 +111,7 @@ class Account:
                 continue
             if there:  # two buffers cannot share an address: this one was given back unseen, before the operation
                 before[memory] -= there.bytes_per_bank
-            buffer = self.add(memory, move.address, self.taken(move.bytes_per_bank), move.total_bytes)
+            buffer = self.add(memory, move.address, self.round_up(move.bytes_per_bank), move.total_bytes)
             born[buffer.number] = buffer
             order.append(buffer.number)
             now = self.allocated[memory]
@@ -120,12 +120,12 @@ class Account:
             if now > (tops[memory][0] if memory in tops else before[memory]):
                 tops[memory] = now, len(order), self.largest_free(memory)
         fullest = {
-            memory: Fullest(now, *_there_and_gone(order[:steps], {**born, **gone}, memory), largest)
+            memory: CallPeak(now, *_split_moves(order[:steps], {**born, **gone}, memory), largest)
             for memory, (now, steps, largest) in tops.items()
         }
-        return Effect(tuple(born.values()), tuple(gone), fullest, tuple(at_launch), highest_l1, tuple(order))
+        return CallEffect(tuple(born.values()), tuple(gone), fullest, tuple(at_launch), highest_l1, tuple(order))
 
-    def reconcile(self, memory: str, blocks: Mapping[int, int]) -> tuple[list[Buffer], list[int]]:
+    def reconcile(self, memory: str, blocks: Mapping[int, int]) -> tuple[list[LedgerBuffer], list[int]]:
         """Accept the library's own table: buffers that came and went outside operations (``del``, uploads)."""
         live = self.live[memory]
         gone = [
@@ -152,15 +152,15 @@ class Account:
             end = max(end, address + buffer.bytes_per_bank)
         return max(largest, pool.base + pool.bytes_per_bank - end)
 
-    def view(self, memory: str) -> View:
+    def view(self, memory: str) -> BankView:
         """What the library would say of a memory, if nothing happened unseen."""
         pool, allocated = self.pools[memory], self.allocated[memory]
         total = pool.bytes_per_bank
-        return View(pool.banks, total, allocated, total - allocated, self.largest_free(memory))
+        return BankView(pool.banks, total, allocated, total - allocated, self.largest_free(memory))
 
-    def add(self, memory: str, address: int, bytes_per_bank: int, total_bytes: int) -> Buffer:
+    def add(self, memory: str, address: int, bytes_per_bank: int, total_bytes: int) -> LedgerBuffer:
         """A buffer came."""
-        buffer = Buffer(self._next, memory, address, bytes_per_bank, total_bytes)
+        buffer = LedgerBuffer(self._next, memory, address, bytes_per_bank, total_bytes)
         self._next += 1
         self.live[memory][address] = buffer
         self.allocated[memory] += bytes_per_bank
@@ -168,7 +168,7 @@ class Account:
             self._misplaced[memory].add(buffer.number)
         return buffer
 
-    def drop(self, buffer: Buffer) -> Buffer:
+    def drop(self, buffer: LedgerBuffer) -> LedgerBuffer:
         """A buffer went."""
         memory = buffer.memory
         del self.live[memory][buffer.address]
@@ -180,8 +180,8 @@ class Account:
         return buffer
 
 
-def _there_and_gone(
-    order: Sequence[int | None], buffers: Mapping[int, Buffer], memory: str
+def _split_moves(
+    order: Sequence[int | None], buffers: Mapping[int, LedgerBuffer], memory: str
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """After these moves: which buffers of a memory had come and were there, and which from before were not any more."""
     there, gone = dict[int, None](), dict[int, None]()
@@ -198,7 +198,7 @@ def _there_and_gone(
     return tuple(there), tuple(gone)
 
 
-def moves_of(nodes: Iterable[Node], *, raised: bool = False) -> list[Move]:
+def read_moves(nodes: Iterable[Node], *, raised: bool = False) -> list[Move]:
     """What happened, from a NORMAL capture. A program's launch is known by the clearing of the buffers before it.
 
     When the call ``raised``, the operation that failed names no program, and buffers are cleared once more on the way

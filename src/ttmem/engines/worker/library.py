@@ -15,7 +15,7 @@ _DEEPEST = 6
 """Arguments are lists of lists at most; a cyclic structure must not be followed for ever."""
 
 
-class View(NamedTuple):
+class BankView(NamedTuple):
     """One memory at one moment; all but the first are bytes per bank."""
 
     banks: int
@@ -25,7 +25,7 @@ class View(NamedTuple):
     largest_free: int
 
 
-class Pool(NamedTuple):
+class MemoryRegion(NamedTuple):
     """Where one memory of an opened device lies."""
 
     banks: int
@@ -60,10 +60,10 @@ class Library:
         """Where the package lies: frames of its own files are not the user's."""
         return str(self.ttnn.__path__[0])
 
-    def view(self, device: Any, memory: str) -> View:
+    def read_view(self, device: Any, memory: str) -> BankView:
         """The allocator's own account of one memory."""
         found = self.ttnn.get_memory_view(device, self._types[memory])
-        return View(
+        return BankView(
             found.num_banks,
             found.total_bytes_per_bank,
             found.total_bytes_allocated_per_bank,
@@ -71,26 +71,26 @@ class Library:
             found.largest_contiguous_bytes_free_per_bank,
         )
 
-    def views(self, device: Any) -> list[View]:
+    def read_views(self, device: Any) -> list[BankView]:
         """All four memories, in the order of ``MEMORIES``."""
-        return [self.view(device, memory) for memory in MEMORIES]
+        return [self.read_view(device, memory) for memory in MEMORIES]
 
-    def blocks(self, device: Any, memory: str, base: int) -> dict[int, int]:
+    def read_blocks(self, device: Any, memory: str, base: int) -> dict[int, int]:
         """What is taken in one memory whose pool begins at ``base``: address -> bytes per bank."""
-        return {base + address: size for address, size, taken in self.block_table(device, memory) if taken}
+        return {base + address: size for address, size, taken in self.read_block_table(device, memory) if taken}
 
-    def block_table(self, device: Any, memory: str) -> list[tuple[int, int, bool]]:
+    def read_block_table(self, device: Any, memory: str) -> list[tuple[int, int, bool]]:
         """The library's own table: address from the pool's base, bytes, whether taken."""
-        table = self.ttnn.get_memory_view(device, self._types[memory]).block_table
+        table = self.ttnn.get_memory_view(device, self._types[memory]).read_block_table
         return [(int(block["address"]), int(block["size"]), block["allocated"] == "yes") for block in table]
 
-    def pools(self, device: Any) -> dict[str, Pool]:
+    def read_regions(self, device: Any) -> dict[str, MemoryRegion]:
         """Where the memories lie. The library tells only the bases of DRAM and L1; the others lie above those."""
-        views = dict(zip(MEMORIES, self.views(device), strict=True))
+        views = dict(zip(MEMORIES, self.read_views(device), strict=True))
         base = {name: self.core.device.GetAllocatorBaseAddress(device, self._types[name]) for name in ("DRAM", "L1")}
         base["L1_SMALL"] = base["L1"] + views["L1"].total
         base["TRACE"] = base["DRAM"] + views["DRAM"].total
-        return {name: Pool(view.banks, base[name], view.total) for name, view in views.items()}
+        return {name: MemoryRegion(view.banks, base[name], view.total) for name, view in views.items()}
 
     @property
     def quantum(self) -> int:
@@ -105,19 +105,19 @@ class Library:
         """Whether it is a tensor of a device whose buffer was given back."""
         return bool(tensor.storage_type() == self.ttnn.DEVICE_STORAGE_TYPE and not tensor.is_allocated())
 
-    def tensors_in(self, value: Any) -> Iterator[Any]:
+    def find_tensors(self, value: Any) -> Iterator[Any]:
         """Every tensor in a structure of lists, tuples and dictionaries."""
-        return (thing for thing in self.things_in(value) if isinstance(thing, self.ttnn.Tensor))
+        return (thing for thing in self.find_values(value) if isinstance(thing, self.ttnn.Tensor))
 
-    def things_in(self, value: Any, depth: int = 0) -> Iterator[Any]:
+    def find_values(self, value: Any, depth: int = 0) -> Iterator[Any]:
         """Every tensor and every device in such a structure."""
         if isinstance(value, (self.ttnn.Tensor, self.ttnn.MeshDevice)):
             yield value
         elif depth < _DEEPEST and isinstance(value, (list, tuple, dict)):
             for item in value.values() if isinstance(value, dict) else value:
-                yield from self.things_in(item, depth + 1)
+                yield from self.find_values(item, depth + 1)
 
-    def watch_misses(self, patches: "Patches") -> None:
+    def patch_cache_misses(self, patches: "Patches") -> None:
         """Know whether the program forbids that its cache is missed: the library does not tell."""
 
         def make(original: Any) -> Any:
@@ -129,9 +129,9 @@ class Library:
 
         patches.replace(self.ttnn.MeshDevice, "set_program_cache_misses_allowed", make)
 
-    def device_tensors(self, value: Any) -> list[Any]:
+    def find_device_tensors(self, value: Any) -> list[Any]:
         """Those that have a buffer on a device."""
-        return [tensor for tensor in self.tensors_in(value) if self.is_on_device(tensor)]
+        return [tensor for tensor in self.find_tensors(value) if self.is_on_device(tensor)]
 
 
 class Patches:
@@ -163,7 +163,7 @@ def replace_everywhere(patches: Patches, originals: set[Any], replacement: Any) 
                     patches.replace(module, attribute, lambda _: replacement)
 
 
-def describe(tensor: Any) -> dict[str, Any]:
+def describe_tensor(tensor: Any) -> dict[str, Any]:
     """What a tensor type of a profile is made from; figures are the library's own."""
     config = tensor.memory_config()
     shard = config.shard_spec
@@ -180,12 +180,12 @@ def describe(tensor: Any) -> dict[str, Any]:
     if shard is not None:
         described["shard"] = list(shard.shape)
         described["shard_cores"] = shard.num_cores()
-    if distribution := _distribution(tensor):
+    if distribution := _describe_distribution(tensor):
         described["distribution"] = distribution
     return described
 
 
-def _distribution(tensor: Any) -> str:
+def _describe_distribution(tensor: Any) -> str:
     """How a mesh shares the tensor: ``replicated on 8``, ``dim 3 over 8``; empty on one chip."""
     topology = getattr(tensor, "tensor_topology", None)
     if topology is None or tensor.device() is None or tensor.device().get_num_devices() == 1:
@@ -200,6 +200,6 @@ def _distribution(tensor: Any) -> str:
     return ", ".join(f"dim {dim} over {size}" for dim, size in cuts) or f"replicated on {prod(sizes)}"
 
 
-def address_key(tensor: Any) -> tuple[str, int]:
+def find_address(tensor: Any) -> tuple[str, int]:
     """Where its buffer is: two tensors with the same key share one."""
     return tensor.memory_config().buffer_type.name, tensor.buffer_address()

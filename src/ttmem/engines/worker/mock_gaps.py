@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from .ledger import Buffer
-from .library import Library, Patches, describe, replace_everywhere
+from .ledger import LedgerBuffer
+from .library import Library, Patches, describe_tensor, replace_everywhere
 
 Note = Callable[[str], None]
 
@@ -46,7 +46,7 @@ class MockGaps:
         self._library = library
         self._note = note
         self._numbers = itertools.count(1)
-        self.traces = Traces()
+        self.traces = CapturedTraces()
         self._has_sub_devices = False
         """The program believes that its device is divided."""
         self._semaphores: dict[str, Any] = {}
@@ -61,12 +61,12 @@ class MockGaps:
         for name, replacement in (
             ("begin_trace_capture", self._begin),
             ("end_trace_capture", self._end),
-            ("execute_trace", _nothing),
+            ("execute_trace", _do_nothing),
             ("release_trace", self._release),
         ):
             replace_everywhere(patches, {getattr(trace, name, None), getattr(ttnn, name, None)}, replacement)
         replace_everywhere(patches, {getattr(core.device, "is_trace_capture_active", None)}, self.traces.is_open)
-        replace_everywhere(patches, {getattr(ttnn, "wait_for_event", None)}, _nothing)
+        replace_everywhere(patches, {getattr(ttnn, "wait_for_event", None)}, _do_nothing)
         push = getattr(ttnn.decorators, "push_current_command_queue_id_for_thread", None)
         if push is not None:
             replace_everywhere(patches, {push}, lambda *_, **__: push(0))
@@ -75,12 +75,12 @@ class MockGaps:
         replace_everywhere(
             patches,
             {synchronize},
-            lambda *arguments, **named: synchronize(*self.on_one_device(arguments), **self.on_one_device(named)),
+            lambda *arguments, **named: synchronize(*self.map_sub_devices(arguments), **self.map_sub_devices(named)),
         )
         for name in ("load_sub_device_manager", "clear_loaded_sub_device_manager", "remove_sub_device_manager"):
-            patches.replace(device, name, lambda _: self._sub_devices)
+            patches.replace(device, name, lambda _: self._load_sub_devices)
         for name in ("set_sub_device_stall_group", "reset_sub_device_stall_group"):
-            patches.replace(device, name, lambda _: _nothing)
+            patches.replace(device, name, lambda _: _do_nothing)
 
     def _begin(self, mesh_device: Any, *_: Any, **__: Any) -> Any:
         trace = self._library.ttnn.MeshTraceId(next(self._numbers))
@@ -94,11 +94,11 @@ class MockGaps:
     def _release(self, mesh_device: Any, trace_id: Any, *_: Any, **__: Any) -> None:
         self.traces.release(mesh_device, trace_id)
 
-    def stand_in(self, name: str, arguments: tuple[Any, ...]) -> Callable[..., Any] | None:
+    def find_replacement(self, name: str, arguments: tuple[Any, ...]) -> Callable[..., Any] | None:
         """What to call in the place of an operation that the library dies of here, if this is one."""
         if name != POINT_TO_POINT or not self._library.is_mock:
             return None
-        device = next((tensor.device() for tensor in self._library.device_tensors(arguments)), None)
+        device = next((tensor.device() for tensor in self._library.find_device_tensors(arguments)), None)
         return self._transfer if device is not None and device.get_num_devices() > 2 else None
 
     def _transfer(
@@ -113,19 +113,19 @@ class MockGaps:
             between = ttnn.allocate_tensor_on_device(needed, device)
         result = given.get("output_tensor")
         result = ttnn.allocate_tensor_on_device(spec, device) if result is None else result
-        program = f"{device.id()} {describe(source)} {list(sender_coord)} {list(receiver_coord)} {topology}"
+        program = f"{device.id()} {describe_tensor(source)} {list(sender_coord)} {list(receiver_coord)} {topology}"
         if sender_coord != receiver_coord and program not in self._semaphores:
             first = ttnn.CoreCoord(0, 0)
             cores = ttnn.CoreRangeSet([ttnn.CoreRange(first, first)])
             self._semaphores[program] = ttnn.create_global_semaphore(device, cores, 0)
         return result
 
-    def device_closed(self, device: Any) -> None:
+    def forget_device(self, device: Any) -> None:
         """Programs go with their device, semaphores and traces with them."""
         self._semaphores.clear()
-        self.traces.closed(device)
+        self.traces.forget_device(device)
 
-    def on_one_device(self, value: Any) -> Any:
+    def map_sub_devices(self, value: Any) -> Any:
         """Arguments with the only sub-device that there is in the place of those that the program believes in."""
         kind = getattr(self._library.ttnn, "SubDeviceId", None)
         if not self._has_sub_devices or kind is None:
@@ -133,75 +133,75 @@ class MockGaps:
         if isinstance(value, kind):
             return kind(0)
         if type(value) is dict:
-            return {name: self.on_one_device(item) for name, item in value.items()}
+            return {name: self.map_sub_devices(item) for name, item in value.items()}
         if type(value) in (list, tuple):
-            return type(value)(map(self.on_one_device, value))
+            return type(value)(map(self.map_sub_devices, value))
         return value
 
-    def _sub_devices(self, *_: Any, **__: Any) -> None:
+    def _load_sub_devices(self, *_: Any, **__: Any) -> None:
         self._has_sub_devices = True
         self._note(SUB_DEVICE_NOTE)
 
 
-def _nothing(*_: Any, **__: Any) -> None:
+def _do_nothing(*_: Any, **__: Any) -> None:
     return None
 
 
-class _Range(NamedTuple):
+class _AddressRange(NamedTuple):
     memory: str
     begin: int
     end: int
 
 
-class Traces:
+class CapturedTraces:
     """Of all devices of one process."""
 
     def __init__(self) -> None:
-        self._open: dict[int, Any] = {}
+        self._capturing: dict[int, Any] = {}
         """The trace that is being captured, by the number of its device."""
-        self._ranges: dict[tuple[int, str], list[_Range]] = {}
+        self._ranges: dict[tuple[int, str], list[_AddressRange]] = {}
         """By device and trace."""
 
     def begin(self, device: Any, trace: Any) -> None:
         """What the device takes from now on belongs to the trace."""
-        self._open[device.id()] = trace
+        self._capturing[device.id()] = trace
         self._ranges[device.id(), str(trace)] = []
 
     def end(self, device: Any) -> str:
         """What is known of it: how much must stay, in words; empty when nothing was captured."""
         number = device.id()
-        trace = self._open.pop(number, None)
+        trace = self._capturing.pop(number, None)
         total: Counter[str] = Counter()
-        for one in _joined(self._ranges.get((number, str(trace)), [])):
+        for one in _merge_ranges(self._ranges.get((number, str(trace)), [])):
             total[one.memory] += one.end - one.begin
         return ", ".join(f"{size} B per bank of {memory}" for memory, size in sorted(total.items()))
 
     def is_open(self, device: Any) -> bool:
         """Whether one is being captured on a device."""
-        return device.id() in self._open
+        return device.id() in self._capturing
 
     def release(self, device: Any, trace: Any) -> None:
         """Nothing is replayed any more."""
         self._ranges.pop((device.id(), str(trace)), None)
 
-    def closed(self, device: Any) -> None:
+    def forget_device(self, device: Any) -> None:
         """Traces go with their device."""
         number = device.id()
-        self._open.pop(number, None)
+        self._capturing.pop(number, None)
         self._ranges = {key: ranges for key, ranges in self._ranges.items() if key[0] != number}
 
-    def took(self, device: Any, born: Iterable[Buffer]) -> int:
+    def count_overwritten(self, device: Any, born: Iterable[LedgerBuffer]) -> int:
         """An operation took these; how many bytes per bank of them a replay of an earlier trace overwrites."""
         if not self._ranges:
             return 0
         number = device.id()
-        new = [_Range(one.memory, one.address, one.address + one.bytes_per_bank) for one in born]
-        own = (number, str(self._open[number])) if number in self._open else None
+        new = [_AddressRange(one.memory, one.address, one.address + one.bytes_per_bank) for one in born]
+        own = (number, str(self._capturing[number])) if number in self._capturing else None
         endangered = sum(
             max(0, min(there.end, one.end) - max(there.begin, one.begin))
             for key, ranges in self._ranges.items()
             if key[0] == number and key != own
-            for there in _joined(ranges)
+            for there in _merge_ranges(ranges)
             for one in new
             if one.memory == there.memory
         )
@@ -210,9 +210,9 @@ class Traces:
         return endangered
 
 
-def _joined(ranges: Iterable[_Range]) -> list[_Range]:
+def _merge_ranges(ranges: Iterable[_AddressRange]) -> list[_AddressRange]:
     """Each address once."""
-    joined: list[_Range] = []
+    joined: list[_AddressRange] = []
     for one in sorted(ranges):
         if joined and joined[-1].memory == one.memory and one.begin <= joined[-1].end:
             joined[-1] = joined[-1]._replace(end=max(joined[-1].end, one.end))

@@ -9,10 +9,10 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from .device_monitor import Watch
-from .event_dispatch import Listener
-from .ledger import Buffer
-from .library import Library, Patches, address_key
+from .device_monitor import DeviceMonitor
+from .event_dispatch import EventDispatcher
+from .ledger import LedgerBuffer
+from .library import Library, Patches, find_address
 
 OVERLAP_NOTE = (
     "a mesh and a submesh of it, or two submeshes, hold buffers at the same addresses of the same chips: each has an "
@@ -20,93 +20,95 @@ OVERLAP_NOTE = (
 )
 
 
-class Followed:
+class OpenDevices:
     """Finds the one that a tensor or a call belongs to."""
 
-    def __init__(self, library: Library, listener: Listener, *, measure_programs: bool) -> None:
+    def __init__(self, library: Library, listener: EventDispatcher, *, measure_programs: bool) -> None:
         self._library = library
-        self._listener = listener
-        self._measures = measure_programs
-        self._watches: dict[int, Watch] = {}
+        self._dispatcher = listener
+        self._is_measuring = measure_programs
+        self._monitors: dict[int, DeviceMonitor] = {}
         self._parents: dict[int, int] = {}
-        self._latest: Watch | None = None
+        self._latest: DeviceMonitor | None = None
         """The one that the last operation ran on."""
 
-    def open(self, device: Any, parent: Any = None) -> Watch | None:
+    def open(self, device: Any, parent: Any = None) -> DeviceMonitor | None:
         """Follow it from now on; None when it is followed already. Ranks are the lowest that are free."""
         number = device.id()
-        if number in self._watches:
+        if number in self._monitors:
             return None
-        taken = {watch.rank for watch in self._watches.values()}
+        taken = {monitor.rank for monitor in self._monitors.values()}
         rank = next(rank for rank in range(len(taken) + 1) if rank not in taken)
-        watch = Watch(self._library, device, listener=self._listener, measure_programs=self._measures, rank=rank)
-        self._watches[number] = watch
+        monitor = DeviceMonitor(
+            self._library, device, listener=self._dispatcher, measure_programs=self._is_measuring, rank=rank
+        )
+        self._monitors[number] = monitor
         if parent is not None:
             self._parents[number] = parent.id()
-        return watch
+        return monitor
 
-    def parent_rank(self, watch: Watch) -> int | None:
+    def find_parent_rank(self, monitor: DeviceMonitor) -> int | None:
         """The rank of the mesh that it is a part of."""
-        parent = self._watches.get(self._parents.get(watch.device.id(), -1))
+        parent = self._monitors.get(self._parents.get(monitor.device.id(), -1))
         return None if parent is None else parent.rank
 
-    def closing(self, device: Any) -> Iterator[Watch]:
+    def close(self, device: Any) -> Iterator[DeviceMonitor]:
         """Those that end with it, its submeshes first; each is forgotten when the next one is asked for."""
         number = device.id()
         for child in [child for child, parent in self._parents.items() if parent == number]:
-            if child in self._watches:
-                yield from self.closing(self._watches[child].device)
-        watch = self._watches.get(number)
-        if watch is not None:
-            yield watch
-            watch.close()
-            del self._watches[number]
+            if child in self._monitors:
+                yield from self.close(self._monitors[child].device)
+        monitor = self._monitors.get(number)
+        if monitor is not None:
+            yield monitor
+            monitor.close()
+            del self._monitors[number]
             self._parents.pop(number, None)
-            if watch is self._latest:
+            if monitor is self._latest:
                 self._latest = None
 
-    def all(self) -> list[Watch]:
+    def list_monitors(self) -> list[DeviceMonitor]:
         """In the order in which they were opened."""
-        return list(self._watches.values())
+        return list(self._monitors.values())
 
-    def of_call(self, values: Any) -> Watch | None:
+    def find_called(self, values: Any) -> DeviceMonitor | None:
         """The one that a call is about: of its first tensor or device, else of the call before it."""
-        if len(self._watches) > 1:
+        if len(self._monitors) > 1:
             devices = (value.device() if isinstance(value, self._library.ttnn.Tensor) else value
-                       for value in self._library.things_in(values))  # fmt: skip
-            found = next((self._watches[device.id()] for device in devices if self._knows(device)), None)
+                       for value in self._library.find_values(values))  # fmt: skip
+            found = next((self._monitors[device.id()] for device in devices if self._has_device(device)), None)
             self._latest = found or self._latest
-        if self._latest is None and self._watches:
-            self._latest = next(iter(self._watches.values()))
+        if self._latest is None and self._monitors:
+            self._latest = next(iter(self._monitors.values()))
         return self._latest
 
-    def _knows(self, device: Any) -> bool:
-        return device is not None and device.id() in self._watches
+    def _has_device(self, device: Any) -> bool:
+        return device is not None and device.id() in self._monitors
 
-    def buffer_of(self, tensor: Any) -> tuple[Watch, Buffer] | None:
+    def find_buffer(self, tensor: Any) -> tuple[DeviceMonitor, LedgerBuffer] | None:
         """Whose it is and which; None when it is on the host or nobody follows it."""
         if not self._library.is_on_device(tensor):
             return None
-        if len(self._watches) > 1:
+        if len(self._monitors) > 1:
             device = tensor.device()
-            watch = self._watches[device.id()] if self._knows(device) else None
+            monitor = self._monitors[device.id()] if self._has_device(device) else None
         else:
-            watch = next(iter(self._watches.values()), None)
-        if watch is None:
+            monitor = next(iter(self._monitors.values()), None)
+        if monitor is None:
             return None
-        memory, address = address_key(tensor)
-        buffer = watch.account.live.get(memory, {}).get(address)
-        return None if buffer is None else (watch, buffer)
+        memory, address = find_address(tensor)
+        buffer = monitor.ledger.live.get(memory, {}).get(address)
+        return None if buffer is None else (monitor, buffer)
 
-    def overlaps(self, watch: Watch, born: tuple[Buffer, ...]) -> bool:
+    def has_overlap(self, monitor: DeviceMonitor, born: tuple[LedgerBuffer, ...]) -> bool:
         """Whether one of these lies where another allocator of the same chips has put a buffer."""
-        others = [other for other in self._watches.values() if other is not watch and other.chips & watch.chips]
+        others = [other for other in self._monitors.values() if other is not monitor and other.chips & monitor.chips]
         return any(
             there.address < buffer.address + buffer.bytes_per_bank
             and buffer.address < there.address + there.bytes_per_bank
             for other in others
             for buffer in born
-            for there in other.account.live[buffer.memory].values()
+            for there in other.ledger.live[buffer.memory].values()
         )
 
 
@@ -132,69 +134,69 @@ _ORDER = {
 """Which argument stands where when it is given without its name."""
 
 
-def watch_devices(
+def patch_device_calls(
     library: Library,
     options: OpenOptions,
     patches: Patches,
     *,
-    opened: Callable[[Any, Any], None],
-    closing: Callable[[Any], None],
+    on_open: Callable[[Any, Any], None],
+    on_close: Callable[[Any], None],
 ) -> None:
     """Call back when the program opens or closes a device, or makes a submesh (then with the mesh it is cut from)."""
     changed = options.arguments()
 
-    def opening(name: str, original: Any) -> Any:
+    def wrap_open(name: str, original: Any) -> Any:
         @functools.wraps(original, updated=())
         def open_it(*arguments: Any, **named: Any) -> Any:
             positional = list(arguments)
             for argument, value in changed.items():
-                place = _ORDER[name].index(argument) if argument in _ORDER[name] else len(positional)
-                if place < len(positional):
-                    positional[place] = value
+                position = _ORDER[name].index(argument) if argument in _ORDER[name] else len(positional)
+                if position < len(positional):
+                    positional[position] = value
                 else:
                     named[argument] = value
             device = original(*positional, **named)
-            for one in _devices_in(device):
-                opened(one, None)
+            for one in _list_devices(device):
+                on_open(one, None)
             return device
 
         return open_it
 
-    def cutting(original: Any) -> Any:
+    def wrap_submesh(original: Any) -> Any:
         @functools.wraps(original, updated=())
         def cut(mesh: Any, *arguments: Any, **named: Any) -> Any:
-            made = original(mesh, *arguments, **named)
-            for one in made if isinstance(made, (list, tuple)) else [made]:
-                opened(one, mesh)
-            return made
+            devices = original(mesh, *arguments, **named)
+            for one in devices if isinstance(devices, (list, tuple)) else [devices]:
+                on_open(one, mesh)
+            return devices
 
         return cut
 
-    def ending(original: Any) -> Any:
+    def wrap_close(original: Any) -> Any:
         @functools.wraps(original, updated=())
         def close_it(*arguments: Any, **named: Any) -> Any:
             for device in (*arguments, *named.values()):
-                for one in _devices_in(device):
-                    closing(one)
+                for one in _list_devices(device):
+                    on_close(one)
             return original(*arguments, **named)
 
         return close_it
 
     for owner in (library.ttnn, library.ttnn.device, library.ttnn.distributed):
         for name in _ORDER:
-            patches.replace(owner, name, functools.partial(opening, name))
+            patches.replace(owner, name, functools.partial(wrap_open, name))
         for name in ("close_device", "close_mesh_device", "CloseDevice", "CloseDevices"):
-            patches.replace(owner, name, ending)
+            patches.replace(owner, name, wrap_close)
     for name in ("create_submesh", "create_submeshes"):
-        patches.replace(library.ttnn.MeshDevice, name, cutting)
+        patches.replace(library.ttnn.MeshDevice, name, wrap_submesh)
 
 
-def _devices_in(device: Any) -> list[Any]:
+def _list_devices(device: Any) -> list[Any]:
     """The one, or all that ``CreateDevices`` gave."""
     return list(device.values()) if isinstance(device, dict) else [device]
 
 
-def device_facts(library: Library, device: Any) -> dict[str, Any]:
+def read_device_facts(library: Library, device: Any) -> dict[str, Any]:
     """What a profile says of the device."""
     grid = device.compute_with_storage_grid_size()
     return {
@@ -203,5 +205,5 @@ def device_facts(library: Library, device: Any) -> dict[str, Any]:
         "chips": device.get_num_devices(),
         "mesh": list(device.shape),
         "chip_ids": list(device.get_device_ids()),
-        "pools": {name: list(pool) for name, pool in library.pools(device).items()},
+        "pools": {name: list(pool) for name, pool in library.read_regions(device).items()},
     }

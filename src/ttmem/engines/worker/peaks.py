@@ -10,7 +10,7 @@ _UNITS = {"b": 1, "kb": 1000, "mb": 1000**2, "gb": 1000**3, "kib": 1 << 10, "mib
 _LIMIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%|[a-z]+)\s*", re.IGNORECASE)
 
 
-def allowed_bytes(limit: object, bank_bytes: int) -> int:
+def compute_allowed_bytes(limit: object, bank_bytes: int) -> int:
     """What a limit of a mark leaves of a bank; ``ValueError`` says what would be right. A bare number: 80 of what?"""
     matched = _LIMIT.fullmatch(str(limit))
     unit = matched[2].lower() if matched else ""
@@ -20,7 +20,7 @@ def allowed_bytes(limit: object, bank_bytes: int) -> int:
     return int(bank_bytes * number / 100 if unit == "%" else number * _UNITS[unit])
 
 
-class Peaks:
+class PeakCounter:
     """The fullest moments of a stretch of a recording, kept as its messages go by; ``reset`` begins a new one."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Peaks:
         """The operation that raised last: index, name, location."""
         self.begun: dict[str, Any] = {}
 
-    def hear(self, message: dict[str, Any]) -> None:
+    def add(self, message: dict[str, Any]) -> None:
         """One message of the recorder."""
         if "state" in message:
             for memory, (_, total, allocated, _, _) in zip(MEMORIES, message["state"], strict=True):

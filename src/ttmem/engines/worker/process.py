@@ -27,7 +27,7 @@ _SETTLING_SECONDS = 0.02
 _PR_SET_PDEATHSIG = 1
 
 
-class Fork:
+class ForkedProcess:
     """A forked copy at work. What it sends is kept even if it dies later."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Fork:
             warnings.simplefilter("ignore", DeprecationWarning)  # Python's general warning about threads and fork
             self._process = os.fork()
         if self._process == 0:
-            _become_fork(work, writing, memory_cap, own_group, silent, parent)
+            _run_fork(work, writing, memory_cap, own_group, silent, parent)
         os.close(writing)
         self._lines = LineReader(self._reading)
         self.signal = 0
@@ -57,10 +57,10 @@ class Fork:
         self.status = 0
         """What it gave to ``exit``, when it ended so."""
 
-    def messages(self, silence: float) -> Iterator[Message]:
+    def read_messages(self, silence: float) -> Iterator[Message]:
         """What it sends, until it ends or has said nothing for so many seconds; then it is gone."""
         try:
-            while line := self._lines.line(silence):
+            while line := self._lines.read_line(silence):
                 with contextlib.suppress(ValueError):  # half a line of a copy that died
                     yield decode(line)
         except TimeoutError:
@@ -71,7 +71,7 @@ class Fork:
         self._end(kill=self.timed_out)
 
     @property
-    def ending(self) -> str:
+    def describe_end(self) -> str:
         """In words, empty when it came to its own end."""
         if self.timed_out:
             return "no answer in time"
@@ -111,12 +111,12 @@ def _is_running(task: str) -> bool:
     return False
 
 
-def _become_fork(
+def _run_fork(
     work: Callable[[Send], None], writing: int, memory_cap: int | None, own_group: bool, silent: bool, parent: int
 ) -> None:
     """Never returns: the copy must not run exit handlers of the process it came from."""
     try:
-        end_with(parent)
+        die_with_parent(parent)
         if own_group:
             os.setpgid(0, 0)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -130,7 +130,7 @@ def _become_fork(
         os._exit(0)
 
 
-def end_with(parent: int) -> None:
+def die_with_parent(parent: int) -> None:
     """End this process when the one that started it ends, however that ends: an orphan has no reader."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
@@ -138,7 +138,7 @@ def end_with(parent: int) -> None:
         os._exit(0)
 
 
-def show(variables: Mapping[str, str | None]) -> None:
+def show_environment(variables: Mapping[str, str | None]) -> None:
     """Let the program read these values (None: not set). The library's C++ code, which reads them too, sees ours.
 
     Python keeps a copy of the environment; only a change through the mapping itself reaches the process's own.

@@ -22,9 +22,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from .graph_nodes import Node, ProgramNeeds, compute_program_keys, needs_of, new_needs_of
-from .library import Library, address_key
-from .protocol import error_text
+from .graph_nodes import Node, ProgramNeeds, compute_program_keys, read_new_program_needs, read_program_needs
+from .library import Library, find_address
+from .protocol import format_error
 
 _MISS = "cache misses are forbidden"
 _ADDRESS = " at 0x"
@@ -39,7 +39,7 @@ _MOVE = "MoveDeviceOperation/"
 """Has circular buffers alone, and those a NORMAL capture lists where the program is new."""
 
 
-class Call(NamedTuple):
+class MeasuredCall(NamedTuple):
     """An operation as it was called."""
 
     function: Callable[..., Any]
@@ -49,7 +49,7 @@ class Call(NamedTuple):
     """None when it raised."""
 
 
-class Measured(NamedTuple):
+class Measurement(NamedTuple):
     """The needs of the programs, in the order of their launches; None where one is not known."""
 
     needs: tuple[ProgramNeeds | None, ...]
@@ -64,103 +64,105 @@ _Question = tuple[tuple[str, ...], tuple[str, ...], str]
 """The programs that were launched, their keys, and the call."""
 
 
-class Footprints:
+class ProgramMeter:
     """Asks for the programs of one device, and remembers what it needs for the next question."""
 
     def __init__(self, library: Library, device: Any, *, may_repeat: bool) -> None:
         self._library = library
         self._device = device
         self._may_repeat = may_repeat
-        self._made: Counter[str] = Counter()
+        self._programs_made: Counter[str] = Counter()
         """How often each device operation had to make a program for arguments of the same description."""
-        self._known: dict[tuple[str, ...], set[_Needs]] = {}
+        self._answers: dict[tuple[str, ...], set[_Needs]] = {}
         """All answers so far, by the programs that were launched."""
-        self._certain: dict[_Question, _Needs] = {}
+        self._certain_answers: dict[_Question, _Needs] = {}
         """Answers about programs of which there is one alone."""
         self._moves: dict[str, set[ProgramNeeds]] = {}
         """Of moves, by key: what they needed when they were made."""
         self._moves_seen: dict[tuple[str, ...], dict[str, ProgramNeeds]] = {}
         """The same of moves inside operations of several programs, for releases that name no factory."""
-        self.moved = False
+        self.has_moved_results = False
         """A second run's results lie elsewhere than the first's: the account of buffers has to be compared."""
 
-    def programs_gone(self) -> None:
+    def forget_programs(self) -> None:
         """The cache is empty: what was made so far is not made again, but made for the first time."""
-        self._made.clear()
+        self._programs_made.clear()
 
-    def measure(self, nodes: list[Node], call: Call, launched: list[str]) -> Measured:
+    def measure(self, nodes: list[Node], call: MeasuredCall, launched: list[str]) -> Measurement:
         """The needs of the programs that ``launched`` names; ``nodes`` are those of the run."""
         made, found = compute_program_keys(nodes), compute_program_keys(nodes, hits=True)
-        self._made.update(made)
+        self._programs_made.update(made)
         keys = (*made, *found)
         if len(launched) == len(keys) == 1 and launched[0].startswith(_MOVE):
-            listed = needs_of(nodes) if made else []
+            listed = read_program_needs(nodes) if made else []
             moves = self._moves.setdefault(keys[0], set())
             moves.update(listed)
             if len(listed or moves) == 1:
-                return Measured(tuple(listed or moves), "", call.results)
-        is_sole = all(self._made[key] == 1 for key in keys)
-        described = described_call(self._library, call) if is_sole and len(keys) == len(launched) else None
+                return Measurement(tuple(listed or moves), "", call.results)
+        is_sole = all(self._programs_made[key] == 1 for key in keys)
+        described = describe_call(self._library, call) if is_sole and len(keys) == len(launched) else None
         question = (tuple(launched), tuple(sorted(keys)), described or "")
-        if described and not made and question in self._certain:
-            return Measured(self._certain[question], "", call.results)
+        if described and not made and question in self._certain_answers:
+            return Measurement(self._certain_answers[question], "", call.results)
         moves_seen = self._moves_seen.setdefault(tuple(launched), {})
-        moves_seen |= new_needs_of(nodes, _MOVE)
-        answer, results = self._asked(call, launched, moves_seen), call.results
-        known = self._known.setdefault(tuple(launched), set())
-        is_doubtful = answer.problem or any(self._made[key] > 1 for key in keys)
-        if is_doubtful and self._may_repeat and results is not None and not self._has_eaten(call):
-            own = _not_there_before(self._library, call)
-            places = [address_key(tensor) for tensor in own]
+        moves_seen |= read_new_program_needs(nodes, _MOVE)
+        answer, results = self._ask(call, launched, moves_seen), call.results
+        known = self._answers.setdefault(tuple(launched), set())
+        is_doubtful = answer.problem or any(self._programs_made[key] > 1 for key in keys)
+        if is_doubtful and self._may_repeat and results is not None and not self._has_freed_input(call):
+            own = _find_new_tensors(self._library, call)
+            places = [find_address(tensor) for tensor in own]
             for tensor in own:
                 self._library.ttnn.deallocate(tensor)
-            without_results = self._asked(call, launched, moves_seen)
+            without_results = self._ask(call, launched, moves_seen)
             results = call.function(*call.arguments, **call.options)
-            again = [address_key(tensor) for tensor in _not_there_before(self._library, call._replace(results=results))]
-            self.moved = self.moved or places != again
-            answer = _chosen(answer, without_results, known if made else set())
+            again = [
+                find_address(tensor) for tensor in _find_new_tensors(self._library, call._replace(results=results))
+            ]
+            self.has_moved_results = self.has_moved_results or places != again
+            answer = _choose_answer(answer, without_results, known if made else set())
         if not answer.problem:
             known.add(answer.needs)
             if described and not is_doubtful:
-                self._certain[question] = answer.needs
+                self._certain_answers[question] = answer.needs
         return answer._replace(results=results)
 
-    def _asked(self, call: Call, launched: list[str], moves_seen: Mapping[str, ProgramNeeds]) -> Measured:
+    def _ask(self, call: MeasuredCall, launched: list[str], moves_seen: Mapping[str, ProgramNeeds]) -> Measurement:
         """The answer with memory as it is now, and what is wrong with it. ``moves_seen``: in the run itself."""
         library, device = self._library, self._device
         nodes: list[Node] = []
         problem = ""
         cached = device.num_program_cache_entries() > 0  # a program may have switched the cache off
-        with _garbage_kept(), _misses_forbidden(library, device if cached else None):
+        with _pause_garbage_collection(), _forbid_misses(library, device if cached else None):
             library.graph.begin_graph_capture(library.graph.RunMode.NO_DISPATCH)
             try:
-                arguments = _revived(library, call.arguments, device)
-                options = {name: _revived(library, value, device) for name, value in call.options.items()}
+                arguments = _restore_inputs(library, call.arguments, device)
+                options = {name: _restore_inputs(library, value, device) for name, value in call.options.items()}
                 call.function(*arguments, **options)
             except Exception as error:
                 missed = _MISS in str(error)
-                told = f"{type(error).__name__}: {error_text(error)[:300]}"
+                told = f"{type(error).__name__}: {format_error(error)[:300]}"
                 problem = "another program was made without dispatch" if missed else told
             finally:
                 nodes = list(library.graph.end_graph_capture())
         needs = tuple(
             moves_seen.get(name) if need is None else need
-            for name, need in zip(launched, align(launched, needs_of(nodes)), strict=True)
+            for name, need in zip(launched, align_programs(launched, read_program_needs(nodes)), strict=True)
         )
         missing = sum(need is None for need in needs)
         if missing and not problem:
             problem = f"{missing} of {len(launched)} programs were not seen without dispatch"
-        return Measured(needs, problem if missing else "")
+        return Measurement(needs, problem if missing else "")
 
-    def _has_eaten(self, call: Call) -> bool:
+    def _has_freed_input(self, call: MeasuredCall) -> bool:
         """Whether the operation freed an argument, so that it cannot be repeated."""
         library = self._library
-        given = library.tensors_in((call.arguments, dict(call.options)))
+        given = library.find_tensors((call.arguments, dict(call.options)))
         on_device = library.ttnn.DEVICE_STORAGE_TYPE
         return any(tensor.storage_type() == on_device and not tensor.is_allocated() for tensor in given)
 
 
-def described_call(library: Library, call: Call) -> str | None:
+def describe_call(library: Library, call: MeasuredCall) -> str | None:
     """The call as text, without its tensors: keys of programs describe those. None when not all of it can be told."""
     words: list[str] = []
 
@@ -181,21 +183,21 @@ def described_call(library: Library, call: Call) -> str | None:
             words.append(text)
         else:
             words.append(type(value).__name__)
-            fields = _fields(type(value))
+            fields = _list_fields(type(value))
             return bool(fields) and all(tell(getattr(value, name)) for name in fields)
         return True
 
     return " ".join(words) if tell((call.arguments, dict(call.options))) else None
 
 
-def _fields(type_: type) -> tuple[str, ...]:
+def _list_fields(type_: type) -> tuple[str, ...]:
     """What a configuration without a text of its own consists of; of other objects nothing is known."""
     if not type_.__name__.endswith("Config"):
         return ()
     return tuple(name for name in dir(type_) if not name.startswith("_") and not callable(getattr(type_, name)))
 
 
-def _chosen(with_results: Measured, without: Measured, known: set[_Needs]) -> Measured:
+def _choose_answer(with_results: Measurement, without: Measurement, known: set[_Needs]) -> Measurement:
     """Of two answers the one that ran: where both are possible, the one that was not there before."""
     answers = {answer.needs: answer for answer in (with_results, without) if not answer.problem}
     if not answers:
@@ -208,7 +210,7 @@ def _chosen(with_results: Measured, without: Measured, known: set[_Needs]) -> Me
 
 
 @contextmanager
-def _misses_forbidden(library: Library, device: Any) -> Iterator[None]:
+def _forbid_misses(library: Library, device: Any) -> Iterator[None]:
     """None: there is no cache that could be missed. Releases that cannot forbid it make the program anew. Afterwards it
     is as the program wants it."""
     if not hasattr(device, "set_program_cache_misses_allowed"):
@@ -223,7 +225,7 @@ def _misses_forbidden(library: Library, device: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _garbage_kept() -> Iterator[None]:
+def _pause_garbage_collection() -> Iterator[None]:
     """A buffer that is freed without dispatch is lost for good, so nothing may be collected meanwhile."""
     enabled = gc.isenabled()
     gc.disable()
@@ -234,7 +236,7 @@ def _garbage_kept() -> Iterator[None]:
             gc.enable()
 
 
-def align(launched: list[str], found: list[ProgramNeeds]) -> tuple[ProgramNeeds | None, ...]:
+def align_programs(launched: list[str], found: list[ProgramNeeds]) -> tuple[ProgramNeeds | None, ...]:
     """Match the programs that ran with those seen without dispatch: same order, some may be missing.
 
     A program that was refused at its launch has no name yet: it is the next one.
@@ -259,7 +261,7 @@ def align(launched: list[str], found: list[ProgramNeeds]) -> tuple[ProgramNeeds 
 _REGION = re.compile(r"allocated (circular|dataflow) buffers .*?(?:region ends at|grow to) (\d+)", re.DOTALL)
 
 
-def settle_refused(measured: Measured, error: str, l1_base: int) -> Measured:
+def settle_refused(measured: Measurement, error: str, l1_base: int) -> Measurement:
     """What a program that was refused last needs, as the library's own message says.
 
     Without dispatch such a program may be refused too, or be another one; the message names where its buffers would
@@ -278,26 +280,26 @@ def settle_refused(measured: Measured, error: str, l1_base: int) -> Measured:
     )
 
 
-def _not_there_before(library: Library, call: Call) -> list[Any]:
+def _find_new_tensors(library: Library, call: MeasuredCall) -> list[Any]:
     """Results with a buffer of their own: not those in place, not views of an argument, and each buffer once."""
-    seen = {address_key(tensor) for tensor in library.device_tensors((call.arguments, dict(call.options)))}
+    seen = {find_address(tensor) for tensor in library.find_device_tensors((call.arguments, dict(call.options)))}
     made = []
-    for tensor in library.device_tensors(call.results):
-        key = address_key(tensor)
+    for tensor in library.find_device_tensors(call.results):
+        key = find_address(tensor)
         if key not in seen:
             seen.add(key)
             made.append(tensor)
     return made
 
 
-def _revived(library: Library, value: Any, device: Any) -> Any:
+def _restore_inputs(library: Library, value: Any, device: Any) -> Any:
     """Arguments that the operation consumed (a convolution frees its input), described anew as they were."""
     if isinstance(value, library.ttnn.Tensor):
         consumed = value.storage_type() == library.ttnn.DEVICE_STORAGE_TYPE and not value.is_allocated()
         return library.ttnn.allocate_tensor_on_device(value.spec, device) if consumed else value
     if type(value) is dict:
-        return {name: _revived(library, item, device) for name, item in value.items()}
+        return {name: _restore_inputs(library, item, device) for name, item in value.items()}
     if type(value) in (list, tuple):
-        items = [_revived(library, item, device) for item in value]
+        items = [_restore_inputs(library, item, device) for item in value]
         return items if isinstance(value, list) else tuple(items)
     return value

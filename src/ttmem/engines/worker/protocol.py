@@ -56,7 +56,7 @@ class LineReader:
         self._ready = select.poll()  # select() itself ends at descriptor 1024
         self._ready.register(descriptor, select.POLLIN | select.POLLHUP)
 
-    def line(self, seconds: float) -> bytes:
+    def read_line(self, seconds: float) -> bytes:
         """The next line, empty at the end of the pipe; ``TimeoutError`` when none comes in time."""
         deadline = monotonic() + seconds
         while not self._lines:
@@ -76,47 +76,47 @@ def decode(line: bytes | str) -> dict[str, Any]:
     message = json.loads(line)
     if not isinstance(message, dict):
         raise ValueError("not a message")
-    return _whole(message) if _SURROGATE.search(line if isinstance(line, bytes) else line.encode()) else message
+    return _escape_all(message) if _SURROGATE.search(line if isinstance(line, bytes) else line.encode()) else message
 
 
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
-def _whole(value: Any) -> Any:
+def _escape_all(value: Any) -> Any:
     if isinstance(value, str):
-        return whole_text(value)
+        return escape_surrogates(value)
     if isinstance(value, dict):
-        return {_whole(key): _whole(item) for key, item in value.items()}
-    return [_whole(item) for item in value] if isinstance(value, list) else value
+        return {_escape_all(key): _escape_all(item) for key, item in value.items()}
+    return [_escape_all(item) for item in value] if isinstance(value, list) else value
 
 
-def whole_text(text: str) -> str:
+def escape_surrogates(text: str) -> str:
     """The text with half surrogate pairs written as escapes: no file, terminal or JSON parser takes those."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def type_name(error: BaseException) -> str:
+def get_type_name(error: BaseException) -> str:
     """The name of an exception's type, which a metaclass may hide."""
     return str(type.__dict__["__name__"].__get__(type(error)))
 
 
-def error_text(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """What an exception says, without the library's backtrace: that names machine code, not the user's."""
     try:
         text = str(error)
     except Exception:  # its own __str__ raises; Python prints it so too
         text = "<exception str() failed>"
     text = text.split("\nbacktrace:", 1)[0].rstrip()
-    return text[:MOST_BYTES_OF_TEXT] or type_name(error)
+    return text[:MOST_BYTES_OF_TEXT] or get_type_name(error)
 
 
-def error_message(error: BaseException) -> str:
+def format_typed_error(error: BaseException) -> str:
     """The library's errors speak for themselves; of others the type matters too."""
-    text = error_text(error)
-    return text if isinstance(error, RuntimeError) else f"{type_name(error)}: {text}"
+    text = format_error(error)
+    return text if isinstance(error, RuntimeError) else f"{get_type_name(error)}: {text}"
 
 
-class Events:
+class RecordingFiles:
     """Writes for whichever process it finds itself in: the copies that run tests are forks of the one that made it."""
 
     def __init__(self, folder: str, ttnn: str) -> None:
@@ -140,7 +140,7 @@ class Events:
         if self._patience:
             faulthandler.dump_traceback_later(self._patience, file=self._file, exit=True)
 
-    def watch(self, seconds: float) -> None:
+    def limit_silence(self, seconds: float) -> None:
         """From now on this process is ended when it writes nothing for so long, whatever holds it; what every thread
         was doing is then the last thing in the file (``HUNG``). 0 ends the watch."""
         self._patience = seconds

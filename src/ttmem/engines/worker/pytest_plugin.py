@@ -22,9 +22,9 @@ from .comparisons import Comparisons
 from .isolated_tests import CRASHED, FAILURE, OUTCOME, IsolatedTests
 from .library import Library
 from .open_devices import OpenOptions
-from .peaks import Peaks, allowed_bytes
-from .process import end_with, show
-from .protocol import Events, error_message, whole_text
+from .peaks import PeakCounter, compute_allowed_bytes
+from .process import die_with_parent, show_environment
+from .protocol import RecordingFiles, escape_surrogates, format_typed_error
 from .recorder import Recorder
 
 MARK = "ttmem(max_dram=..., max_l1=...): fail the test when its peak exceeds '90%' of a bank or an amount like '1.2MiB'"
@@ -42,15 +42,15 @@ _CRASHED_WORKER = "???"
 def main(words: list[str]) -> int:
     """``pytest_plugin SETTINGS PYTEST-ARGUMENTS...`` with settings as JSON: run pytest with the plugin."""
     settings: dict[str, Any] = json.loads(words[0])
-    end_with(settings.pop("parent"))
+    die_with_parent(settings.pop("parent"))
     missing = MissingPlugins(settings.pop("install"))
-    plugin = from_settings(settings)
+    plugin = create_plugin(settings)
     # 'python -m pytest' has the working folder first; last, tests find their neighbours there and nothing is shadowed.
     sys.path += ["", str(Path(__file__).resolve().parent / "xdist")]
     return int(pytest.main([*words[1:], "-p", "no:ttmem", "-p", "ttmem_xdist_worker"], plugins=[plugin, missing]))
 
 
-def from_settings(settings: dict[str, Any]) -> "MemoryPlugin":
+def create_plugin(settings: dict[str, Any]) -> "MemoryPlugin":
     """The plugin of one process, before anything else has loaded ttnn."""
     tempfile.tempdir = settings["temporary"]
     importlib.import_module("ttnn")
@@ -82,19 +82,19 @@ class MemoryPlugin:
         self._measure = measure
         self._seconds = seconds_per_test
         self._process = os.getpid()
-        self._tells_rows = True
+        self._writes_rows = True
         """False in a worker of xdist."""
-        self._peaks = Peaks()
+        self._peaks = PeakCounter()
         self._isolated = IsolatedTests(seconds_per_test, begun=lambda: self._peaks.begun, in_copy=self._follow_here)
         # Before any test or conftest.py loads ttnn, so that what they import is the recorded one.
         self._library = Library()
         self._comparisons = Comparisons(self._library.ttnn, lambda skipped: self._events.write({"skipped": skipped}))
-        self._events = Events(events, self._library.version)
+        self._events = RecordingFiles(events, self._library.version)
         self._limits = dict(limits or {})
-        show(environment or {})
+        show_environment(environment or {})
         self._recorder: Recorder | None = None
         self._rows: dict[str, dict[str, Any]] = {}
-        self._running = ""
+        self._running_test = ""
         """The test that was begun last and has not ended."""
         self._fixtures_that_read: set[str] = set()
         self._is_in_call = False
@@ -105,13 +105,13 @@ class MemoryPlugin:
     def pytest_configure(self, config: Any) -> None:
         """Put the recorder between the tests and the library."""
         config.addinivalue_line("markers", MARK)
-        self._tells_rows = not hasattr(config, "workerinput")
+        self._writes_rows = not hasattr(config, "workerinput")
         self._recorder = Recorder(
-            self._library, self._hear, options=OpenOptions(**self._options), measure_programs=self._measure
+            self._library, self._on_message, options=OpenOptions(**self._options), measure_programs=self._measure
         )
         self._recorder.install()
         if not self._values:
-            self._recorder.gave = self._comparisons.reads.came
+            self._recorder.on_result = self._comparisons.reads.on_call
             self._comparisons.install()
         config.pluginmanager.register(self._isolated, "ttmem-isolated-tests")
 
@@ -119,10 +119,10 @@ class MemoryPlugin:
         if self._recorder is not None:
             self._recorder.follow_here()
 
-    def _hear(self, message: dict[str, Any]) -> None:
+    def _on_message(self, message: dict[str, Any]) -> None:
         self._events.write(message)
-        self._peaks.hear(message)
-        self._isolated.heard(message)
+        self._peaks.add(message)
+        self._isolated.on_message(message)
 
     def pytest_unconfigure(self) -> None:
         """Leave the library and the tests' modules as they were."""
@@ -161,12 +161,14 @@ class MemoryPlugin:
     def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
         """A test's peaks are its own, fixtures included."""
         self._peaks.reset()
-        self._comparisons.begin(has_read=not self._fixtures_that_read.isdisjoint(getattr(item, "fixturenames", ())))
-        if not self._tells_rows:  # nobody else ends a test that hangs in a worker of xdist
-            self._events.watch(self._seconds)
+        self._comparisons.begin_test(
+            has_read=not self._fixtures_that_read.isdisjoint(getattr(item, "fixturenames", ()))
+        )
+        if not self._writes_rows:  # nobody else ends a test that hangs in a worker of xdist
+            self._events.limit_silence(self._seconds)
         self._events.write({"test": item.nodeid})
         yield
-        self._events.watch(0.0)
+        self._events.limit_silence(0.0)
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
@@ -191,28 +193,28 @@ class MemoryPlugin:
         outcome: Any = yield
         report = outcome.get_result()
         if report.failed and not self._values:
-            self._spare(report, call.excinfo)
+            self._excuse(report, call.excinfo)
         if report.when != "call" or self._is_in_call:
             if report.failed and call.excinfo:  # a fixture or a subtest
                 report.user_properties.append((FAILURE, self._failure(call.excinfo.value)))
             return
-        measured = self._measured().items()
+        measured = self._summarize_peaks().items()
         properties: list[tuple[str, object]] = [(f"{_PREFIX}{name}", value) for name, value in measured]
         if report.failed and call.excinfo:
             properties.append((FAILURE, self._failure(call.excinfo.value)))
         report.user_properties += properties
         item.user_properties += properties  # 'pytest --junitxml' takes them from the report of the teardown
-        broken = self._broken_limits(item)
+        broken = self._check_limits(item)
         if broken and report.passed:
             report.outcome = "failed"
             report.longrepr = "\n".join(broken)
 
     def _failure(self, error: BaseException) -> str:
-        return json.dumps({"text": error_message(error), "operation": self._peaks.failed})
+        return json.dumps({"text": format_typed_error(error), "operation": self._peaks.failed})
 
-    def _spare(self, report: Any, raised: Any) -> None:
+    def _excuse(self, report: Any, raised: Any) -> None:
         """A failure that only shows that no values were computed is none."""
-        if raised and self._comparisons.cannot_judge(raised.value):
+        if raised and self._comparisons.excuse(raised.value):
             text = f"{NOT_JUDGED}: {raised.exconly()}"
             if report.when == "setup":  # the test itself does not run
                 report.outcome, report.longrepr = "skipped", (report.location[0], report.location[1] or 0, text)
@@ -220,13 +222,13 @@ class MemoryPlugin:
                 report.outcome, report.longrepr = "passed", None
             report.sections.append(("ttmem", text))
             report.user_properties += [
-                (f"{_PREFIX}not_judged", error_message(raised.value)),
+                (f"{_PREFIX}not_judged", format_typed_error(raised.value)),
                 (f"{_PREFIX}skipped_comparisons", self._comparisons.skipped),
             ]
         elif not raised and self._comparisons.skipped and str(report.longrepr).startswith("[XPASS(strict)]"):
             report.outcome, report.longrepr, report.wasxfail = "skipped", None, EXPECTED
 
-    def _measured(self) -> dict[str, int]:
+    def _summarize_peaks(self) -> dict[str, int]:
         peaks = self._peaks
         measured = {f"{memory.lower()}_peak_bytes_per_bank": used for memory, used in peaks.allocated.items()}
         measured |= {f"{memory.lower()}_bank_bytes": total for memory, total in peaks.bank_bytes.items()}
@@ -236,10 +238,10 @@ class MemoryPlugin:
         measured["skipped_comparisons"] = self._comparisons.skipped
         return measured
 
-    def _broken_limits(self, item: Any) -> list[str]:
+    def _check_limits(self, item: Any) -> list[str]:
         broken = []
         for name, limit in self._limits.items():
-            broken += self._over(_LIMITED[name], limit)
+            broken += self._check_limit(_LIMITED[name], limit)
         for mark in item.iter_markers("ttmem"):
             unknown = set(mark.kwargs) - set(_LIMITED)
             if unknown or mark.args:
@@ -247,14 +249,14 @@ class MemoryPlugin:
                 broken.append(f"ttmem: the mark does not know {words}; it knows {', '.join(_LIMITED)}")
             for name, memory in _LIMITED.items():
                 if name in mark.kwargs:
-                    broken += self._over(memory, mark.kwargs[name])
+                    broken += self._check_limit(memory, mark.kwargs[name])
         return broken
 
-    def _over(self, memory: str, wanted: Any) -> list[str]:
+    def _check_limit(self, memory: str, wanted: Any) -> list[str]:
         """L1 counts with the programs' own buffers: that is what overflows."""
         bank = self._peaks.bank_bytes.get(memory, 0)
         try:
-            allowed = allowed_bytes(wanted, bank)
+            allowed = compute_allowed_bytes(wanted, bank)
         except ValueError as error:
             return [f"ttmem: {error}"]
         used = self._peaks.allocated.get(memory, 0)
@@ -267,27 +269,27 @@ class MemoryPlugin:
 
     def pytest_runtest_logstart(self, nodeid: Any) -> None:
         """The test that a ``pytest.exit`` or a keyboard interrupt will end."""
-        self._running = whole_text(str(nodeid))
+        self._running_test = escape_surrogates(str(nodeid))
 
     def pytest_runtest_logfinish(self) -> None:
         """It came to its end."""
-        self._running = ""
+        self._running_test = ""
 
     def pytest_keyboard_interrupt(self, excinfo: Any) -> None:
         """The session ends here, by the test that was running or from outside."""
-        if self._running and self._tells_rows and os.getpid() == self._process:
-            row = self._rows.setdefault(self._running, {"outcome": "passed", "seconds": 0.0})
+        if self._running_test and self._writes_rows and os.getpid() == self._process:
+            row = self._rows.setdefault(self._running_test, {"outcome": "passed", "seconds": 0.0})
             if row["outcome"] == "passed":
                 failure = {"text": f"the session was ended: {excinfo.exconly()}", "operation": None}
                 row |= {"outcome": "error", "failure": json.dumps(failure)}
-            self._events.write({"row": {"test": self._running, **row}, "ended": True})
+            self._events.write({"row": {"test": self._running_test, **row}, "ended": True})
 
     def pytest_collectreport(self, report: Any) -> None:
         """A file whose tests could not be collected has a row of its own."""
-        if report.failed and self._tells_rows:
+        if report.failed and self._writes_rows:
             lines = report.longreprtext.splitlines()
             error = "\n".join(line[1:].strip() for line in lines if line.startswith("E "))
-            failure = json.dumps({"text": error, "operation": None}) if error else _without_operation(report)
+            failure = json.dumps({"text": error, "operation": None}) if error else _encode_failure(report)
             row = {"outcome": "error", "seconds": 0.0, "failure": failure}
             self._events.write({"row": {"test": report.nodeid or "collection", **row}})
 
@@ -295,12 +297,12 @@ class MemoryPlugin:
         """In the controlling process, where the table is printed."""
         row = self._rows.setdefault(report.nodeid, {"outcome": "passed", "seconds": 0.0})
         properties = dict(report.user_properties)
-        failure = properties.pop(FAILURE, None) or _without_operation(report)
+        failure = properties.pop(FAILURE, None) or _encode_failure(report)
         row |= {name[len(_PREFIX) :]: value for name, value in properties.items() if name.startswith(_PREFIX)}
         context = getattr(report, "context", None)
         if hasattr(context, "kwargs"):  # a subtest
             if report.failed:
-                self._failed_subtests.setdefault(report.nodeid, _with_subtest(failure, context))
+                self._failed_subtests.setdefault(report.nodeid, _name_subtest(failure, context))
             return
         row["seconds"] += getattr(report, "duration", 0.0)
         if report.when == "call":
@@ -315,16 +317,16 @@ class MemoryPlugin:
             row["outcome"] = "skipped"
         if hasattr(report, "wasxfail"):
             row["expected_failure"] = str(report.wasxfail)
-        if self._tells_rows and os.getpid() == self._process:
+        if self._writes_rows and os.getpid() == self._process:
             ended = report.when in ("teardown", _CRASHED_WORKER)
             self._events.write({"row": {"test": report.nodeid, **row}, "ended": ended})
 
 
-def _without_operation(report: Any) -> str:
+def _encode_failure(report: Any) -> str:
     return json.dumps({"text": report.longreprtext, "operation": None})
 
 
-def _with_subtest(failure: str, context: Any) -> str:
+def _name_subtest(failure: str, context: Any) -> str:
     """The failure, and which subtest it is; values are as pytest writes them, in quotes where they crossed a pipe."""
     told = json.loads(failure)
     values = ", ".join(f"{name}={str(value).strip(chr(39))}" for name, value in context.kwargs.items())
@@ -360,13 +362,13 @@ class MissingPlugins:
     def pytest_load_initial_conftests(self, parser: Any, args: list[str]) -> None:
         """After the suite's conftest.py files were loaded, which may define options of their own."""
         unknown = parser.parse_known_and_unknown_args(args)[1]
-        if missing := dict(_missing(unknown)):
+        if missing := dict(_find_missing(unknown)):
             words = "; ".join(f"{option} needs {package}" for package, option in missing.items())
             names = ("," if "--with" in self._install else " ").join(missing)
             raise pytest.UsageError(f"{words}; install it next to ttnn: {self._install}{names}")
 
 
-def _missing(words: list[str]) -> Iterator[tuple[str, str]]:
+def _find_missing(words: list[str]) -> Iterator[tuple[str, str]]:
     for word in words:
         option = word.partition("=")[0]
         for package, pattern in _OPTIONS.items():

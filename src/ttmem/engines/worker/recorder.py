@@ -19,17 +19,17 @@ from threading import get_ident
 from types import TracebackType
 from typing import Any
 
-from .call_editor import Editing
-from .call_sites import Site, Sites
-from .device_monitor import Seen, State, Watch
-from .event_dispatch import Captures, Listener
-from .ledger import Buffer, Effect
-from .library import Library, Patches, describe, replace_everywhere
+from .call_editor import CallEditor
+from .call_sites import CallSite, CallSites
+from .device_monitor import CallRecord, DeviceMonitor, MemoryState
+from .event_dispatch import EventDispatcher, GraphCaptures
+from .ledger import CallEffect, LedgerBuffer
+from .library import Library, Patches, describe_tensor, replace_everywhere
 from .mock_gaps import POINT_TO_POINT_NOTE, READ_AS_ZERO, TRACE_OVERLAP_NOTE, MockGaps
-from .open_devices import OVERLAP_NOTE, Followed, OpenOptions, device_facts, watch_devices
-from .protocol import MEMORIES, error_message
-from .tensor_paths import tensors_by_path
-from .upload_origins import Origins
+from .open_devices import OVERLAP_NOTE, OpenDevices, OpenOptions, patch_device_calls, read_device_facts
+from .protocol import MEMORIES, format_typed_error
+from .tensor_paths import find_tensors
+from .upload_origins import UploadOrigins
 
 Send = Callable[[dict[str, Any]], None]
 
@@ -63,18 +63,18 @@ class Recorder:
         self._process = getpid()
         self._lock = threading.RLock()
         self._depth = threading.local()
-        self._sites = Sites((library.folder, str(Path(__file__).resolve().parent)))
+        self._sites = CallSites((library.folder, str(Path(__file__).resolve().parent)))
         self._index = 0
-        self._places: dict[int, int] = {}
+        self._last_operations: dict[int, int] = {}
         """The last operation of each device, by rank, counted among its own."""
-        self._captures = Captures(library)
-        self._listener = Listener(self._captures)
-        self._followed = Followed(library, self._listener, measure_programs=measure_programs)
-        self._typed: set[tuple[int, int]] = set()
+        self._captures = GraphCaptures(library)
+        self._dispatcher = EventDispatcher(self._captures)
+        self._devices = OpenDevices(library, self._dispatcher, measure_programs=measure_programs)
+        self._described: set[tuple[int, int]] = set()
         """Buffers whose tensor was described already, by the rank of their device and their number."""
         self._next_walk = _FIRST_WALK
         """The operation before which the program's objects are looked through for names again."""
-        self._held: dict[int, tuple[int, int]] = {}
+        self._buffer_of: dict[int, tuple[int, int]] = {}
         """Tensor objects by identity -> the buffer they had when last seen: a tensor that was freed cannot tell it."""
         self._is_broken = False
         """A fault of ours ended the recording."""
@@ -83,10 +83,10 @@ class Recorder:
         self._threads: set[int] = set()
         """Those that called operations."""
         self._patches = Patches()
-        self._origins = Origins(library)
-        self._editing = Editing(library, edits, self._note_once)
+        self._origins = UploadOrigins(library)
+        self._editor = CallEditor(library, edits, self._note_once)
         self._gaps = MockGaps(library, lambda text: self._send({"note": text}))
-        self.gave: Callable[[str, tuple[Any, ...], Any], None] = lambda *_: None
+        self.on_result: Callable[[str, tuple[Any, ...], Any], None] = lambda *_: None
         """Hears of every operation's arguments and results."""
 
     def install(self) -> None:
@@ -98,11 +98,13 @@ class Recorder:
             self._wrap(self._library.ttnn.Tensor, method, f"ttnn.Tensor.{method}")
         for function in _FUNCTIONS:
             self._wrap_function(function)
-        self._captures.watch_program(self._library, self._patches)
+        self._captures.patch_program_captures(self._library, self._patches)
         self._gaps.install(self._patches)
-        self._library.watch_misses(self._patches)
-        opened, closing = self.device_opened, self.device_closing
-        watch_devices(self._library, self._options, self._patches, opened=opened, closing=closing)
+        self._library.patch_cache_misses(self._patches)
+
+        patch_device_calls(
+            self._library, self._options, self._patches, on_open=self.follow_device, on_close=self.unfollow_device
+        )
 
     def follow_here(self) -> None:
         """Record this process from now on: a copy of the one that made the recorder, before it opened any device."""
@@ -118,12 +120,12 @@ class Recorder:
 
         def make(original: Any) -> Any:
             @functools.wraps(original, updated=())
-            def recorded(self_: Any, *arguments: Any, **options: Any) -> Any:
+            def run_recorded(self_: Any, *arguments: Any, **options: Any) -> Any:
                 __tracebackhide__ = True  # pytest shows the test's frames and the library's, not ours
-                called = name or self_.python_fully_qualified_name
-                return recorder.operation(called, original, (self_, *arguments), options)
+                call_once = name or self_.python_fully_qualified_name
+                return recorder.operation(call_once, original, (self_, *arguments), options)
 
-            return recorded
+            return run_recorded
 
         self._patches.replace(owner, method, make)
 
@@ -135,44 +137,44 @@ class Recorder:
             return
 
         @functools.wraps(original, updated=())
-        def recorded(*arguments: Any, **options: Any) -> Any:
+        def run_recorded(*arguments: Any, **options: Any) -> Any:
             __tracebackhide__ = True
             return self.operation(f"ttnn.{name}", original, arguments, options)
 
-        replace_everywhere(self._patches, {original}, recorded)
+        replace_everywhere(self._patches, {original}, run_recorded)
 
-    def device_opened(self, device: Any, parent: Any) -> None:
+    def follow_device(self, device: Any, parent: Any) -> None:
         """Follow it, a submesh too: its allocator is its own."""
         if getpid() != self._process or self._is_broken:
             return
-        with self._lock, self._shielded("opening a device"):
-            watch = self._followed.open(device, parent)
-            if watch is not None:
-                self._forget(watch)
-                facts = {"rank": watch.rank, "parent": self._followed.parent_rank(watch)}
-                self._send({"device": {**device_facts(self._library, device), **facts}})
+        with self._lock, self._guard("opening a device"):
+            monitor = self._devices.open(device, parent)
+            if monitor is not None:
+                self._forget(monitor)
+                facts = {"rank": monitor.rank, "parent": self._devices.find_parent_rank(monitor)}
+                self._send({"device": {**read_device_facts(self._library, device), **facts}})
 
-    def device_closing(self, device: Any) -> None:
+    def unfollow_device(self, device: Any) -> None:
         """The last view of a device that is about to be closed, and of its submeshes."""
-        with self._lock, self._shielded("closing a device"):
+        with self._lock, self._guard("closing a device"):
             if getpid() == self._process and not self._is_broken:
-                for place, watch in enumerate(self._followed.closing(device)):
-                    state = watch.state()
+                for place, monitor in enumerate(self._devices.close(device)):
+                    state = monitor.state()
                     # What is gone has no name any more: most tests have dropped everything by now.
-                    if not place and any(any(one.account.live.values()) for one in self._followed.all()):
+                    if not place and any(any(one.ledger.live.values()) for one in self._devices.list_monitors()):
                         self._send_paths()
-                    self._send({"closed": True, "rank": watch.rank, **state_message(state)})
-                    self._gaps.device_closed(watch.device)
+                    self._send({"closed": True, "rank": monitor.rank, **encode_state(state)})
+                    self._gaps.forget_device(monitor.device)
 
     def finish(self) -> None:
         """The program has ended; what it left open is sent as it is."""
-        for watch in self._followed.all():
-            self.device_closing(watch.device)
+        for monitor in self._devices.list_monitors():
+            self.unfollow_device(monitor.device)
 
-    def _forget(self, watch: Watch) -> None:
+    def _forget(self, monitor: DeviceMonitor) -> None:
         """Its buffers count from 0 again, like those of a device before it that had the same rank."""
-        self._typed = {key for key in self._typed if key[0] != watch.rank}
-        self._held = {tensor: key for tensor, key in self._held.items() if key[0] != watch.rank}
+        self._described = {key for key in self._described if key[0] != monitor.rank}
+        self._buffer_of = {tensor: key for tensor, key in self._buffer_of.items() if key[0] != monitor.rank}
 
     def _note_once(self, text: str) -> None:
         if text not in self._noted:
@@ -186,44 +188,44 @@ class Recorder:
         __tracebackhide__ = True
         if getpid() != self._process or getattr(self._depth, "inside", False) or self._is_broken:
             return function(*arguments, **options)
-        outcome: list[tuple[Any, BaseException | None]] = []
+        outcomes: list[tuple[Any, BaseException | None]] = []
         """What the call returned or raised when it was made first: anything else that is raised is a fault of ours."""
 
-        def called(*arguments: Any, **options: Any) -> Any:
+        def call_once(*arguments: Any, **options: Any) -> Any:
             __tracebackhide__ = True
             try:
                 returned = function(*arguments, **options)
             except BaseException as error:
-                outcome.append((None, error))
+                outcomes.append((None, error))
                 raise
-            outcome.append((returned, None))
+            outcomes.append((returned, None))
             return returned
 
         with self._lock:
-            self._depth.inside = is_recorded = True
+            self._depth.inside = was_recorded = True
             try:
-                results = self._recorded(name, called, arguments, options)
+                results = self._record(name, call_once, arguments, options)
             except Exception as error:
-                if (outcome and outcome[0][1] is error) or _is_raised_by_a_handler(error.__traceback__):
+                if (outcomes and outcomes[0][1] is error) or _is_raised_by_handler(error.__traceback__):
                     raise
-                is_recorded = False
+                was_recorded = False
                 self._break_off(name, error)
             finally:
                 self._depth.inside = False
-                first = outcome[:1]
-                outcome.clear()  # an error holds the frames that hold it, and they hold tensors
-            if not is_recorded:
-                results = _repeated(first[0]) if first else function(*arguments, **options)
-        self.gave(name, (*arguments, *options.values()), results)
+                first = outcomes[:1]
+                outcomes.clear()  # an error holds the frames that hold it, and they hold tensors
+            if not was_recorded:
+                results = _return_outcome(first[0]) if first else function(*arguments, **options)
+        self.on_result(name, (*arguments, *options.values()), results)
         return results
 
     @contextlib.contextmanager
-    def _shielded(self, name: str) -> Iterator[None]:
+    def _guard(self, name: str) -> Iterator[None]:
         """A fault of ours within ends the recording and no more."""
         try:
             yield
         except Exception as error:
-            if _is_raised_by_a_handler(error.__traceback__):
+            if _is_raised_by_handler(error.__traceback__):
                 raise
             self._break_off(name, error)
 
@@ -231,14 +233,14 @@ class Recorder:
         """Record no more: what the program does is its own affair, whatever went wrong here."""
         self._is_broken = True
         with contextlib.suppress(Exception):
-            self._send({"note": _BROKEN_NOTE.format(index=self._index - 1, name=name, error=error_message(error))})
+            self._send({"note": _BROKEN_NOTE.format(index=self._index - 1, name=name, error=format_typed_error(error))})
         with contextlib.suppress(Exception):
-            self._listener.rest()
+            self._dispatcher.flush()
 
-    def _site(self, name: str) -> Site:
-        return self._sites.of_caller(name)
+    def _find_site(self, name: str) -> CallSite:
+        return self._sites.find_caller(name)
 
-    def _recorded(
+    def _record(
         self, name: str, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
         __tracebackhide__ = True
@@ -247,129 +249,135 @@ class Recorder:
             self._threads.add(thread)
             if len(self._threads) > 1:
                 self._note_once(_THREADS_NOTE)
-        site = self._site(name)
-        arguments, options = self._editing.given((arguments, options))
-        watch = self._followed.of_call((arguments, options))
+        site = self._find_site(name)
+        arguments, options = self._editor.resolve((arguments, options))
+        monitor = self._devices.find_called((arguments, options))
         started: dict[str, Any] = {"start": index, "name": name, "file": site.file, "line": site.line}
         started |= {"path": site.path, "named_at": site.named_at, "options": list(options)}
-        started["origin"] = self._origins.of((*arguments, *options.values()))
-        if watch is None:
-            self._places[0] = self._places.get(0, -1) + 1  # what touches no device counts for the first
+        started["origin"] = self._origins.find_origin((*arguments, *options.values()))
+        if monitor is None:
+            self._last_operations[0] = (
+                self._last_operations.get(0, -1) + 1
+            )  # what touches no device counts for the first
             self._send(started)
             try:
                 results = function(*arguments, **options)
             except BaseException as error:
-                self._send({"end": index, "error": error_message(error)})
+                self._send({"end": index, "error": format_typed_error(error)})
                 raise
-            self._origins.passed_on(results, started["origin"])
+            self._origins.inherit(results, started["origin"])
             self._send({"end": index})
             return results
-        place = self._places[watch.rank] = self._places.get(watch.rank, -1) + 1
-        is_edited = watch.rank == self._editing.rank
+        place = self._last_operations[monitor.rank] = self._last_operations.get(monitor.rank, -1) + 1
+        is_edited = monitor.rank == self._editor.rank
         if is_edited:
-            self._editing.begin(watch.device)
-        state = state_message(watch.state())
-        self._send({**started, "rank": watch.rank, **state, **self._inputs(watch, (arguments, options))})
+            self._editor.allocate_early(monitor.device)
+        state = encode_state(monitor.state())
+        self._send({**started, "rank": monitor.rank, **state, **self._describe_inputs(monitor, (arguments, options))})
         if index >= self._next_walk:
             self._next_walk = int(index * _WALK_GROWTH) + 1
             self._send_paths()
         if self._library.is_mock and name in READ_AS_ZERO:
             self._note_once(READ_AS_ZERO[name])
-        arguments, options = self._gaps.on_one_device(arguments), self._gaps.on_one_device(options)
-        stand_in = self._gaps.stand_in(name, arguments)
+        arguments, options = self._gaps.map_sub_devices(arguments), self._gaps.map_sub_devices(options)
+        replacement = self._gaps.find_replacement(name, arguments)
 
-        def ended(seen: Seen) -> None:
-            self._end(index, watch, site, seen._replace(problem=POINT_TO_POINT_NOTE) if stand_in else seen)
-            overlap = self._gaps.traces.took(watch.device, seen.effect.born)
+        def finish_call(record: CallRecord) -> None:
+            self._send_end(
+                index, monitor, site, record._replace(problem=POINT_TO_POINT_NOTE) if replacement else record
+            )
+            overlap = self._gaps.traces.count_overwritten(monitor.device, record.effect.born)
             if overlap and TRACE_OVERLAP_NOTE not in self._noted:
                 self._noted.add(TRACE_OVERLAP_NOTE)
                 place = f" ({site.file}:{site.line})" if site.file else ""
                 self._send({"note": TRACE_OVERLAP_NOTE.format(name=name, place=place, size=overlap)})
 
-        function = stand_in or function
+        function = replacement or function
         if is_edited:
-            function, arguments, options = self._editing.before(place, function, arguments, options)
-        results = watch.call(function, arguments, options, ended, after_state=True)
+            function, arguments, options = self._editor.edit_call(place, function, arguments, options)
+        results = monitor.call(function, arguments, options, finish_call, after_state=True)
         if is_edited:
-            self._editing.after(place, results)
+            self._editor.free_tensors(place, results)
         return results
 
-    def _end(self, index: int, watch: Watch, site: Site, seen: Seen) -> None:
-        needs = [-1 if need is None else sum(need[1:]) for need in seen.needs]
-        message = end_message(index, seen.effect, [*seen.l1, 0 if seen.problem else 1], needs)
-        if seen.problem:
-            message["unmeasured"] = seen.problem
-        if seen.error is not None:
-            message["error"] = error_message(seen.error)
+    def _send_end(self, index: int, monitor: DeviceMonitor, site: CallSite, record: CallRecord) -> None:
+        needs = [-1 if need is None else sum(need[1:]) for need in record.needs]
+        message = encode_end(index, record.effect, [*record.l1, 0 if record.problem else 1], needs)
+        if record.problem:
+            message["unmeasured"] = record.problem
+        if record.error is not None:
+            message["error"] = format_typed_error(record.error)
         else:
-            message["tensors"], message["names"] = self._results(watch, seen, site)
+            message["tensors"], message["names"] = self._describe_results(monitor, record, site)
         self._send(message)
-        if self._listener.heard_strangers:
+        if self._dispatcher.saw_unknown_device:
             self._note_once(_STRANGERS_NOTE)
-        if OVERLAP_NOTE not in self._noted and self._followed.overlaps(watch, seen.effect.born):
+        if OVERLAP_NOTE not in self._noted and self._devices.has_overlap(monitor, record.effect.born):
             self._note_once(OVERLAP_NOTE)
 
     def _send_paths(self) -> None:
         """Where the program keeps its tensors, as far as it can be found now."""
         paths: dict[int, dict[int, list[Any]]] = {}
-        for found in tensors_by_path(self._library.ttnn.Tensor, self._sites.is_users, sys._getframe(1)):
-            if owner := self._followed.buffer_of(found.tensor):
-                watch, buffer = owner
+        for found in find_tensors(self._library.ttnn.Tensor, self._sites.is_user_file, sys._getframe(1)):
+            if owner := self._devices.find_buffer(found.tensor):
+                monitor, buffer = owner
                 row = [buffer.number, found.path, found.is_lasting]
-                paths.setdefault(watch.rank, {}).setdefault(buffer.number, row)
+                paths.setdefault(monitor.rank, {}).setdefault(buffer.number, row)
         for rank, rows in paths.items():
             self._send({"paths": list(rows.values()), "rank": rank})
 
-    def _inputs(self, watch: Watch, values: Any) -> dict[str, Any]:
+    def _describe_inputs(self, monitor: DeviceMonitor, values: Any) -> dict[str, Any]:
         """The buffers an operation reads, descriptions of those not seen before, and those that were freed before it.
 
         The latter are sent before the call: some operations do not refuse such an input but crash.
         """
         uses, described, freed = [], [], []
-        for tensor in self._library.tensors_in(values):
+        for tensor in self._library.find_tensors(values):
             if self._library.is_freed(tensor):
-                _, number = self._held.get(id(tensor), (0, -1))
+                _, number = self._buffer_of.get(id(tensor), (0, -1))
                 freed.append([number, list(tensor.shape), tensor.dtype.name.lower()])
-            owner, buffer = self._followed.buffer_of(tensor) or (watch, None)
-            if buffer is None or owner is not watch:
+            owner, buffer = self._devices.find_buffer(tensor) or (monitor, None)
+            if buffer is None or owner is not monitor:
                 continue
-            key = (watch.rank, buffer.number)
+            key = (monitor.rank, buffer.number)
             uses.append(buffer.number)
-            self._held[id(tensor)] = key
-            if key not in self._typed:
-                self._typed.add(key)
-                described.append([buffer.number, describe(tensor)])
+            self._buffer_of[id(tensor)] = key
+            if key not in self._described:
+                self._described.add(key)
+                described.append([buffer.number, describe_tensor(tensor)])
         return {"uses": uses, "tensors": described, **({"freed": freed} if freed else {})}
 
-    def _results(self, watch: Watch, seen: Seen, site: Site) -> tuple[list[list[Any]], list[list[Any]]]:
+    def _describe_results(
+        self, monitor: DeviceMonitor, record: CallRecord, site: CallSite
+    ) -> tuple[list[list[Any]], list[list[Any]]]:
         """Descriptions and names of the buffers that the results brought."""
-        born = {buffer.number for buffer in seen.effect.born}
+        born = {buffer.number for buffer in record.effect.born}
         described, names = [], []
-        tensors = list(self._library.tensors_in(seen.results))
+        tensors = list(self._library.find_tensors(record.results))
         for position, tensor in enumerate(tensors):
-            owner, buffer = self._followed.buffer_of(tensor) or (watch, None)
+            owner, buffer = self._devices.find_buffer(tensor) or (monitor, None)
             if buffer is None:
                 continue
             key = (owner.rank, buffer.number)
-            self._held[id(tensor)] = key
-            if owner is not watch or buffer.number not in born or key in self._typed:
+            self._buffer_of[id(tensor)] = key
+            if owner is not monitor or buffer.number not in born or key in self._described:
                 continue
-            self._typed.add(key)
-            described.append([buffer.number, describe(tensor)])
-            name = _name(site.names, position, len(tensors), is_single=tensors[0] is seen.results)
+            self._described.add(key)
+            described.append([buffer.number, describe_tensor(tensor)])
+            name = _name_result(site.names, position, len(tensors), is_single=tensors[0] is record.results)
             if name:
                 names.append([buffer.number, name])
         return described, names
 
 
-def _repeated(outcome: tuple[Any, BaseException | None]) -> Any:
-    returned, error = outcome
+def _return_outcome(outcomes: tuple[Any, BaseException | None]) -> Any:
+    returned, error = outcomes
     if error is not None:
         raise error
     return returned
 
 
-def _is_raised_by_a_handler(frames: TracebackType | None) -> bool:
+def _is_raised_by_handler(frames: TracebackType | None) -> bool:
     """Whether a handler of the program's for a signal raised it: they run wherever the program is, in our code too."""
     handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()} - {None}
     while frames is not None:
@@ -379,14 +387,14 @@ def _is_raised_by_a_handler(frames: TracebackType | None) -> bool:
     return False
 
 
-def end_message(index: int, effect: Effect, l1: list[int], needs: Sequence[int]) -> dict[str, Any]:
+def encode_end(index: int, effect: CallEffect, l1: list[int], needs: Sequence[int]) -> dict[str, Any]:
     """What an operation did; ``l1`` are its parts, and whether all of them are known.
 
     ``needs`` are the static bytes per core of the programs that it launched, -1 where one is not known.
     """
     return {
         "end": index,
-        "born": [_row(buffer) for buffer in effect.born],
+        "born": [_encode_buffer(buffer) for buffer in effect.born],
         "gone": list(effect.gone),
         "fullest": {memory: list(top) for memory, top in effect.fullest.items()},
         "l1": l1,
@@ -395,22 +403,22 @@ def end_message(index: int, effect: Effect, l1: list[int], needs: Sequence[int])
     }
 
 
-def _row(buffer: Buffer) -> list[Any]:
+def _encode_buffer(buffer: LedgerBuffer) -> list[Any]:
     return [buffer.number, MEMORIES.index(buffer.memory), buffer.address, buffer.bytes_per_bank, buffer.total_bytes]
 
 
-def state_message(state: State) -> dict[str, Any]:
+def encode_state(state: MemoryState) -> dict[str, Any]:
     """A moment between operations."""
     return {
         "state": [list(view) for view in state.views],
-        "came": [_row(buffer) for buffer in state.came],
+        "came": [_encode_buffer(buffer) for buffer in state.came],
         "gone": state.gone,
         "order": state.order,
-        "brief": [_row(buffer) for buffer in state.brief],
+        "brief": [_encode_buffer(buffer) for buffer in state.brief],
     }
 
 
-def _name(names: tuple[str, ...], position: int, count: int, *, is_single: bool) -> str:
+def _name_result(names: tuple[str, ...], position: int, count: int, *, is_single: bool) -> str:
     """What the program calls one of the results; empty when its statement does not say."""
     if is_single:
         return names[0] if len(names) == 1 else ""

@@ -24,7 +24,7 @@ from . import protocol
 from .comparisons import Comparisons
 from .library import Library
 from .open_devices import OpenOptions
-from .process import end_with, show
+from .process import die_with_parent, show_environment
 from .protocol import EventPipe
 from .recorder import Recorder
 
@@ -36,21 +36,21 @@ def main(words: list[str]) -> int:
     """``script SETTINGS FILE ARGUMENTS...`` with settings as JSON; the events go to the descriptor named there."""
     settings: dict[str, Any] = json.loads(words[0])
     file, arguments = words[1], words[2:]
-    end_with(settings["parent"])
+    die_with_parent(settings["parent"])
     send = EventPipe(settings["events"])
     # TMPDIR leads the library's leftovers to a folder that is removed; the script's own files belong elsewhere.
     tempfile.tempdir = settings["temporary"]
     library = Library()
-    show(settings["environment"])
+    show_environment(settings["environment"])
     send({"hello": protocol.VERSION, "ttnn": library.version})
     options = OpenOptions(**settings["open"])
     recorder = Recorder(
         library, send, options=options, measure_programs=settings["measure"], edits=settings.get("edits", ())
     )
     recorder.install()
-    comparisons = Comparisons(library.ttnn, _in_this_process(lambda skipped: send({"skipped": skipped})))
+    comparisons = Comparisons(library.ttnn, _limit_to_process(lambda skipped: send({"skipped": skipped})))
     if not settings["values"]:
-        recorder.gave = comparisons.reads.came
+        recorder.on_result = comparisons.reads.on_call
         comparisons.install()
     status, error, chain, ended = _run(file, arguments, comparisons)
     with contextlib.suppress(Exception):
@@ -63,7 +63,7 @@ def main(words: list[str]) -> int:
     return status
 
 
-def _in_this_process(tell: Callable[[int], None]) -> Callable[[int], None]:
+def _limit_to_process(tell: Callable[[int], None]) -> Callable[[int], None]:
     """What a forked child of the script compares is not part of the recording."""
     process = getpid()
     return lambda skipped: tell(skipped) if getpid() == process else None
@@ -80,15 +80,15 @@ def _run(
     try:
         _run_main(file)
     except SystemExit as leaving:
-        status = _status_of(leaving)
-        return status, "", _chain(leaving), _end_of(leaving, file) if status else None
+        status = _find_exit_status(leaving)
+        return status, "", _list_causes(leaving), _describe_end(leaving, file) if status else None
     except KeyboardInterrupt as interrupt:
         _print_error(file)
-        return 128 + signal.SIGINT, "KeyboardInterrupt", [], _end_of(interrupt, file)
+        return 128 + signal.SIGINT, "KeyboardInterrupt", [], _describe_end(interrupt, file)
     except BaseException as error:
         status = _print_error(file)
-        end = {**_end_of(error, file), "not_judged": comparisons.cannot_judge(error)}
-        return status, f"{protocol.type_name(error)}: {protocol.error_text(error)}", _chain(error), end
+        end = {**_describe_end(error, file), "not_judged": comparisons.excuse(error)}
+        return status, f"{protocol.get_type_name(error)}: {protocol.format_error(error)}", _list_causes(error), end
     finally:
         with contextlib.suppress(Exception):
             sys.stdout.flush()
@@ -109,34 +109,34 @@ def _run_main(file: str) -> None:
     vars(module).update({"__file__": file, "__builtins__": sys.modules["builtins"], "__cached__": None})
     _replaced.append(sys.modules["__main__"])
     sys.modules["__main__"] = module
-    exec(_code(file), vars(module))  # what this job is for
+    exec(_compile_file(file), vars(module))  # what this job is for
 
 
-def _code(file: str) -> CodeType:
+def _compile_file(file: str) -> CodeType:
     with io.open_code(str(Path(file).resolve())) as stream:
         compiled: CodeType | None = pkgutil.read_code(stream)
         stream.seek(0)
         return compiled or compile(stream.read(), file, "exec", dont_inherit=True)
 
 
-def _end_of(error: BaseException, file: str) -> dict[str, str]:
+def _describe_end(error: BaseException, file: str) -> dict[str, str]:
     """The error that ended the script, and the innermost line of the script that led to it."""
     lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
     if isinstance(error, SyntaxError) and error.filename == file and error.lineno:
         lines = [error.lineno]
     location = f"{file}:{lines[-1]}" if lines else ""
-    return {"error": protocol.type_name(error), "message": protocol.error_text(error), "location": location}
+    return {"error": protocol.get_type_name(error), "message": protocol.format_error(error), "location": location}
 
 
-def _chain(error: BaseException | None) -> list[str]:
+def _list_causes(error: BaseException | None) -> list[str]:
     texts: list[str] = []
     while error is not None and len(texts) < _LONGEST_CHAIN:
-        texts.append(protocol.error_message(error))
+        texts.append(protocol.format_typed_error(error))
         error = error.__cause__ or error.__context__
     return texts
 
 
-def _status_of(leaving: SystemExit) -> int:
+def _find_exit_status(leaving: SystemExit) -> int:
     """As the interpreter takes it from ``sys.exit``: a number that is no C long is -1."""
     if leaving.code is None:
         return 0
@@ -160,19 +160,19 @@ def _print_error(file: str) -> int:
             sys.excepthook(kind, error, frames)
             return 1
     except SystemExit as leaving:
-        return _status_of(leaving)
+        return _find_exit_status(leaving)
     except Exception:
         frames = sys.exc_info()[2]
     with contextlib.suppress(Exception):
         printed = traceback.TracebackException(kind, error, frames)
-        _leave_out_ours(printed)
+        _drop_own_frames(printed)
         sys.stderr.write("".join(printed.format()))
     return 1
 
 
-def _leave_out_ours(printed: traceback.TracebackException) -> None:
+def _drop_own_frames(printed: traceback.TracebackException) -> None:
     ours = str(Path(__file__).resolve().parent)
     printed.stack[:] = [frame for frame in printed.stack if not frame.filename.startswith(ours)]
     for deeper in (printed.__cause__, printed.__context__):
         if deeper is not None:
-            _leave_out_ours(deeper)
+            _drop_own_frames(deeper)

@@ -18,15 +18,15 @@ from typing import Any
 from . import protocol
 from .library import Library
 from .player import play
-from .process import Fork, Send
-from .protocol import error_text
-from .steps import Session
+from .process import ForkedProcess, Send
+from .protocol import format_error
+from .steps import DeviceSession
 
 _SILENCE_SECONDS = 60.0
 _LOOK_SECONDS = 0.5
 
 
-class _Case:
+class _RunningCase:
     """What is known of one case so far."""
 
     def __init__(self, number: int) -> None:
@@ -34,7 +34,7 @@ class _Case:
         self.answers: list[dict[str, Any]] = []
         self.started = time.perf_counter()
 
-    def hear(self, message: dict[str, Any]) -> None:
+    def add_answer(self, message: dict[str, Any]) -> None:
         self.answers.append(message["answer"])
 
     def answer(self, summary: dict[str, Any], **ending: Any) -> dict[str, Any]:
@@ -42,22 +42,26 @@ class _Case:
         return {**known, "seconds": time.perf_counter() - self.started, **summary, **ending}
 
 
-def _answers(session: Session, request: dict[str, Any], memory_cap: int | None) -> Iterator[dict[str, Any]]:
+def _answer_cases(session: DeviceSession, request: dict[str, Any], memory_cap: int | None) -> Iterator[dict[str, Any]]:
     """One answer per case, in order."""
     cases: list[list[dict[str, Any]]] = request["cases"]
     if not request.get("isolated", True):
         for number, steps in enumerate(cases):
-            case = _Case(number)
-            _run(session, steps, request, case.hear)
+            case = _RunningCase(number)
+            _run(session, steps, request, case.add_answer)
             yield case.answer(session.summary())
         return
     first = 0
     while first < len(cases):
-        first += yield from _in_fork(session, cases, first, request, memory_cap)
+        first += yield from _answer_in_fork(session, cases, first, request, memory_cap)
 
 
-def _in_fork(
-    session: Session, cases: list[list[dict[str, Any]]], first: int, request: dict[str, Any], memory_cap: int | None
+def _answer_in_fork(
+    session: DeviceSession,
+    cases: list[list[dict[str, Any]]],
+    first: int,
+    request: dict[str, Any],
+    memory_cap: int | None,
 ) -> Any:
     """Work through the cases from ``first`` on in one copy of the session; how many of them that settled."""
 
@@ -68,30 +72,30 @@ def _in_fork(
             if not session.end_case():
                 return  # something stayed behind: the next case wants a clean copy
 
-    fork = Fork(work, memory_cap=memory_cap, own_group=True)
+    fork = ForkedProcess(work, memory_cap=memory_cap, own_group=True)
     done = 0
-    case = _Case(first)
-    for message in fork.messages(request.get("timeout") or _SILENCE_SECONDS):
+    case = _RunningCase(first)
+    for message in fork.read_messages(request.get("timeout") or _SILENCE_SECONDS):
         if "answer" in message:
-            case.hear(message)
+            case.add_answer(message)
         else:
             yield case.answer(message["summary"])
             done += 1
-            case = _Case(first + done)
+            case = _RunningCase(first + done)
     if first + done < len(cases) and (fork.signal or fork.timed_out or not done):
         yield case.answer({}, signal=fork.signal, timed_out=fork.timed_out)
         done += 1
     return done
 
 
-def _played(session: Session, request: dict[str, Any], memory_cap: int | None) -> Iterator[dict[str, Any]]:
+def _play_script(session: DeviceSession, request: dict[str, Any], memory_cap: int | None) -> Iterator[dict[str, Any]]:
     """What a recorder says of a script, then how the copy ended that played it."""
-    fork = Fork(partial(play, session, request["play"]), memory_cap=memory_cap, own_group=True)
-    yield from fork.messages(request.get("timeout") or _SILENCE_SECONDS)
+    fork = ForkedProcess(partial(play, session, request["play"]), memory_cap=memory_cap, own_group=True)
+    yield from fork.read_messages(request.get("timeout") or _SILENCE_SECONDS)
     yield {"played": True, "signal": fork.signal, "timed_out": fork.timed_out}
 
 
-def _run(session: Session, steps: list[dict[str, Any]], request: dict[str, Any], send: Send) -> None:
+def _run(session: DeviceSession, steps: list[dict[str, Any]], request: dict[str, Any], send: Send) -> None:
     session.begin_case()
     for step in steps:
         answered = session.run(step)
@@ -100,7 +104,7 @@ def _run(session: Session, steps: list[dict[str, Any]], request: dict[str, Any],
             return
 
 
-def _end_with(parent: int) -> None:
+def _watch_parent(parent: int) -> None:
     """Nobody reads what an orphan says, and a copy may be busy for minutes: it ends with this process.
 
     Looked at now and then, because the kernel's own signal comes when the *thread* ends that started this process.
@@ -113,22 +117,22 @@ def _end_with(parent: int) -> None:
 def main(words: list[str]) -> int:
     """``server SETTINGS``: settings as JSON."""
     settings: dict[str, Any] = json.loads(words[0])
-    threading.Thread(target=_end_with, args=(settings["parent"],), daemon=True).start()
+    threading.Thread(target=_watch_parent, args=(settings["parent"],), daemon=True).start()
     send = partial(protocol.write_line, os.dup(1))
     # The library prints failures to stdout: that stream must hold answers alone.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     library = Library()
-    session = Session(library, measure_programs=settings["measure"])
+    session = DeviceSession(library, measure_programs=settings["measure"])
     hello: dict[str, Any] = {"hello": protocol.VERSION, "ttnn": library.version}
     try:
         hello["device"] = session.open(settings["open"])
     except Exception as error:
-        hello["error"] = error_text(error)
+        hello["error"] = format_error(error)
     send(hello)
     for line in sys.stdin.buffer:
         try:
             request = protocol.decode(line)
-            work = _played if "play" in request else _answers
+            work = _play_script if "play" in request else _answer_cases
             for answer in work(session, request, settings["memory_cap"]):
                 send({"id": request.get("id"), **answer})
         except (ValueError, KeyError, TypeError) as error:

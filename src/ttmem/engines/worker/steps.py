@@ -11,11 +11,11 @@ from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from .device_monitor import Seen, Watch
-from .library import Library, describe
-from .open_devices import OpenOptions, device_facts
-from .protocol import MEMORIES, error_text
-from .value_decoder import Values
+from .device_monitor import CallRecord, DeviceMonitor
+from .library import Library, describe_tensor
+from .open_devices import OpenOptions, read_device_facts
+from .protocol import MEMORIES, format_error
+from .value_decoder import ValueDecoder
 
 # ``start.py`` loads the library's sentences under a name of their own, where there is no ttmem.
 if TYPE_CHECKING or __name__.startswith("ttmem."):
@@ -34,13 +34,13 @@ _PLAUSIBLE_BANK_BYTES = 1 << 40
 """A trace region larger than DRAM makes the bank size wrap to about 2^64 without an error."""
 
 
-class Session:
+class DeviceSession:
     """One open device and the tensors that steps gave names to."""
 
     def __init__(self, library: Library, *, measure_programs: bool = True) -> None:
         self._library = library
-        self._measures = measure_programs
-        self._watch: Watch | None = None
+        self._is_measuring = measure_programs
+        self._monitor: DeviceMonitor | None = None
         self._is_mesh = self._is_connected = False
         self.tensors: dict[str, Any] = {}
         self.peaks: dict[str, int] = {}
@@ -49,21 +49,21 @@ class Session:
         self.l1_problem = ""
         self.declined = ""
         """Why the last call's results were allocated instead of made."""
-        self._values = Values(library, self.tensors, lambda: self.device)
+        self._values = ValueDecoder(library, self.tensors, lambda: self.device)
 
     @property
     def library(self) -> Library:
         return self._library
 
     @property
-    def watch(self) -> Watch:
-        if self._watch is None:
+    def monitor(self) -> DeviceMonitor:
+        if self._monitor is None:
             raise ValueError("no device is open")
-        return self._watch
+        return self._monitor
 
     @property
     def device(self) -> Any:
-        return self.watch.device
+        return self.monitor.device
 
     def run(self, step: Step) -> Answer:
         """One step; what it raises is its answer."""
@@ -74,8 +74,8 @@ class Session:
         try:
             answer: Answer = action(step)
         except Exception as error:
-            answer = _refused(error)
-        self._look()
+            answer = _encode_error(error)
+        self._update_peaks()
         return {"ok": True, **answer}
 
     def do(self, step: Step) -> Answer:
@@ -91,20 +91,20 @@ class Session:
             self._guard(step)
             self.tensors[step["alloc"]] = call(self._values.allocate, (step,), {})
         else:
-            function = self._values.attribute(step["call"])
+            function = self._values.find_attribute(step["call"])
             declared = step.get("makes")
             self.declined = ""
             if isinstance(declared, list) and all(isinstance(one, dict) for one in declared):
-                function = self._or_declared(function, declared)
+                function = self._allow_declared(function, declared)
             self._keep(step.get("out"), call(function, *self._values.call_arguments(step)))
 
-    def _or_declared(self, function: Callable[..., Any], declared: list[Step]) -> Callable[..., Any]:
+    def _allow_declared(self, function: Callable[..., Any], declared: list[Step]) -> Callable[..., Any]:
         """A call whose results are known beforehand: where the library makes others, or does not take the call as it is
         written, they are allocated. What does not fit is an error all the same."""
 
         calls: list[bool] = []
 
-        def tried(*arguments: Any, **options: Any) -> Any:
+        def call_or_allocate(*arguments: Any, **options: Any) -> Any:
             made: Any = None
             is_repeated = bool(calls)  # its programs are measured by calling it again, until that fails
             calls.append(True)
@@ -113,24 +113,24 @@ class Session:
             try:
                 made = None if is_repeated else function(*arguments, **options)
             except Exception as error:
-                if error_messages.is_about_memory(text := error_text(error)):
+                if error_messages.is_about_memory(text := format_error(error)):
                     raise
-                self.declined = f"not as written here: {_what_it_says(text)}"
+                self.declined = f"not as written here: {_strip_location(text)}"
             if not self.declined and declared:
-                found = [describe(tensor) for tensor in self._library.device_tensors(made)]
+                found = [describe_tensor(tensor) for tensor in self._library.find_device_tensors(made)]
                 if len(found) == len(declared) and all(map(_is_as_declared, found, declared)):
                     return made
-                self.declined = f"makes {_brief(found)} here, the program says {_brief(declared)}"
+                self.declined = f"makes {_list_specs(found)} here, the program says {_list_specs(declared)}"
             results = [self._values.allocate(one) for one in declared]
             return results[0] if len(results) == 1 else results
 
-        return tried
+        return call_or_allocate
 
     def begin_case(self) -> None:
         """Peaks are counted anew."""
         self.peaks.clear()
         self.l1_worst, self.l1_problem = (0, 0, 0, 0), ""
-        self._look()
+        self._update_peaks()
 
     def summary(self) -> Answer:
         """What the steps since ``begin_case`` came to."""
@@ -143,17 +143,17 @@ class Session:
         one needs.
         """
         self.tensors.clear()
-        if self._watch is None:
+        if self._monitor is None:
             return False
-        self._watch.clear_programs()
-        return not any(view.allocated for view in self._watch.state().views)
+        self._monitor.clear_programs()
+        return not any(view.allocated for view in self._monitor.state().views)
 
     def close(self) -> None:
         """Give everything back."""
         self.tensors.clear()
-        if self._watch is not None:
-            self._watch.close()
-            device, self._watch = self._watch.device, None
+        if self._monitor is not None:
+            self._monitor.close()
+            device, self._monitor = self._monitor.device, None
             ttnn = self._library.ttnn
             (ttnn.close_mesh_device if self._is_mesh else ttnn.close_device)(device)
             if self._is_connected:
@@ -177,12 +177,12 @@ class Session:
                 ttnn.set_fabric_config(ttnn.FabricConfig.FABRIC_1D)
                 self._is_connected = True
             device = ttnn.open_mesh_device(ttnn.MeshShape(*mesh), **arguments)
-        self._watch = Watch(self._library, device, measure_programs=self._measures)
-        if self._watch.account.pools["DRAM"].bytes_per_bank > _PLAUSIBLE_BANK_BYTES:
+        self._monitor = DeviceMonitor(self._library, device, measure_programs=self._is_measuring)
+        if self._monitor.ledger.pools["DRAM"].bytes_per_bank > _PLAUSIBLE_BANK_BYTES:
             self.close()
             raise ValueError("the trace region is larger than DRAM: the library accepts it and wraps the bank size")
         return {
-            **device_facts(self._library, device),
+            **read_device_facts(self._library, device),
             "dram_alignment": core.device.get_dram_alignment(),
             "l1_alignment": core.device.get_l1_alignment(),
             "max_worker_l1": core.device.get_max_worker_l1_unreserved_size(),
@@ -201,7 +201,7 @@ class Session:
     def _do_alloc(self, step: Step) -> Answer:
         self._guard(step)
         self.tensors[step["alloc"]] = tensor = self._values.allocate(step)
-        return self._described(tensor)
+        return self._describe(tensor)
 
     def _do_host(self, step: Step) -> Answer:
         """A tensor on the host, such as the weights of a convolution."""
@@ -216,33 +216,33 @@ class Session:
 
     def _do_view(self, step: Step) -> Answer:
         memory = step["view"]
-        view = self._library.view(self.device, memory)
+        view = self._library.read_view(self.device, memory)
         answer: Answer = {"allocated": view.allocated, "free": view.free, "largest_free": view.largest_free}
         if step.get("blocks"):
-            answer["blocks"] = self._library.block_table(self.device, memory)
+            answer["blocks"] = self._library.read_block_table(self.device, memory)
         return answer
 
     def _do_call(self, step: Step) -> Answer:
         """Any function of the library, by name; see ``values`` for how arguments are written."""
-        function = self._values.attribute(step["call"])
+        function = self._values.find_attribute(step["call"])
         arguments, options = self._values.call_arguments(step)
-        self._look()  # arguments may have been made for the call, such as semaphores
+        self._update_peaks()  # arguments may have been made for the call, such as semaphores
         measured: Answer = {}
 
-        def note(seen: Seen) -> None:
+        def note(record: CallRecord) -> None:
             # Nothing of it is kept: an error's traceback would keep the tensors of this call alive with it.
-            self._count(seen)
-            measured.update({"l1": seen.l1, "programs": seen.needs})
-            if seen.problem:
-                measured["unmeasured"] = seen.problem
+            self._add_peaks(record)
+            measured.update({"l1": record.l1, "programs": record.needs})
+            if record.problem:
+                measured["unmeasured"] = record.problem
 
         answer: Answer
         try:
-            results = self.watch.call(function, arguments, options, note)
+            results = self.monitor.call(function, arguments, options, note)
             self._keep(step.get("out"), results)
-            answer = {"results": [self._described(tensor) for tensor in self._library.device_tensors(results)]}
+            answer = {"results": [self._describe(tensor) for tensor in self._library.find_device_tensors(results)]}
         except Exception as error:
-            answer = _refused(error)
+            answer = _encode_error(error)
         return {**answer, **measured}
 
     def _do_program(self, step: Step) -> Answer:
@@ -254,7 +254,7 @@ class Session:
     def _do_clear(self, step: Step) -> Answer:
         self.tensors.clear()
         if step["clear"] == "cache":
-            self.watch.clear_programs()
+            self.monitor.clear_programs()
         return {}
 
     def _keep(self, out: Any, results: Any) -> None:
@@ -264,24 +264,24 @@ class Session:
         elif isinstance(out, list):
             self.tensors.update(zip(out, results, strict=False))
 
-    def _described(self, tensor: Any) -> Answer:
+    def _describe(self, tensor: Any) -> Answer:
         return {
-            **describe(tensor),
+            **describe_tensor(tensor),
             "address": tensor.buffer_address(),
             "aligned_page_bytes": tensor.buffer_aligned_page_size(),
         }
 
-    def _look(self) -> None:
-        if self._watch is None:
+    def _update_peaks(self) -> None:
+        if self._monitor is None:
             return
-        for memory, view in zip(MEMORIES, self._watch.state().views, strict=True):
+        for memory, view in zip(MEMORIES, self._monitor.state().views, strict=True):
             self.peaks[memory] = max(self.peaks.get(memory, 0), view.allocated)
 
-    def _count(self, seen: Seen) -> None:
-        for memory, top in seen.effect.fullest.items():
+    def _add_peaks(self, record: CallRecord) -> None:
+        for memory, top in record.effect.fullest.items():
             self.peaks[memory] = max(self.peaks.get(memory, 0), top.allocated)
-        self.l1_worst = max(self.l1_worst, seen.l1, key=sum)
-        self.l1_problem = self.l1_problem or seen.problem
+        self.l1_worst = max(self.l1_worst, record.l1, key=sum)
+        self.l1_problem = self.l1_problem or record.problem
 
     def _guard(self, step: Step) -> None:
         """Refuse in the library's own words what it would get wrong."""
@@ -295,7 +295,7 @@ class Session:
         if pages < _MOST_PAGES or 0 in shape:
             return
         memory = step.get("memory", "DRAM")
-        view = self._library.view(self.device, memory)
+        view = self._library.read_view(self.device, memory)
         total = pages * elements * _BITS.get(step["dtype"], 8) // 8
         per_bank = -(-total // max(view.banks, 1))
         sentence = error_messages.out_of_memory(
@@ -304,13 +304,13 @@ class Session:
         raise RuntimeError(f"{sentence}. Added by ttmem: the library counts pages in 32 bits and would have wrapped.")
 
 
-def _what_it_says(text: str) -> str:
+def _strip_location(text: str) -> str:
     """The sentence of an error, without where in the library it was raised."""
     _, _, said = text.partition("info:\n")
     return (said or text).strip().partition("\n")[0]
 
 
-def _brief(forms: list[Any]) -> str:
+def _list_specs(forms: list[Any]) -> str:
     said = []
     for form in forms:
         shard = form.get("placement", "interleaved") != "interleaved" or "shard" in form
@@ -330,5 +330,5 @@ def _is_as_declared(found: Answer, declared: Step) -> bool:
     )
 
 
-def _refused(error: Exception) -> Answer:
-    return {"ok": False, "error": error_text(error), "kind": type(error).__name__}
+def _encode_error(error: Exception) -> Answer:
+    return {"ok": False, "error": format_error(error), "kind": type(error).__name__}

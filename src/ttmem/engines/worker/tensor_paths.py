@@ -32,7 +32,7 @@ _loops_of_modules: dict[str, frozenset[str]] = {}
 """By file, of modules that were seen running: when they are done, their code is gone."""
 
 
-class Found(NamedTuple):
+class ReachableTensor(NamedTuple):
     """A tensor and where it is kept."""
 
     tensor: Any
@@ -41,35 +41,35 @@ class Found(NamedTuple):
     """Kept by an object, a list or a dictionary, not only by a variable."""
 
 
-def tensors_by_path(
+def find_tensors(
     tensor_type: type, is_users: Callable[[str], bool], frame: types.FrameType | None
-) -> Iterator[Found]:
+) -> Iterator[ReachableTensor]:
     """Every tensor that the program can reach from here, each object once."""
     objects: deque[tuple[Any, str, int]] = deque()
     containers: deque[tuple[Any, str, int]] = deque()
     seen: set[int] = set()
     ends = monotonic() + _MOST_SECONDS
 
-    def add(value: Any, path: str, depth: int) -> Iterator[Found]:
+    def add(value: Any, path: str, depth: int) -> Iterator[ReachableTensor]:
         if isinstance(value, _ATOMS) or id(value) in seen:
             return
         seen.add(id(value))
         if isinstance(value, tensor_type):
-            yield Found(value, path, depth > 0)
+            yield ReachableTensor(value, path, depth > 0)
         elif isinstance(value, (list, tuple, dict, set, frozenset, deque, types.FunctionType)):
             containers.append((value, path, depth))
         elif isinstance(value, (types.MethodType, functools.partial)) or _is_open(value):
             objects.append((value, path, depth))
 
-    def walk(share: float) -> Iterator[Found]:
+    def walk(share: float) -> Iterator[ReachableTensor]:
         most, until = _MOST_OBJECTS * share, ends - _MOST_SECONDS * (1 - share)
         while (objects or containers) and len(seen) < most and monotonic() < until:
             value, path, depth = (objects or containers).popleft()
-            for part, inner in _parts(value):
-                yield from add(inner, _bounded(f"{path}{part}", depth + 1), depth + 1)
+            for part, inner in _list_parts(value):
+                yield from add(inner, _shorten(f"{path}{part}", depth + 1), depth + 1)
 
     passing: list[tuple[str, Any]] = []
-    for variables, of_loops in _roots(frame, is_users):
+    for variables, of_loops in _find_roots(frame, is_users):
         for name, value in list(variables.items()):
             if name in of_loops and not isinstance(value, tensor_type):
                 passing.append((name, value))
@@ -82,14 +82,14 @@ def tensors_by_path(
     yield from walk(1.0)
 
 
-def _bounded(path: str, depth: int) -> str:
+def _shorten(path: str, depth: int) -> str:
     """In a chain of thousands of objects each path would be as long as the way there: its middle becomes its depth."""
     if len(path) <= _LONGEST_PATH:
         return path
     return f"{path[:_SHOWN_END]}...{depth}...{path[-_SHOWN_END:]}"
 
 
-def _roots(
+def _find_roots(
     frame: types.FrameType | None, is_users: Callable[[str], bool]
 ) -> Iterator[tuple[dict[str, Any], frozenset[str]]]:
     """Variables of the functions that are running, outermost first, then those of the program's modules; and which of
@@ -100,12 +100,12 @@ def _roots(
             frames.append(frame)
         frame = frame.f_back
     for one in reversed(frames):
-        of_loops = _of_loops(one.f_code)
+        of_loops = _find_loop_variables(one.f_code)
         if one.f_code.co_name == "<module>":
             _loops_of_modules[one.f_code.co_filename] = of_loops
             yield one.f_globals, of_loops
         else:
-            yield _locals(one), of_loops
+            yield _copy_locals(one), of_loops
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if file and is_users(file):
@@ -113,7 +113,7 @@ def _roots(
 
 
 @functools.lru_cache(maxsize=1024)
-def _of_loops(code: types.CodeType) -> frozenset[str]:
+def _find_loop_variables(code: types.CodeType) -> frozenset[str]:
     """Names that ``for`` binds, in tuples too."""
     names: set[str] = set()
     awaited = 0
@@ -130,7 +130,7 @@ def _of_loops(code: types.CodeType) -> frozenset[str]:
     return frozenset(names)
 
 
-def _locals(frame: types.FrameType) -> dict[str, Any]:
+def _copy_locals(frame: types.FrameType) -> dict[str, Any]:
     """A copy of its variables that the frame does not keep.
 
     Up to Python 3.12 a function's frame keeps the dictionary that it was asked for, and with it every tensor that the
@@ -149,7 +149,7 @@ def _is_open(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] not in _FOREIGN
 
 
-def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+def _list_parts(value: Any) -> Iterator[tuple[str, Any]]:
     """What an object holds, and how one writes that."""
     try:
         if isinstance(value, dict):
@@ -170,12 +170,12 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
             for item in (value.func, *value.args, *value.keywords.values()):
                 yield "", item
         else:
-            yield from _attributes(value)
+            yield from _list_attributes(value)
     except Exception:  # whatever a program's objects do when they are looked at, it is not ours to fail
         return
 
 
-def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+def _list_attributes(value: Any) -> Iterator[tuple[str, Any]]:
     for name, item in list(getattr(value, "__dict__", {}).items()):
         if name in ("_modules", "_parameters", "_buffers") and isinstance(item, dict):  # torch keeps attributes there
             for own, inner in item.items():

@@ -12,7 +12,7 @@ _LEAST_DIFFERENT = 16
 """Values among the sample: masks, zeros and ones are alike without being the same."""
 
 
-class Origins:
+class UploadOrigins:
     """Numbers for host tensors: the same for the same values, however often the program has made a copy of them."""
 
     def __init__(self, library: Library) -> None:
@@ -23,7 +23,7 @@ class Origins:
         self._made: dict[int, int] = {}
         """Host tensors of the library that were made from another host tensor: its number."""
 
-    def of(self, arguments: Iterable[Any]) -> int:
+    def find_origin(self, arguments: Iterable[Any]) -> int:
         """Of the first host tensor among the arguments; 0 when there is none.
 
         Those of torch get even numbers, the library's own, which count themselves, odd ones.
@@ -36,7 +36,7 @@ class Origins:
                 return self._number(argument)
         return 0
 
-    def passed_on(self, result: Any, origin: int) -> None:
+    def inherit(self, result: Any, origin: int) -> None:
         """An operation made a host tensor from another one: another form of the same values."""
         if origin and self._is_ours(result):
             self._made[int(getattr(result, "tensor_id", 0))] = origin
@@ -47,7 +47,7 @@ class Origins:
 
     def _number(self, tensor: Any) -> int:
         """A view counts as the part that it shows of what it looks at."""
-        key: Hashable = _content(tensor)
+        key: Hashable = _sample_values(tensor)
         if key is None:
             base = getattr(tensor, "_base", None)
             shown = () if base is None else (tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
@@ -61,7 +61,7 @@ class Origins:
         return known[1]
 
 
-def _content(tensor: Any) -> tuple[Hashable, ...] | None:
+def _sample_values(tensor: Any) -> tuple[Hashable, ...] | None:
     """A few thousand of its values, spread over all of it; None where they are too few, or too much alike, to tell."""
     try:
         count = tensor.numel()

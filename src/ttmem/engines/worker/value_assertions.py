@@ -23,7 +23,7 @@ _LONGEST_CHAIN = 20
 
 
 @lru_cache(maxsize=4096)
-def is_users_file(file: str) -> bool:
+def is_user_file(file: str) -> bool:
     """Not of an installed package, nor ours."""
     return bool(file) and not is_installed(file) and not _is_ours(file)
 
@@ -38,10 +38,10 @@ def is_own_assertion(error: BaseException) -> bool:
 
     An error that led to it must be one too: ``pytest.fail`` after an out-of-memory error is about memory.
     """
-    return all(_is_claim(one, one.__traceback__) for one in _chain(error))
+    return all(_is_claim(one, one.__traceback__) for one in _walk_causes(error))
 
 
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
+def _walk_causes(error: BaseException | None) -> Iterator[BaseException]:
     for _ in range(_LONGEST_CHAIN):
         if error is None:
             return
@@ -53,8 +53,8 @@ def _is_claim(error: BaseException, traceback: TracebackType | None) -> bool:
     is_failed = type(error).__name__ == "Failed"  # of pytest.fail, which is no Exception
     if not (is_failed or isinstance(error, Exception)):
         return False
-    frames = list(_frames(traceback))
-    users = [number for number, (code, _) in enumerate(frames) if is_users_file(code.co_filename)]
+    frames = list(_walk_frames(traceback))
+    users = [number for number, (code, _) in enumerate(frames) if is_user_file(code.co_filename)]
     if not users:
         return False
     deeper = [code.co_filename for code, _ in frames[users[-1] + 1 :]]
@@ -70,7 +70,7 @@ def _is_claim(error: BaseException, traceback: TracebackType | None) -> bool:
     return is_failed or isinstance(error, AssertionError)
 
 
-def _frames(traceback: TracebackType | None) -> Iterator[tuple[CodeType, int]]:
+def _walk_frames(traceback: TracebackType | None) -> Iterator[tuple[CodeType, int]]:
     while traceback is not None:
         yield traceback.tb_frame.f_code, traceback.tb_lasti
         traceback = traceback.tb_next

@@ -15,7 +15,7 @@ from .library import Library
 _ORIENTATIONS = {"row": "ROW_MAJOR", "col": "COL_MAJOR"}
 
 
-class Values:
+class ValueDecoder:
     """Turns what a step says into what the library takes."""
 
     def __init__(self, library: Library, tensors: Mapping[str, Any], device: Callable[[], Any]) -> None:
@@ -24,18 +24,18 @@ class Values:
         self._device = device
         self._kinds: dict[str, Callable[[Any], Any]] = {
             "tensor": tensors.__getitem__,
-            "tuple": lambda items: tuple(map(self.of, items)),
+            "tuple": lambda items: tuple(map(self.decode, items)),
             "dtype": self.data_type,
             "layout": self.layout,
             "shape": self._ttnn.Shape,
             "device": lambda _: device(),
-            "attribute": self.attribute,
+            "attribute": self.find_attribute,
         }
 
-    def of(self, value: Any) -> Any:
+    def decode(self, value: Any) -> Any:
         """The object that a JSON value means."""
         if isinstance(value, list):
-            return [self.of(item) for item in value]
+            return [self.decode(item) for item in value]
         if not isinstance(value, dict):
             return value
         if "memory" in value:  # first: a whole description of where a tensor lies has a layout and a shape too
@@ -45,15 +45,15 @@ class Values:
                 return make(value[kind])
         if "new" in value:
             arguments, options = self.call_arguments(value)
-            return self.attribute(value["new"])(*arguments, **options)
+            return self.find_attribute(value["new"])(*arguments, **options)
         raise ValueError(f"no such kind of value: {sorted(value)}")
 
     def call_arguments(self, call: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """``args`` and ``kwargs`` of a call."""
-        named = {name: self.of(value) for name, value in call.get("kwargs", {}).items()}
-        return tuple(map(self.of, call.get("args", []))), named
+        named = {name: self.decode(value) for name, value in call.get("kwargs", {}).items()}
+        return tuple(map(self.decode, call.get("args", []))), named
 
-    def attribute(self, name: str) -> Any:
+    def find_attribute(self, name: str) -> Any:
         """``ttnn.a.b`` (the leading ``ttnn.`` may be left out); nothing outside the library."""
         found = self._ttnn
         for part in name.removeprefix("ttnn.").split("."):

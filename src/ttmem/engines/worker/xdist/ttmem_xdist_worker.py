@@ -22,7 +22,7 @@ def _plugin() -> Any:
     start = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(start)
     start.load()
-    return importlib.import_module("ttmem_worker.pytest_plugin").from_settings(json.loads(_SETTINGS.read_text()))
+    return importlib.import_module("ttmem_worker.pytest_plugin").create_plugin(json.loads(_SETTINGS.read_text()))
 
 
 # When this is imported no conftest.py has been: what they import is the recorded library.
