@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ttmem.commands.library.run import run
+from ttmem.commands.run import run
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 

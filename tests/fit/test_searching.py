@@ -15,7 +15,7 @@ from fit.language.configurations import LLAMA_8B
 from fit.test_playing import mlp
 from ttmem.base.errors import BadInputError
 from ttmem.engines.interpreters import Interpreter
-from ttmem.prediction import find_largest as searching
+from ttmem.prediction import largest as searching
 from ttmem.prediction.language.stream import build_language_stream
 from ttmem.prediction.largest import QUANTITIES, TriedValue, find_largest, search_largest
 from ttmem.prediction.request import Prediction, Request

@@ -10,7 +10,7 @@ import pytest
 
 import ttmem
 from ttmem.engines.run_script import RunSettings, run_script
-from ttmem.tuning.patch import unified
+from ttmem.tuning.patch import format_diff
 from tune.conftest import HEAD, Capture
 
 TOOLS = (["patch", "-p1", "-i"], ["git", "apply"])
@@ -45,7 +45,7 @@ def applied(tool: list[str], folder: Path, name: str, before: str, after: str) -
     file = folder / name
     file.parent.mkdir(exist_ok=True)
     file.write_bytes(before.encode())
-    (folder / "it.diff").write_bytes(unified(name, before, after).encode())
+    (folder / "it.diff").write_bytes(format_diff(name, before, after).encode())
     subprocess.run([*tool, "it.diff"], cwd=folder, check=True, capture_output=True)
     return file.read_bytes()
 
@@ -65,7 +65,7 @@ def test_a_file_with_any_line_ends_is_patched(ends: str, tool: list[str], tmp_pa
 
 
 def test_nothing_changed_is_no_patch() -> None:
-    assert unified("model.py", "a = 1\n", "a = 1\n") == ""
+    assert format_diff("model.py", "a = 1\n", "a = 1\n") == ""
 
 
 @pytest.mark.oracle

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from ttmem.tuning.captured_run import history
-from ttmem.tuning.edited_run import as_captured
-from ttmem.tuning.replay import play, profile_of
+from ttmem.tuning.captured_run import read_captured_run
+from ttmem.tuning.edited_run import start_edits
+from ttmem.tuning.replay import replay, build_profile
 from tune.conftest import Capture
 from tune.test_random_edits import proven
 from tune.test_replay import assert_same
@@ -114,10 +114,10 @@ def test_a_promise_covers_the_call_that_failed(capture: Capture, board: str) -> 
 )
 def test_a_failed_run_ends_there_again(capture: Capture, board: str, body: str) -> None:
     profile = capture(_WIDE[board] + body, board=board)
-    run = history(profile)
-    played = play(as_captured(run))
+    run = read_captured_run(profile)
+    played = replay(start_edits(run))
     assert played.fits is not run.is_short
     if played.shortfall is not None:
         assert played.shortfall.operation == len(run.operations) - 1
     if body not in (_CAUGHT, _NORM):  # one program is not played any more, the other was never made
-        assert_same(profile, profile_of(as_captured(run), profile.name))
+        assert_same(profile, build_profile(start_edits(run), profile.name))

@@ -7,23 +7,23 @@ import textwrap
 
 import pytest
 
-from ttmem.tuning.dataflow import Flow
-from ttmem.tuning.source import Source
+from ttmem.tuning.dataflow import DataFlow
+from ttmem.tuning.source import SourceFile
 
 MADE, LAST = "# made", "# last"
 
 
 def objection(text: str, name: str, *, overwrites: bool = False, views: frozenset[int] = frozenset()) -> str:
     """Of a tensor that is made and used last where the comments say so."""
-    source = Source("import ttnn\n" + textwrap.dedent(text))
+    source = SourceFile("import ttnn\n" + textwrap.dedent(text))
     line = {mark: next(n for n, one in enumerate(source.lines, 1) if mark in one) for mark in (MADE, LAST)}
-    made, last = source.statement_at(line[MADE]), source.statement_at(line[LAST])
+    made, last = source.find_statement_on_line(line[MADE]), source.find_statement_on_line(line[LAST])
     assert made is not None
     assert last is not None
-    behind = source.behind(made, last)
+    behind = source.find_release_statement(made, last)
     if behind is None:
         return "nowhere"
-    found = Flow(source, [source], views, overwrites=overwrites).objection(made, name, behind)
+    found = DataFlow(source, [source], views, overwrites=overwrites).find_objection(made, name, behind)
     return "" if found is None else found.why
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import ttmem
-from ttmem.engines.run_script import CapturedRun, RunSettings, run_script
-from ttmem.tuning.captured_run import history
-from ttmem.tuning.edited_run import as_captured
-from ttmem.tuning.figures import figures
-from ttmem.tuning.patch import Patch, patch
+from ttmem.engines.run_script import ScriptRun, RunSettings, run_script
+from ttmem.tuning.captured_run import read_captured_run
+from ttmem.tuning.edited_run import start_edits
+from ttmem.tuning.figures import compute_figures
+from ttmem.tuning.patch import Patch, build_patch
 from tune.conftest import Capture
 
 pytestmark = pytest.mark.oracle
@@ -52,20 +52,20 @@ def test_statements_of_every_form_are_patched_and_keep_the_promise(capture: Capt
     profile = capture(FORMS)
     # WHEN edits of most kinds are written as a patch, and it is applied
     answer = ttmem.whatif(profile, list(EDITS))
-    found = patch(answer.draft.history, answer.applied)
+    found = build_patch(answer.draft.history, answer.applied)
     added = [line for line in found.text.splitlines() if line.startswith("+")]
     assert found.left_out == ()
     assert [edit for edit, text in EDITS.items() if not any(text in line for line in added)] == []
     again = _applied(found)
     # THEN it runs with the peaks that were promised
     assert again.status == 0
-    after = figures(as_captured(history(again.profile)))
+    after = compute_figures(start_edits(read_captured_run(again.profile)))
     assert after.dram_peak_bytes_per_bank == answer.after.dram_peak_bytes_per_bank
     assert after.l1_peak_bytes_per_bank == answer.after.l1_peak_bytes_per_bank
     assert after.l1_peak_with_programs_bytes_per_core == answer.after.l1_peak_with_programs_bytes_per_core
 
 
-def _applied(found: Patch) -> CapturedRun:
+def _applied(found: Patch) -> ScriptRun:
     Path("smaller.diff").write_bytes(found.text.encode())
     subprocess.run(["git", "apply", "smaller.diff"], check=True, capture_output=True)
     return run_script("script.py", settings=RunSettings(), output=2)
@@ -87,7 +87,7 @@ def test_what_is_not_plain_text_is_left_out(capture: Capture) -> None:
         "memory:first=L1",  # the helper makes others, too
     ):
         answer = ttmem.whatif(profile, [edit])
-        found = patch(answer.draft.history, answer.applied)
+        found = build_patch(answer.draft.history, answer.applied)
         assert (found.text, found.left_out) == ("", (edit,))
         assert found.hunks[edit].why_not
 

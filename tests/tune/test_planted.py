@@ -10,10 +10,10 @@ import pytest
 import ttmem
 from ttmem.analysis.findings import findings
 from ttmem.analysis.peaks import peaks_of
-from ttmem.commands.library.tune import Tuned
+from ttmem.commands.tune import Tuned
 from ttmem.profile.model import Profile
-from ttmem.tuning.captured_run import history
-from ttmem.tuning.verify import compare, plan, run_again
+from ttmem.tuning.captured_run import read_captured_run
+from ttmem.tuning.verify import compare, plan_rerun, run_again
 from tune.conftest import HEAD, Capture
 from tune.planted import CLEAN, PROBLEMS
 
@@ -76,9 +76,9 @@ def test_an_edit_that_a_run_cannot_be_given_is_named_and_proves_nothing(capture:
     y = ttnn.softmax(x, dim=-2)
     """)
     answer = ttmem.whatif(profile, ["chunk:softmax=4"])
-    told = plan(answer.draft.history, answer.applied)
+    told = plan_rerun(answer.draft.history, answer.applied)
     done = compare(
-        answer.draft, answer.after, told, confidence="bounded", run=history(run_again(profile, told, output=2))
+        answer.draft, answer.after, told, confidence="bounded", run=read_captured_run(run_again(profile, told, output=2))
     )
     assert done.agrees is None
     assert "chunk:softmax=4" in done.not_made[0]
@@ -106,8 +106,8 @@ def test_an_edit_is_made_at_run_time_and_keeps_its_promise(
     profile = capture(_MIXED, board=board)
     # WHEN one edit is promised, and the real library runs with it
     answer = ttmem.whatif(profile, [edit])
-    told = plan(answer.draft.history, answer.applied)
-    run = history(run_again(profile, told, output=2))
+    told = plan_rerun(answer.draft.history, answer.applied)
+    run = read_captured_run(run_again(profile, told, output=2))
     doubt = answer.programs_doubt
     done = compare(answer.draft, answer.after, told, confidence=confidence, run=run, programs_doubt=doubt)
     # THEN it is as certain as it says: equal to the byte with what programs need, or not more
@@ -142,7 +142,7 @@ def test_a_sharded_tensor_is_laid_out_otherwise_at_its_call(capture: Capture) ->
     y = ttnn.to_memory_config(x, DRAM)
     """)
     answer = ttmem.whatif(profile, ["shard:x=interleaved"])
-    told = plan(answer.draft.history, answer.applied)
+    told = plan_rerun(answer.draft.history, answer.applied)
     assert not told.not_made
     again = run_again(profile, told, output=2)
     assert answer.after.l1_peak_bytes_per_bank == peaks_of(again, 0)["L1"].peak_bytes_per_bank
@@ -186,8 +186,8 @@ def test_parts_are_those_of_what_the_other_edits_leave(capture: Capture) -> None
     pair = ["chunk:gelu=2", "dtype:x=float32"]
     answer, other = ttmem.whatif(profile, pair), ttmem.whatif(profile, pair[::-1])
     assert answer.after == other.after
-    told = plan(answer.draft.history, answer.applied)
-    run = history(run_again(profile, told, output=2))
+    told = plan_rerun(answer.draft.history, answer.applied)
+    run = read_captured_run(run_again(profile, told, output=2))
     assert compare(answer.draft, answer.after, told, confidence="bounded", run=run).agrees
     for again in ("chunk:gelu=4", "inplace:y"):
         with pytest.raises(ttmem.TtmemError):

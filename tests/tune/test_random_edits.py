@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 import ttmem
-from ttmem.commands.library.whatif import WhatIf
-from ttmem.tuning.captured_run import history
-from ttmem.tuning.verify import Verified, certainty, compare, plan, run_again
+from ttmem.commands.whatif import WhatIf
+from ttmem.tuning.captured_run import read_captured_run
+from ttmem.tuning.verify import Verification, find_certainty, compare, plan_rerun, run_again
 from tune.conftest import Capture
 
 pytestmark = pytest.mark.oracle
@@ -100,7 +100,7 @@ def programs(draw: st.DrawFn) -> tuple[str, list[str]]:
     return "\n".join(lines), wanted
 
 
-def proven(capture: Capture, text: str, wanted: list[str], board: str) -> tuple[list[str], WhatIf, Verified] | None:
+def proven(capture: Capture, text: str, wanted: list[str], board: str) -> tuple[list[str], WhatIf, Verification] | None:
     """A program with those of the edits that can be asked for together, and what the mock says; None without any."""
     profile = capture(text, board=board)
     answer, edits = None, list[str]()
@@ -112,13 +112,13 @@ def proven(capture: Capture, text: str, wanted: list[str], board: str) -> tuple[
         edits.append(edit)
     if answer is None:
         return None
-    told = plan(answer.draft.history, answer.applied)
-    run = history(run_again(profile, told, output=2))
+    told = plan_rerun(answer.draft.history, answer.applied)
+    run = read_captured_run(run_again(profile, told, output=2))
     doubt = answer.programs_doubt
     return (
         edits,
         answer,
-        compare(answer.draft, answer.after, told, confidence=certainty(answer.applied), run=run, programs_doubt=doubt),
+        compare(answer.draft, answer.after, told, confidence=find_certainty(answer.applied), run=run, programs_doubt=doubt),
     )
 
 
@@ -140,6 +140,6 @@ def test_random_edits_of_random_programs_keep_their_promise(capture: Capture, bo
         found = proven(capture, *drawn, board)
         if found is not None:
             edits, answer, done = found
-            assert done.agrees is not False, (drawn[0], edits, certainty(answer.applied), answer.after, done)
+            assert done.agrees is not False, (drawn[0], edits, find_certainty(answer.applied), answer.after, done)
 
     check()

@@ -12,9 +12,9 @@ from support.build_profile import ProfileBuilder
 from ttmem import TtmemError
 from ttmem.profile import profile_file
 from ttmem.profile.model import Profile
-from ttmem.tuning.captured_run import history
-from ttmem.tuning.edited_run import as_captured
-from ttmem.tuning.replay import play, profile_of
+from ttmem.tuning.captured_run import read_captured_run
+from ttmem.tuning.edited_run import start_edits
+from ttmem.tuning.replay import replay, build_profile
 from tune.conftest import Capture
 
 pytestmark = pytest.mark.oracle
@@ -78,24 +78,24 @@ def assert_same(profile: Profile, again: Profile) -> None:
 def test_a_run_without_edits_is_the_captured_one_to_the_byte(capture: Capture, seed: int, board: str) -> None:
     # GIVEN a random program that ran on the mock, kept and read again
     captured = capture(random_script(seed), board=board)
-    profile = profile_file.from_bytes(profile_file.to_bytes(captured))
+    profile = profile_file.decode(profile_file.encode(captured))
     # WHEN its events are played on the twin's allocator
-    run = history(profile)
-    played = play(as_captured(run))
+    run = read_captured_run(profile)
+    played = replay(start_edits(run))
     # THEN every buffer lies where it lay, every memory was as full as it was, and the profile made of it is the same
     assert played.addresses == {life.number: life.address for life in run.lives}
     assert played.fits
-    assert_same(profile, profile_of(as_captured(run), profile.name))
+    assert_same(profile, build_profile(start_edits(run), profile.name))
 
 
 def test_a_run_that_ends_out_of_memory_ends_there_again(capture: Capture) -> None:
     profile = capture("kept = [make(1, 1, 4096, 2048, memory=L1) for _ in range(9)]")
-    run = history(profile)
-    played = play(as_captured(run))
+    run = read_captured_run(profile)
+    played = replay(start_edits(run))
     assert played.shortfall is not None
     assert played.shortfall.operation == len(run.operations) - 1
     assert profile.to_json()["failure"]["message"].startswith(played.shortfall.message)
-    assert_same(profile, profile_of(as_captured(run), profile.name))
+    assert_same(profile, build_profile(start_edits(run), profile.name))
 
 
 def test_two_devices_in_turn(capture: Capture) -> None:
@@ -107,7 +107,7 @@ def test_two_devices_in_turn(capture: Capture) -> None:
     z = make(1, 1, 1024, 512)
     ttnn.close_device(device)
     """)
-    assert_same(profile, profile_of(as_captured(history(profile)), profile.name))
+    assert_same(profile, build_profile(start_edits(read_captured_run(profile)), profile.name))
 
 
 def test_a_log_is_refused() -> None:
@@ -115,4 +115,4 @@ def test_a_log_is_refused() -> None:
     with build.program("main"):
         build.operation("ttnn.relu", dram=0)
     with pytest.raises(TtmemError, match="in which order"):
-        history(build.build())
+        read_captured_run(build.build())

@@ -12,15 +12,15 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import ttmem
-from ttmem.engines.run_script import CapturedRun, RunSettings, run_script
+from ttmem.engines.run_script import ScriptRun, RunSettings, run_script
 from ttmem.profile.model import Profile
-from ttmem.tuning.apply_edit import effect
-from ttmem.tuning.captured_run import history
-from ttmem.tuning.edited_run import as_captured
+from ttmem.tuning.apply_edit import compute_effect
+from ttmem.tuning.captured_run import read_captured_run
+from ttmem.tuning.edited_run import start_edits
 from ttmem.tuning.edits import FREE, Edit
-from ttmem.tuning.figures import Figures, figures
-from ttmem.tuning.groups import groups_of, written
-from ttmem.tuning.patch import Patch, patch
+from ttmem.tuning.figures import Figures, compute_figures
+from ttmem.tuning.groups import list_groups, name_group
+from ttmem.tuning.patch import Patch, build_patch
 from tune.conftest import Capture
 from tune.typed_programs import script
 
@@ -45,20 +45,20 @@ def typed(text: str, patched: Patch) -> str:
 
 def frees(profile: Profile) -> tuple[Patch, Figures]:
     """All frees that can be written, and the peaks that they promise together."""
-    run = history(profile)
-    draft, chosen = as_captured(run), []
-    for group in groups_of(run):
+    run = read_captured_run(profile)
+    draft, chosen = start_edits(run), []
+    for group in list_groups(run):
         try:
-            applied = effect(draft, Edit(FREE, *written(run, group)), (group,))
+            applied = compute_effect(draft, Edit(FREE, *name_group(run, group)), (group,))
         except ttmem.TtmemError:
             continue  # it is freed there already
-        if not patch(run, [applied]).left_out:
+        if not build_patch(run, [applied]).left_out:
             chosen.append(applied)
-            draft = applied.on(draft)
-    return patch(run, chosen), figures(draft)
+            draft = applied.apply_to(draft)
+    return build_patch(run, chosen), compute_figures(draft)
 
 
-def run_again(arguments: tuple[str, ...] = ()) -> CapturedRun:
+def run_again(arguments: tuple[str, ...] = ()) -> ScriptRun:
     return run_script("script.py", list(arguments), settings=_SETTINGS, output=2)
 
 
@@ -86,7 +86,7 @@ def test_printed_frees_of_random_programs_run_as_promised(capture: Capture) -> N
         # THEN the run that was captured ends as before, with the promised peaks, and another run ends as before
         again = run_again()
         assert again.status == 0, (seed, found.text)
-        assert peaks(figures(as_captured(history(again.profile)))) == peaks(promised), (seed, found.text)
+        assert peaks(compute_figures(start_edits(read_captured_run(again.profile)))) == peaks(promised), (seed, found.text)
         assert run_again(("other",)).status == other.status, (seed, found.text)
 
     check()
@@ -136,11 +136,11 @@ def test_what_is_printed_can_be_typed(capture: Capture, name: str) -> None:
     body, code = FORMS[name]
     # GIVEN a script with a tensor that is freed late, or never
     profile = capture(body)
-    before = history(profile)
-    group = groups_of(before)[0]
-    what = ttmem.whatif(profile, [str(Edit(FREE, *written(before, group)))])
+    before = read_captured_run(profile)
+    group = list_groups(before)[0]
+    what = ttmem.whatif(profile, [str(Edit(FREE, *name_group(before, group)))])
     # WHEN its free is printed
-    found = patch(before, what.applied)
+    found = build_patch(before, what.applied)
     (hunk,) = found.hunks.values()
     assert [line[1:].strip() for line in hunk.text().splitlines() if line[0] == "+"] == [one.strip() for one in code]
     if len(code) == 1:
@@ -153,7 +153,7 @@ def test_what_is_printed_can_be_typed(capture: Capture, name: str) -> None:
     # THEN it runs to its end, with the promised peak
     again = run_again()
     assert again.status == 0
-    assert peaks(figures(as_captured(history(again.profile)))) == peaks(what.after)
+    assert peaks(compute_figures(start_edits(read_captured_run(again.profile)))) == peaks(what.after)
     assert peaks(what.after) < peaks(what.before)
 
 
@@ -322,13 +322,13 @@ def test_what_is_looked_up_moves_with_the_indices(capture: Capture) -> None:
     """)
     # WHEN the indices move to DRAM
     what = ttmem.whatif(profile, ["memory:indices=DRAM"])
-    Path("smaller.diff").write_text(patch(history(profile), what.applied).text)
+    Path("smaller.diff").write_text(build_patch(read_captured_run(profile), what.applied).text)
     assert os.system("git apply smaller.diff") == 0
     # THEN the result does, and all that follows it, as promised
     again = run_again()
     assert again.status == 0
     assert what.applied[0].confidence == "exact"
-    assert peaks(figures(as_captured(history(again.profile)))) == peaks(what.after)
+    assert peaks(compute_figures(start_edits(read_captured_run(again.profile)))) == peaks(what.after)
     assert what.after.l1_peak_bytes_per_bank == 0
 
 

@@ -17,9 +17,9 @@ from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.run_script import RunSettings, run_script
 from ttmem.profile import profile_file
 from ttmem.profile.model import Profile
-from ttmem.tuning.captured_run import history
-from ttmem.tuning.edited_run import as_captured
-from ttmem.tuning.figures import figures
+from ttmem.tuning.captured_run import read_captured_run
+from ttmem.tuning.edited_run import start_edits
+from ttmem.tuning.figures import compute_figures
 from tune.conftest import HEAD, Capture, captured
 
 pytestmark = pytest.mark.oracle
@@ -216,7 +216,7 @@ def test_the_patch_of_an_example_applies_and_runs_with_the_promised_peak(
     # THEN it runs, as full as was promised to the byte
     again = run_script(script, settings=RunSettings(), output=2)
     assert again.status == 0
-    after = figures(as_captured(history(again.profile)))
+    after = compute_figures(start_edits(read_captured_run(again.profile)))
     assert after.dram_peak_bytes_per_bank == tuned.after.dram_peak_bytes_per_bank
     assert after.l1_peak_bytes_per_bank == tuned.after.l1_peak_bytes_per_bank
     assert after.peak("L1") <= tuned.after.peak("L1") < tuned.before.peak("L1")

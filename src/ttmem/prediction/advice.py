@@ -10,8 +10,17 @@ from ttmem.base.errors import BadInputError
 from ttmem.hardware import BOARDS, DRAM, open_board
 from ttmem.prediction.language.configuration import wants_recipe
 from ttmem.prediction.largest import search_largest
-from ttmem.prediction.request import find_demands
-from ttmem.prediction.request import EAGER, FUSED, L1_SMALL_BYTES, LAST_USE, PREFILL, PYTHON, Prediction, Request
+from ttmem.prediction.request import (
+    EAGER,
+    FUSED,
+    L1_SMALL_BYTES,
+    LAST_USE,
+    PREFILL,
+    PYTHON,
+    Prediction,
+    Request,
+    find_demands,
+)
 
 Predict = Callable[[Request], Prediction]
 
@@ -49,7 +58,9 @@ def suggest_changes(prediction: Prediction, predict: Predict) -> tuple[RequestCh
         tried += [_assess_change(together[0], prediction, made)] if made else []
     tried += _suggest_smaller_quantities(prediction, predict)
     tried += _suggest_more_chips(prediction, predict)
-    tried += [_assess_change(f"--board {name}", prediction, made) for name, made in _find_larger_board(request, predict)]
+    tried += [
+        _assess_change(f"--board {name}", prediction, made) for name, made in _find_larger_board(request, predict)
+    ]
     failed = failure(prediction.profile)
     in_dram = failed is not None and failed.memory == "DRAM"
     if failed is not None and failed.memory == "L1_SMALL":

@@ -160,7 +160,9 @@ class CallWriter:
 
     # --- forms --------------------------------------------------------------------------------------------------------
 
-    def ensure_form(self, value: int, shape: Sequence[int], layout: str, dtype: str, *, is_last: bool | None = None) -> str:
+    def ensure_form(
+        self, value: int, shape: Sequence[int], layout: str, dtype: str, *, is_last: bool | None = None
+    ) -> str:
         """The tensor that holds a value in this form: it is there already, comes from the host, or is made now."""
         wanted = tuple(shape)
         dtype = _storable_dtype(dtype, layout)
@@ -241,7 +243,9 @@ class CallWriter:
             if len(named) == 1 and prod(values[made].shape) == prod(values[named[0]].shape):
                 self._origins[made] = named[0]
 
-    def _load_from_host(self, value: int, shape: tuple[int, ...], layout: str, dtype: str, *, is_last: bool | None) -> str:
+    def _load_from_host(
+        self, value: int, shape: tuple[int, ...], layout: str, dtype: str, *, is_last: bool | None
+    ) -> str:
         own = self._graph.values[value]
         origin = self._graph.values[self._origins.get(value, value)]
         is_input = own.role == INPUT

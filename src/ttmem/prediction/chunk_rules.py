@@ -66,7 +66,11 @@ def _align_dimension(shape: tuple[int, ...], dimension: int, rank: int) -> int |
 def _cut_elementwise(asked: ChunkedCall, dimension: int) -> ChunkCut:
     rank = max(len(shape) for shape in asked.shapes)
     at = _check_dimension(dimension, rank)
-    cuts = [(place, own) for place, shape in enumerate(asked.shapes) if (own := _align_dimension(shape, at, rank)) is not None]
+    cuts = [
+        (place, own)
+        for place, shape in enumerate(asked.shapes)
+        if (own := _align_dimension(shape, at, rank)) is not None
+    ]
     if not cuts:
         raise ChunkError(f"dimension {dimension} has one element: there is nothing to cut")
     size = asked.shapes[cuts[0][0]][cuts[0][1]]
@@ -119,7 +123,9 @@ def _cut_other_dimensions(names: tuple[str, ...], default: int | None, what: str
         if along is None:
             raise ChunkError(f"{asked.name} over all dimensions needs every element at once")
         at = _check_dimension(dimension, len(shape))
-        looked = {_check_dimension(one, len(shape)) for one in (along if isinstance(along, (list, tuple)) else (along,))}
+        looked = {
+            _check_dimension(one, len(shape)) for one in (along if isinstance(along, (list, tuple)) else (along,))
+        }
         if at in looked:
             raise ChunkError(f"{asked.name} {what} dimension {dimension}: pieces of it would change the result")
         kept = bool(asked.option(1, "keepdim", "keep_dim", default=what != "reduces"))

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from ttmem.base.errors import BadInputError, TtmemError
-from ttmem.engines.worker.peaks import allowed_bytes
+from ttmem.engines.worker.peaks import compute_allowed_bytes
 from ttmem.prediction.chunk_rules import ChunkCut
-from ttmem.prediction.live_twin import SimulatedTensor, LiveTwin
+from ttmem.prediction.live_twin import LiveTwin, SimulatedTensor
 from ttmem.twin.error_messages import is_about_memory
 from ttmem.twin.errors import DeviceFailureError
 from ttmem.twin.operations import UNKNOWN
@@ -100,7 +100,7 @@ class TorchTensors(Tensors):
 
     def set_limit(self, text: str | int | None) -> None:
         if isinstance(text, str):
-            text = parse_limit(text, None)
+            text = read_limit(text, None)
         self._limit = text
 
     def slice(self, tensor: Any, dimension: int, begin: int, end: int) -> Any:
@@ -135,13 +135,13 @@ def flatten(value: Any) -> Iterator[Any]:
         yield value
 
 
-def parse_limit(text: str | int, bank_bytes: int | None) -> int:
+def read_limit(text: str | int, bank_bytes: int | None) -> int:
     if isinstance(text, int):
         return text
     try:
         if bank_bytes is None and "%" in text:
             raise ValueError(f"'{text}' of what? Tensors of the host have no banks")
-        return allowed_bytes(text, bank_bytes or 0)
+        return compute_allowed_bytes(text, bank_bytes or 0)
     except ValueError as error:
         raise BadInputError(f"limit: {error}") from None
 
@@ -167,7 +167,7 @@ class TtnnTensors(Tensors):
         pools = {pool.memory.name: pool.bytes_per_bank for pool in self._live.twin.memory_map.pools}
         self._allowed = {}
         if text is not None:
-            self._allowed = {name: parse_limit(text, pools[name]) for name in ("DRAM", "L1")}
+            self._allowed = {name: read_limit(text, pools[name]) for name in ("DRAM", "L1")}
 
     def slice(self, tensor: Any, dimension: int, begin: int, end: int) -> Any:
         return self._ttnn.slice(tensor, *_slice_corners(tensor.shape, dimension, begin, end))
@@ -260,7 +260,9 @@ class TtnnTensors(Tensors):
             return True  # nobody can say: the library will
         return True
 
-    def _simulate_pieces(self, name: str, arguments: Any, options: Any, given: Any, cut: ChunkCut, pieces: Pieces) -> None:
+    def _simulate_pieces(
+        self, name: str, arguments: Any, options: Any, given: Any, cut: ChunkCut, pieces: Pieces
+    ) -> None:
         """All pieces on the twin, in the order in which they will be made."""
         cut_places = dict(cut.tensors) if len(pieces) > 1 else {}
         whole = {

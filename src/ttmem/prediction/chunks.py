@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ttmem.base.bisection import find_first_failure
 from ttmem.base.errors import BadInputError
-from ttmem.prediction.chunk_rules import ChunkedCall, ChunkError, ChunkCut, find_rule
-from ttmem.prediction.chunk_tensors import Tensors, TorchTensors
-from ttmem.prediction.chunk_tensors import Move, TtnnTensors, UploadedTensors
+from ttmem.prediction.chunk_rules import ChunkCut, ChunkedCall, ChunkError, find_rule
+from ttmem.prediction.chunk_tensors import Move, Tensors, TorchTensors, TtnnTensors, UploadedTensors
 from ttmem.prediction.guard import HINT, WontFitError, operation_name
 
 WHOLE, CHUNKS, ON_HOST = "whole", "chunks", "host"
@@ -94,7 +94,9 @@ class Chunked:
             raise changes_result
         raise WontFitError(f"{self._name} fits in none of the ways: {'; '.join(refused)}", hint=HINT)
 
-    def _run_way(self, way: str, tensors: Tensors, arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, int]:
+    def _run_way(
+        self, way: str, tensors: Tensors, arguments: tuple[Any, ...], options: dict[str, Any]
+    ) -> tuple[Any, int]:
         if way == CHUNKS:
             return self._run_in_chunks(tensors, arguments, options)
         if way == ON_HOST and self._host is not None:
@@ -144,7 +146,9 @@ class Chunked:
                     raise
                 count = min(most, count * 2)
 
-    def _describe_call(self, tensors: Tensors, arguments: Any, options: dict[str, Any]) -> tuple[ChunkedCall, list[Any]]:
+    def _describe_call(
+        self, tensors: Tensors, arguments: Any, options: dict[str, Any]
+    ) -> tuple[ChunkedCall, list[Any]]:
         given: list[Any] = []
         keywords: list[str] = []
         values: list[Any] = []
@@ -173,11 +177,7 @@ class Chunked:
             high = min(most, high * 2)
         if high == most and not fits(most):
             raise DoesNotFitError(f"not even in {most} pieces along dimension {self._dim}")
-        low = high // 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if fits(middle) else (middle, high)
-        return high
+        return find_first_failure(high // 2, high, lambda count: not fits(count))
 
     def _run_pieces(
         self, tensors: Tensors, arguments: Any, options: Any, given: list[Any], cut: ChunkCut, step: int, count: int

@@ -19,7 +19,7 @@ from typing import Any
 
 from ttmem.base.errors import BadInputError, TtmemError
 from ttmem.engines.worker.library import Patches
-from ttmem.engines.worker.peaks import allowed_bytes
+from ttmem.engines.worker.peaks import compute_allowed_bytes
 from ttmem.prediction.live_twin import LiveTwin
 from ttmem.twin.errors import DeviceFailureError, OutOfMemoryError
 from ttmem.twin.operations import EXACT, UNKNOWN
@@ -79,7 +79,7 @@ class DeviceGuard:
         said = {"DRAM": limit, "L1": limit} if isinstance(limit, str) else dict(limit or {})
         try:
             pools = {pool.memory.name: pool.bytes_per_bank for pool in self._live.twin.memory_map.pools}
-            return {name.upper(): allowed_bytes(text, pools[name.upper()]) for name, text in said.items()}
+            return {name.upper(): compute_allowed_bytes(text, pools[name.upper()]) for name, text in said.items()}
         except (ValueError, KeyError) as error:
             raise BadInputError(f"limit: {error}", hint="'90%', '700MiB', or {'DRAM': '90%', 'L1': '80%'}") from None
 

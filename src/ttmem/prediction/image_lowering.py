@@ -95,7 +95,9 @@ def prepare_weight(lowering: GraphLowering, call: GraphCall, recipe: Recipe, ten
     return bench.load(name, WEIGHT, (value,), (1, 1, rows, out), "tile", dtype)
 
 
-def _find_prepared_shape(lowering: GraphLowering, call: GraphCall, recipe: Recipe, dtype: str) -> tuple[int, ...] | None:
+def _find_prepared_shape(
+    lowering: GraphLowering, call: GraphCall, recipe: Recipe, dtype: str
+) -> tuple[int, ...] | None:
     """As the twin lays it out; it is asked with a bias in any case, which comes right after the weights."""
     shapes = {t.name: tuple(t.shape) for t in recipe.inputs}
     shapes.setdefault("bias", (1, 1, 1, lowering.shape_of(call.makes[0])[1]))
@@ -221,8 +223,6 @@ def _lower_global_pool(lowering: GraphLowering, call: GraphCall) -> bool:
         )  # fmt: skip
         bench.hold(made, DeviceValue(flat, wanted, "tile", held.dtype))
     return True
-
-
 
 
 def find_weight_shape(

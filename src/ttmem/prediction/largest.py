@@ -19,14 +19,15 @@ from itertools import product
 from typing import Any
 
 from ttmem.analysis.peaks import peaks
+from ttmem.base.bisection import find_first_failure
 from ttmem.base.errors import BadInputError
-from ttmem.engines.engine import MOCK, TWIN, EngineSettings
+from ttmem.engines.engine import MOCK, TWIN
 from ttmem.engines.twin import TwinEngine
 from ttmem.failures.outcome import PASS, UNSUPPORTED
 from ttmem.prediction.language.configuration import read_config
 from ttmem.prediction.language.stream import apply_recipe, build_pass
 from ttmem.prediction.request import Capacity, CapacityPoint, Prediction, Request
-from ttmem.prediction.run_stream import choose_engine
+from ttmem.prediction.run_stream import choose_engine, engine_settings
 
 ASSUMED = "memory grows with the value; the largest that fits and the next step were both checked"
 _MOST_RUNS = 64
@@ -44,28 +45,28 @@ class RequestQuantity:
     most: int
     start: int
     """Where the search begins when the request says nothing: far enough for a slope to be seen."""
-    by_halves: bool = False
-    """Whether no line is aimed along."""
+    only_doubles: bool = False
+    """The search doubles and halves instead of aiming along a line."""
 
     def apply(self, request: Request, value: int) -> Request:
         """The request with this much of it."""
-        told: Any = (value, value) if self.field == "size" else value
-        return replace(request, **{self.field: told})
+        changed: Any = (value, value) if self.field == "size" else value
+        return replace(request, **{self.field: changed})
 
     def read(self, request: Request) -> int:
-        """How much the request has."""
-        told: tuple[int, int] | int | None = getattr(request, self.field)
-        return max(told) if isinstance(told, tuple) else told or self.start
+        """Return the request's value, or where the search starts."""
+        value: tuple[int, int] | int | None = getattr(request, self.field)
+        return max(value) if isinstance(value, tuple) else value or self.start
 
 
 QUANTITIES = {
     quantity.name: quantity
     for quantity in (
-        RequestQuantity("batch", "batch", 1, 1 << 16, 1, by_halves=True),
+        RequestQuantity("batch", "batch", 1, 1 << 16, 1, only_doubles=True),
         RequestQuantity("seq", "sequence", 32, 1 << 22, 512),
         RequestQuantity("context", "context", 32, 1 << 24, 4096),
         RequestQuantity("users", "users", 1, 1 << 16, 1),
-        RequestQuantity("size", "size", 32, 1 << 14, 224, by_halves=True),
+        RequestQuantity("size", "size", 32, 1 << 14, 224, only_doubles=True),
     )
 }
 
@@ -104,7 +105,7 @@ class LargestPrediction(LargestValue):
 def search_largest(
     request: Request, quantity: str, predict: Callable[[Request], Prediction], *, most: int | None = None
 ) -> LargestPrediction:
-    """The largest value, in whole steps, at which the prediction fits; ``most`` ends the search early."""
+    """Find the largest value, in whole steps, at which the prediction fits; ``most`` ends the search early."""
     try:
         what = QUANTITIES[quantity]
     except KeyError:
@@ -115,7 +116,7 @@ def search_largest(
     def ask(value: int) -> TriedValue:
         try:
             predictions[value] = prediction = predict(what.apply(request, value))
-        except BadInputError as error:  # more than the model has places for
+        except BadInputError as error:  # more than the model has positions for
             refusals[value] = error
             if value == what.step:
                 raise
@@ -124,38 +125,40 @@ def search_largest(
         held, size = (dram.peak_bytes_per_bank, dram.bytes_per_bank) if dram else (0, 0)
         return TriedValue(value, prediction.fits, held, size)
 
-    begin, is_expected = what.step if what.by_halves else what.read(request), choose_engine(request) == MOCK
+    begin, is_expected = what.step if what.only_doubles else what.read(request), choose_engine(request) == MOCK
     if is_expected:
         begin = search_largest(replace(request, engine=TWIN), quantity, predict, most=most).value
     found = find_largest(ask, what, begin, most, is_expected=is_expected)
     if not predictions:
         raise next(iter(refusals.values()))
     prediction = predictions[found.value or min(predictions)]
-    ended = f"the search ended at {quantity} {found.value:,}: more may fit"
-    told = [ASSUMED if found.is_limit else ended]
+    assumed = ASSUMED if found.is_limit else f"the search ended at {quantity} {found.value:,}: more may fit"
     if refusals and min(refusals) <= found.value + what.step:
-        told = [f"the model itself ends the search, not memory: {refusals[min(refusals)].message}"]
-    prediction = replace(prediction, assumed=(*prediction.assumed, *told))
+        assumed = f"the model itself ends the search, not memory: {refusals[min(refusals)].message}"
+    prediction = replace(prediction, assumed=(*prediction.assumed, assumed))
     return LargestPrediction(found.value, found.tried, found.is_limit, quantity, prediction)
 
 
 def find_largest(
-    ask: Callable[[int], TriedValue], what: RequestQuantity, begin: int, most: int | None = None, *, is_expected: bool = False
+    ask: Callable[[int], TriedValue],
+    what: RequestQuantity,
+    begin: int,
+    most: int | None = None,
+    *,
+    is_expected: bool = False,
 ) -> LargestValue:
-    """The search itself, over whatever answers; ``is_expected``: the first value is thought to be the limit."""
+    """Run the search on any function that answers; ``is_expected``: the first value is probably the limit."""
     end = min(most or what.most, what.most)
-    return _LargestSearch(ask, what.step, end, by_halves=what.by_halves).run(begin, is_expected=is_expected)
+    return _LargestSearch(ask, what.step, end, only_doubles=what.only_doubles).run(begin, is_expected=is_expected)
 
 
 class _LargestSearch:
     """Counts in steps; ``low`` fits and ``high`` does not."""
 
-    def __init__(self, ask: Callable[[int], TriedValue], step: int, most: int, *, by_halves: bool) -> None:
-        self._ask_value, self._step, self._by_halves = ask, step, by_halves
+    def __init__(self, ask: Callable[[int], TriedValue], step: int, most: int, *, only_doubles: bool) -> None:
+        self._ask_value, self._step, self._only_doubles = ask, step, only_doubles
         self._tried: dict[int, TriedValue] = {}
         self._end = max(most // step, 1)
-        self._aims = self._missed = False
-        """Whether the line chose the last value, and whether it led beyond the limit or nowhere."""
         self.low, self.high = 0, self._end + 1
 
     def run(self, begin: int, *, is_expected: bool) -> LargestValue:
@@ -164,40 +167,41 @@ class _LargestSearch:
         neighbour = first + 1 if self.low else first - 1
         if is_expected and 0 < neighbour <= self._end:
             self._ask(neighbour)
-        while self.high - self.low > 1 and len(self._tried) < _MOST_RUNS:
-            self._ask(self._next())
+        if self._only_doubles:
+            while self.high > self._end > self.low:
+                self._ask(min(2 * self.low, self._end))
+            find_first_failure(self.low, self.high, self._ask)
+        else:
+            self._search_along_line()
         tried = tuple(sorted(self._tried.values(), key=lambda one: one.value))
         return LargestValue(self.low * self._step, tried, is_limit=self.high <= self._end)
 
-    def _ask(self, steps: int) -> None:
-        self._tried[steps] = told = self._ask_value(steps * self._step)
-        self._missed = self._aims and (not told.fits or steps == self.low + 1)
-        if told.fits:
+    def _ask(self, steps: int) -> bool:
+        self._tried[steps] = answer = self._ask_value(steps * self._step)
+        if answer.fits:
             self.low = steps
         else:
             self.high = steps
+        return answer.fits
 
-    def _next(self) -> int:
-        """Where the line through the two largest that fit meets the end of the bank; after a miss the middle."""
-        fitting = sorted((steps, told) for steps, told in self._tried.items() if told.fits)
-        if not fitting:
-            return max(self.high // 2, 1)
-        is_open = self.high > self._end
-        farther = (2 if self._by_halves else 4) * self.low
-        middle = self._inside(farther if is_open else (self.low + self.high) // 2)
-        self._aims = len(fitting) > 1 and not self._missed and not self._by_halves
-        if not self._aims:
-            return middle
-        (before, first), (last, second) = fitting[-2:]
-        grown = second.peak_bytes_per_bank - first.peak_bytes_per_bank
-        room = second.bytes_per_bank - second.peak_bytes_per_bank
-        if grown <= 0:
-            return middle
-        aimed = last + room * (last - before) // grown
-        return self._inside(min(aimed, _MOST_GROWTH * last) if is_open else aimed)
-
-    def _inside(self, steps: int) -> int:
-        return min(max(steps, self.low + 1), self.high - 1)
+    def _search_along_line(self) -> None:
+        """Aim where the line through the two largest that fit meets the end of the bank; after a miss at the middle."""
+        missed = False
+        while self.high - self.low > 1 and len(self._tried) < _MOST_RUNS:
+            fitting = sorted((steps, answer) for steps, answer in self._tried.items() if answer.fits)
+            is_open, before = self.high > self._end, self.low
+            steps = 4 * self.low if is_open else (self.low + self.high) // 2
+            aims = len(fitting) > 1 and not missed
+            if aims:
+                (last_but_one, first), (last, second) = fitting[-2:]
+                grown = second.peak_bytes_per_bank - first.peak_bytes_per_bank
+                room = second.bytes_per_bank - second.peak_bytes_per_bank
+                if grown > 0:
+                    aimed = last + room * (last - last_but_one) // grown
+                    steps = min(aimed, _MOST_GROWTH * last) if is_open else aimed
+            steps = min(max(steps, self.low + 1), self.high - 1)
+            fits = self._ask(steps)
+            missed = aims and (not fits or steps == before + 1)
 
 
 _MOST_POINTS = 1000
@@ -258,33 +262,31 @@ _LAYERS = 2
 
 
 def find_capacity(request: Request) -> Capacity:
-    """What else would fit, per chip as the request splits the model."""
+    """Find how many users, and how long a context, fit on the twin, per chip as the request splits the model.
+
+    All layers make and free the same buffers, so the calls of two show the peak; cache and weights are those of all.
+    """
     config = read_config(request)
     asked = apply_recipe(request, config)
-    # Who asks for more than the model was made for is not told that it ends there.
+    # A request beyond the model's own positions is not limited by them.
     positions = asked.dimensions.positions if asked.context <= asked.dimensions.positions else None
-    settings = EngineSettings(
-        board=request.board,
-        l1_small_bytes=request.l1_small_bytes,
-        trace_region_bytes=request.trace_region_bytes,
-    )
-    with TwinEngine(settings) as engine:
+    with TwinEngine(engine_settings(request)) as engine:
 
-        def context_for(users: int, begin: int) -> LargestValue:
-            what = QUANTITIES["context"]
-            given = replace(request, users=users, sequence=None)
-            return find_largest(lambda value: _try_on_twin(engine, what.apply(given, value), config, value), what, begin, positions)
+        def find(quantity: str, fixed: Request, begin: int, most: int | None = None) -> LargestValue:
+            what = QUANTITIES[quantity]
+            return find_largest(
+                lambda value: _try_on_twin(engine, what.apply(fixed, value), config, value), what, begin, most
+            )
 
-        what = QUANTITIES["users"]
-        given = replace(request, context=asked.context)
-        users = find_largest(lambda value: _try_on_twin(engine, what.apply(given, value), config, value), what, asked.users)
+        users = find("users", replace(request, context=asked.context), asked.users)
         found: dict[int, LargestValue] = {}
         begin = asked.context * asked.users
         for count in sorted({*_USERS, asked.users}):
-            found[count] = context_for(count, begin // count)
+            fixed = replace(request, users=count, sequence=None)
+            found[count] = find("context", fixed, begin // count, positions)
             begin = max(found[count].value, 1) * count  # the cache is nearly all that grows
-    expand_ranges = tuple(CapacityPoint(count, one.value, one.is_limit) for count, one in found.items())
-    return Capacity(asked.users, asked.context, users.value, found[asked.users].value, expand_ranges)
+    points = tuple(CapacityPoint(count, one.value, one.is_limit) for count, one in found.items())
+    return Capacity(asked.users, asked.context, users.value, found[asked.users].value, points)
 
 
 def _try_on_twin(engine: TwinEngine, request: Request, config: Mapping[str, Any], value: int) -> TriedValue:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ttmem.base.errors import BadInputError
-from ttmem.engines.worker.open_devices import device_facts
 from ttmem.engines.worker.library import Library
+from ttmem.engines.worker.open_devices import read_device_facts
 from ttmem.hardware import (
     ARCHITECTURES,
     DATA_TYPES,
@@ -74,7 +74,7 @@ class LiveTwin:
         for pool in self.twin.memory_map.pools:
             free: list[tuple[int, int]] = []
             taken: dict[int, int] = {}
-            table = self.library.block_table(self.device, pool.memory.name) if pool.bytes_per_bank else []
+            table = self.library.read_block_table(self.device, pool.memory.name) if pool.bytes_per_bank else []
             for address, size, is_taken in table:
                 if is_taken:
                     taken[pool.base_address + address] = size
@@ -96,7 +96,9 @@ class LiveTwin:
         step = {
             "call": f"ttnn.{function}",
             "args": [self._describe_argument(value, tensors) for value in arguments],
-            "kwargs": {key: self._describe_argument(value, tensors) for key, value in options.items() if value is not None},
+            "kwargs": {
+                key: self._describe_argument(value, tensors) for key, value in options.items() if value is not None
+            },
         }
         written = read_call(step)
         if function in _MOVES_TO_DEVICE and written.tensors:
@@ -163,7 +165,7 @@ class LiveTwin:
 
 def _read_memory_map(library: Library, device: Any) -> MemoryMap:
     """As the open device tells it, whatever it was opened with."""
-    facts = device_facts(library, device)
+    facts = read_device_facts(library, device)
     pools = {memory.name: Pool(memory, *(int(number) for number in facts["pools"][memory.name])) for memory in MEMORIES}
     release = RELEASES.get(library.version) or DEFAULT_RELEASE
     return MemoryMap(

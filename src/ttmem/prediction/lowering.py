@@ -22,7 +22,7 @@ from ttmem.operators.catalogue_entries import DEVICE, FREE, Operator, catalogue
 from ttmem.operators.graphs import Graph, GraphCall, trace_graph
 from ttmem.operators.tracer.job import TraceJob
 from ttmem.prediction import image_lowering, view_lowering
-from ttmem.prediction.call_writer import DeviceValue, CallWriter
+from ttmem.prediction.call_writer import CallWriter, DeviceValue
 from ttmem.prediction.request import EAGER, PYTHON, Request
 from ttmem.prediction.stream import CONSTANT, ModelCall, Step, Stream
 
@@ -201,7 +201,9 @@ class GraphLowering:
             value = values[tensor.name]
             weight = image_lowering.prepare_weight(self, call, recipe, tensor) if tensor.on_host else None
             names[tensor.name] = weight or bench.ensure_form(value, tensor.shape, tensor.layout, tensor.dtype)
-        shapes = [image_lowering.channels_last_shape(operator.result, value) for value in map(self.shape_of, call.makes)]
+        shapes = [
+            image_lowering.channels_last_shape(operator.result, value) for value in map(self.shape_of, call.makes)
+        ]
         if call.case.op == "unbind":  # pieces of one, which somebody squeezes when that matters
             place = call.case.args.get("dim", 0) % (len(shapes[0]) + 1)
             shapes = [(*shape[:place], 1, *shape[place:]) for shape in shapes]

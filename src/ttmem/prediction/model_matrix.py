@@ -33,9 +33,8 @@ from ttmem.operators.sweeps.distribute import Remark, as_finished, connected
 from ttmem.operators.sweeps.journal import locked_folder
 from ttmem.operators.tracing import kept_tracer
 from ttmem.prediction import run_stream
-from ttmem.prediction.request import Demand, find_demands
-from ttmem.prediction.request import Prediction, Request
-from ttmem.prediction.targets import is_script, build_stream
+from ttmem.prediction.request import Demand, Prediction, Request, find_demands
+from ttmem.prediction.targets import build_stream, is_script
 from ttmem.prediction.warm import keep_warm, release_warm, use_warm
 
 JOURNAL = "journal.jsonl"
@@ -98,7 +97,11 @@ def predict_row(model: ListedModel, board: str) -> MatrixRow:
     began = time.perf_counter()
     request = replace(model.request, board=board)
     try:
-        row = _build_row(model.text, board, run_stream.predict_script(request) if is_script(request.target) else _predict_stream(request))
+        row = _build_row(
+            model.text,
+            board,
+            run_stream.predict_script(request) if is_script(request.target) else _predict_stream(request),
+        )
     except TtmemError as error:
         row = MatrixRow(model.text, board, None, reason=f"{error}")
     except Exception as error:  # one model of hundreds must not end the others

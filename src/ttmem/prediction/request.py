@@ -144,7 +144,9 @@ def find_demands(prediction: Prediction) -> dict[str, Demand]:
             peak.caused_by_location,
         )
         if failed and failed.memory == memory:
-            held = _add_failed_request(held, failed, _sum_known_bytes(prediction) // held.banks if memory == DRAM.name else 0)
+            held = _add_failed_request(
+                held, failed, _sum_known_bytes(prediction) // held.banks if memory == DRAM.name else 0
+            )
         found[memory] = held
     return found
 

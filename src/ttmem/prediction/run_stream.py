@@ -12,15 +12,15 @@ from ttmem.analysis.failure import failure, memory_failure
 from ttmem.analysis.peaks import Peak, peaks
 from ttmem.base import toml
 from ttmem.base.errors import BadInputError, MissingPartError, TtmemError
-from ttmem.base.formatting import megabytes
-from ttmem.engines.engine import MOCK, TWIN, Engine, EngineSettings, Entry, open_engine
+from ttmem.base.formatting import format_mib
+from ttmem.engines.engine import MOCK, TWIN, Engine, EngineSettings, ScriptEntry, open_engine
 from ttmem.engines.interpreters import find_interpreter
 from ttmem.engines.run_script import RunSettings, run_script
 from ttmem.hardware import BOARDS, OpenSettings, open_board
 from ttmem.prediction.request import AUTO, OperationCounts, Prediction, Request
 from ttmem.prediction.stream import CACHE, CONSTANT, INPUT, RESERVE, WEIGHT, ModelCall, Resident, Stream
-from ttmem.profile.builder import Capture
-from ttmem.profile.device_history import Resident as Loaded
+from ttmem.profile.builder import ProfileBuilder
+from ttmem.profile.device_history import PlayedResident as Loaded
 from ttmem.profile.model import MEMORIES, Profile
 from ttmem.twin.placement import place
 from ttmem.twin.replay import spec_from_step
@@ -62,7 +62,7 @@ def start_engine(request: Request) -> Iterator[tuple[Engine, Callable[[], None]]
 
 
 def engine_settings(request: Request) -> EngineSettings:
-    """How the request's board is opened."""
+    """Return the settings that the board is opened with."""
     return EngineSettings(
         board=request.board,
         python=request.python,
@@ -96,7 +96,7 @@ def predict_stream(stream: Stream, request: Request, engine: Engine | None = Non
     heard = PlaybackResult([entry["is_bound"] for entry in script if "name" in entry])
     for message in engine.play(script, timeout=_STEP_SECONDS):
         heard.add_message(message)
-    profile = heard.capture.profile(
+    profile = heard.capture.build(
         name=stream.name,
         script=request.target,
         engine=name,
@@ -113,7 +113,7 @@ class PlaybackResult:
 
     bounds: list[bool]
     """Of each operation: whether it stands for one that the device has no call for."""
-    capture: Capture = field(default_factory=Capture)
+    capture: ProfileBuilder = field(default_factory=ProfileBuilder)
     confidences: Counter[str] = field(default_factory=Counter)
     doubts: Counter[str] = field(default_factory=Counter)
     doubted_at: dict[str, str] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class PlaybackResult:
     last_started: dict[str, Any] = field(default_factory=dict)
 
     def add_message(self, message: dict[str, Any]) -> None:
-        self.capture.feed(message)
+        self.capture.add(message)
         if "start" in message:
             self.last_started = {"name": message["name"], "place": message["file"]}
         if "end" in message:
@@ -140,7 +140,7 @@ class PlaybackResult:
             self._add_doubt(message["bounded"])
         if "played" in message:
             late = _STEP_SECONDS if message["timed_out"] else None
-            self.capture.process_ended(signal_number=message["signal"] or None, timeout_seconds=late)
+            self.capture.end_process(signal_number=message["signal"] or None, timeout_seconds=late)
 
     def _add_doubt(self, text: str) -> None:
         self.doubts[text] += 1
@@ -155,7 +155,7 @@ class PlaybackResult:
             yield f"{text} ({count} operation{'s' * (count > 1)}{places})"
 
 
-def list_entries(stream: Stream) -> Iterator[Entry]:
+def list_entries(stream: Stream) -> Iterator[ScriptEntry]:
     """The entries of ``engines.worker.playing``: what is there first, a moment to look, then the operations."""
     for resident in stream.residents:
         yield from _list_resident_entries(resident)
@@ -166,7 +166,7 @@ def list_entries(stream: Stream) -> Iterator[Entry]:
             yield {"moment": True}
 
 
-def _list_resident_entries(resident: Resident) -> Iterator[Entry]:
+def _list_resident_entries(resident: Resident) -> Iterator[ScriptEntry]:
     """What it is is said of the step that brings it to the device: the last one."""
     *earlier, last = (resident.step, *resident.preparation)
     known = {"path": resident.name, "role": resident.role}
@@ -179,7 +179,7 @@ def _list_resident_entries(resident: Resident) -> Iterator[Entry]:
         yield entry
 
 
-def _list_call_entries(call: ModelCall) -> Iterator[Entry]:
+def _list_call_entries(call: ModelCall) -> Iterator[ScriptEntry]:
     for number, step in enumerate(call.steps):
         if "free" in step:
             yield {"step": {**step, "force": False}}  # a view of it keeps the buffer
@@ -206,7 +206,9 @@ def _result_label(call: ModelCall, name: str) -> str:
     return f"{call.module}:{short}" if call.module else short
 
 
-def _build_prediction(stream: Stream, request: Request, engine: str, profile: Profile, heard: PlaybackResult) -> Prediction:
+def _build_prediction(
+    stream: Stream, request: Request, engine: str, profile: Profile, heard: PlaybackResult
+) -> Prediction:
     sizes = _measure_residents(stream, request, heard.capture.residents)
     fullest = peaks(profile).get("DRAM")
     staying = (WEIGHT, CACHE, CONSTANT, RESERVE)
@@ -266,7 +268,7 @@ def _describe_port_check(stream: Stream) -> str:
     )
     if not stream.as_loaded_bytes:
         return f"{checked}."
-    more, fit = megabytes(stream.as_loaded_bytes, decimals=1), ports["as_loaded"]
+    more, fit = format_mib(stream.as_loaded_bytes, decimals=1), ports["as_loaded"]
     return f"{checked}; for this model that adds {more}, and then {'all ' if fit == ports['ports'] else ''}{fit} fit."
 
 

@@ -108,7 +108,8 @@ def _lower_product(lowering: GraphLowering, call: GraphCall) -> bool:
     recipe = lowering.lower_case(call.case.op, shapes, call)
     values = dict(zip((t.name for t in call.case.tensors), call.takes, strict=True))
     names = {
-        t.name: lowering.writer.ensure_form(values[t.name], t.shape, t.layout, t.dtype, is_last=False) for t in recipe.inputs
+        t.name: lowering.writer.ensure_form(values[t.name], t.shape, t.layout, t.dtype, is_last=False)
+        for t in recipe.inputs
     }
     made = (*held.shape[:-1], lowering.shape_of(call.makes[0])[-1])
     lowering.emit(call, recipe, names, [made])
@@ -129,7 +130,8 @@ def _lower_channel_axis(lowering: GraphLowering, call: GraphCall) -> bool:
     recipe = lowering.lower_case(call.case.op, shapes, call, dim=len(prefix))
     values = {t.name: value for t, value in zip(recipe.inputs, call.takes, strict=True)}
     names = {
-        t.name: lowering.writer.ensure_form(values[t.name], t.shape, t.layout, t.dtype, is_last=True) for t in recipe.inputs
+        t.name: lowering.writer.ensure_form(values[t.name], t.shape, t.layout, t.dtype, is_last=True)
+        for t in recipe.inputs
     }
     made = [(*prefix, lowering.shape_of(value)[1]) for value in call.makes]
     lowering.emit(call, recipe, names, made, is_last=True)

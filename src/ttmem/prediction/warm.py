@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from ttmem.engines.engine import Engine, EngineSettings, open_engine
 from ttmem.operators.tracing import Tracers, close_tracers
 from ttmem.prediction import run_stream
-from ttmem.prediction.request import Request
 from ttmem.prediction.lowering import forget_graph
+from ttmem.prediction.request import Request
 
 _MOST_ENGINES = 4
 """Boards that stay open: each is a process with the whole library."""

@@ -13,12 +13,22 @@ from ttmem.profile.model import GIVEN
 from ttmem.profile.model import MEMORIES as MEMORY_NAMES
 from ttmem.profile.tensor_type import TensorType
 from ttmem.tuning import edits
-from ttmem.tuning.captured_run import History, Life
-from ttmem.tuning.chunking import Cut, chunk_operations
-from ttmem.tuning.edited_run import BOUNDED, EXACT, GONE, UNKNOWN, UNKNOWN_BECAUSE, Applied, Draft, Piece, spec_of
+from ttmem.tuning.captured_run import BufferLife, CapturedRun
+from ttmem.tuning.chunking import OperationCut, chunk_operations
+from ttmem.tuning.edited_run import (
+    BOUNDED,
+    EXACT,
+    GONE,
+    UNKNOWN,
+    UNKNOWN_BECAUSE,
+    AppliedEdit,
+    EditedBuffer,
+    EditedRun,
+    read_spec,
+)
 from ttmem.tuning.edits import Edit
-from ttmem.tuning.free_points import free_point
-from ttmem.tuning.groups import Group, chosen
+from ttmem.tuning.free_points import find_free_point
+from ttmem.tuning.groups import Group, find_groups
 from ttmem.twin.operations import RECORDS
 from ttmem.twin.placement import Placement, place
 from ttmem.twin.replay import read_shard
@@ -35,28 +45,28 @@ TAKES_DTYPE = frozenset({*_CREATORS, *_LIKE, "matmul", "linear", "add", "subtrac
 """Calls that say themselves which data type they make; others have it from their inputs."""
 
 
-def apply(draft: Draft, edit: Edit) -> tuple[Draft, Applied]:
+def apply_edit(draft: EditedRun, edit: Edit) -> tuple[EditedRun, AppliedEdit]:
     """The draft with one more edit; what the edit means is refused where the run has no such thing."""
     if edit.kind == edits.BOARD:
-        return on_board(draft, edit)
+        return change_board(draft, edit)
     if edit.kind == edits.REGION:
-        return with_region(draft, edit)
-    groups = chosen(draft.history, edit)
-    applied = effect(draft, edit, groups)
-    return applied.on(draft), applied
+        return change_region(draft, edit)
+    groups = find_groups(draft.history, edit)
+    applied = compute_effect(draft, edit, groups)
+    return applied.apply_to(draft), applied
 
 
-def effect(draft: Draft, edit: Edit, groups: Sequence[Group]) -> Applied:
+def compute_effect(draft: EditedRun, edit: Edit, groups: Sequence[Group]) -> AppliedEdit:
     """What an edit of tensors changes."""
     if str(edit) in draft.refused:
         raise BadInputError(f"'{edit}' was tried: with it the script does not come as far as without")
-    change: dict[int, Piece] = {}
+    change: dict[int, EditedBuffer] = {}
     doubts: dict[str, None] = {}
     over: dict[int, int] = {}
-    cuts: dict[int, Cut] = {}
+    cuts: dict[int, OperationCut] = {}
     for group in groups:
         if edit.kind == edits.INPLACE:
-            found, doubt = _inplace(draft, group, over), ""
+            found, doubt = _write_in_place(draft, group, over), ""
         elif edit.kind == edits.CHUNK:
             found, doubt = chunk_operations(draft, edit, group, cuts)
         else:
@@ -73,16 +83,16 @@ def effect(draft: Draft, edit: Edit, groups: Sequence[Group]) -> Applied:
         raise BadInputError(f"'{edit}' changes nothing", hint=_NOTHING[edit.kind])
     is_unknown = any(doubt.startswith(UNKNOWN_BECAUSE) for doubt in doubts)
     confidence = UNKNOWN if is_unknown else BOUNDED if doubts else EXACT
-    return Applied(edit, change, tuple(groups), confidence, "; ".join(doubts), over, cuts)
+    return AppliedEdit(edit, change, tuple(groups), confidence, "; ".join(doubts), over, cuts)
 
 
-_Found = tuple[dict[int, Piece], str]
+_Effect = tuple[dict[int, EditedBuffer], str]
 
 
-def _free(draft: Draft, _: Edit, group: Group, _known: Mapping[int, Piece]) -> _Found:
-    change: dict[int, Piece] = {}
-    for number, operation in free_point(draft.history, group).after:
-        piece = draft.piece(number)
+def _free_tensors(draft: EditedRun, _: Edit, group: Group, _known: Mapping[int, EditedBuffer]) -> _Effect:
+    change: dict[int, EditedBuffer] = {}
+    for number, operation in find_free_point(draft.history, group).after:
+        piece = draft.buffer(number)
         if draft.is_shared(number) or operation >= len(draft.history.operations):
             continue  # others lie in the same buffer, or the run ended before
         end = (draft.history.ends[operation] if operation >= 0 else piece.take_at) + 1
@@ -91,22 +101,22 @@ def _free(draft: Draft, _: Edit, group: Group, _known: Mapping[int, Piece]) -> _
     return change, ""
 
 
-def _inplace(draft: Draft, group: Group, over: dict[int, int]) -> dict[int, Piece]:
+def _write_in_place(draft: EditedRun, group: Group, over: dict[int, int]) -> dict[int, EditedBuffer]:
     """Buffers live as long as the last tensor in them; one that is freed at its last use cannot be written over."""
-    change: dict[int, Piece] = {}
+    change: dict[int, EditedBuffer] = {}
     for life in group.lives:
-        reused = reusable_input(draft.history, life)
+        reused = find_reusable_input(draft.history, life)
         if (
             life.producer in draft.cut
             or reused is None
-            or not draft.piece(life.number).is_there
+            or not draft.buffer(life.number).is_there
             or life.number in draft.written_over
         ):
             continue
         root = draft.buffer_of(reused.number)
         while root in over:
             root = over[root]
-        own, other = draft.piece(life.number), change.get(root, draft.piece(root))
+        own, other = draft.buffer(life.number), change.get(root, draft.buffer(root))
         if reused.number in draft.freed or not other.is_there:
             continue
         until = own.give_at if life.number in draft.freed else max(other.give_at, own.give_at)
@@ -116,15 +126,15 @@ def _inplace(draft: Draft, group: Group, over: dict[int, int]) -> dict[int, Piec
     return change
 
 
-def reusable_input(history: History, life: Life) -> Life | None:
+def find_reusable_input(history: CapturedRun, life: BufferLife) -> BufferLife | None:
     """The input of its producer that it could be written over: of the same type, last used there, not freed by hand."""
-    known: dict[int, Life | None] = history.cache.setdefault("reusable", {})
+    known: dict[int, BufferLife | None] = history.cache.setdefault("reusable", {})
     if life.number not in known:
         known[life.number] = _reusable(history, life)
     return known[life.number]
 
 
-def _reusable(history: History, life: Life) -> Life | None:
+def _reusable(history: CapturedRun, life: BufferLife) -> BufferLife | None:
     if life.producer < 0:
         return None
     operation = history.operations[life.producer]
@@ -142,43 +152,47 @@ def _reusable(history: History, life: Life) -> Life | None:
     return None
 
 
-def _memory(draft: Draft, edit: Edit, group: Group, known: Mapping[int, Piece]) -> _Found:
+def _change_memory(draft: EditedRun, edit: Edit, group: Group, known: Mapping[int, EditedBuffer]) -> _Effect:
     memory = MEMORIES.find(edit.value)
-    return _moved(draft, edit, group, known, lambda spec: replace(spec, memory=memory, shard=None), "memory_config")
+    return _change_form(
+        draft, edit, group, known, lambda spec: replace(spec, memory=memory, shard=None), "memory_config"
+    )
 
 
-def _dtype(draft: Draft, edit: Edit, group: Group, known: Mapping[int, Piece]) -> _Found:
+def _change_dtype(draft: EditedRun, edit: Edit, group: Group, known: Mapping[int, EditedBuffer]) -> _Effect:
     dtype = DATA_TYPES.find(edit.value)
-    if any(_depends(draft.history, life) and not _makes_any_type(draft.history, life) for life in group.lives):
+    if any(
+        _has_device_inputs(draft.history, life) and not _makes_any_type(draft.history, life) for life in group.lives
+    ):
         raise BadInputError(f"'{edit}': its call takes no dtype", hint="change its inputs, or write ttnn.typecast")
-    return _moved(draft, edit, group, known, lambda spec: replace(spec, dtype=dtype), "dtype")
+    return _change_form(draft, edit, group, known, lambda spec: replace(spec, dtype=dtype), "dtype")
 
 
-def _shard(draft: Draft, edit: Edit, group: Group, known: Mapping[int, Piece]) -> _Found:
-    words = shard_words(edit)
+def _change_shards(draft: EditedRun, edit: Edit, group: Group, known: Mapping[int, EditedBuffer]) -> _Effect:
+    words = parse_shard(edit)
     shard = None if words is None else read_shard(words)
-    change, doubt = _moved(draft, edit, group, known, lambda spec: replace(spec, shard=shard), "memory_config")
+    change, doubt = _change_form(draft, edit, group, known, lambda spec: replace(spec, shard=shard), "memory_config")
     if shard is not None and not all(_takes_shards(draft.history, draft.history.lives[number]) for number in change):
         doubt = doubt or f"{UNKNOWN_BECAUSE}an operation that reads it may not take shards"
     return change, doubt
 
 
-def _takes_shards(history: History, life: Life) -> bool:
+def _takes_shards(history: CapturedRun, life: BufferLife) -> bool:
     """Whether all that touch it work element by element: they take any form, and hand it on."""
     names = [history.operations[index].name.removeprefix("ttnn.") for index in life.uses]
     return all(name in RECORDS and RECORDS.find(name).family in ("unary", "binary", "clone") for name in names)
 
 
-def written_shard(edit: Edit) -> dict[str, object] | None:
+def describe_shard(edit: Edit) -> dict[str, object] | None:
     """As the steps of engines write it; None: interleaved."""
-    words = shard_words(edit)
+    words = parse_shard(edit)
     if words is None:
         return None
     columns, rows = words.pop("grid")
     return {**words, "ranges": [[0, 0, columns - 1, rows - 1]]}
 
 
-def shard_words(edit: Edit) -> dict[str, Any] | None:
+def parse_shard(edit: Edit) -> dict[str, Any] | None:
     """``height:64x512@8x8`` as ``ttmem tensor --shard`` takes it; None: interleaved."""
     if edit.value == edits.INTERLEAVED:
         return None
@@ -191,50 +205,50 @@ def shard_words(edit: Edit) -> dict[str, Any] | None:
         raise BadInputError(f"'{edit}' is no way to lay a tensor out", hint=hint) from None
 
 
-def _moved(
-    draft: Draft,
+def _change_form(
+    draft: EditedRun,
     edit: Edit,
     group: Group,
-    known: Mapping[int, Piece],
+    known: Mapping[int, EditedBuffer],
     changed: Callable[[TensorSpec], TensorSpec],
     option: str,
-) -> _Found:
+) -> _Effect:
     """The tensors in another form, and those whose form follows theirs; what is ``known`` to follow is done."""
-    change: dict[int, Piece] = {}
+    change: dict[int, EditedBuffer] = {}
     doubt = ""
     todo = list(group.lives)
     while todo:
         life = todo.pop()
         if life.number in change or life.number in known or life.type is None:
             continue
-        piece = draft.piece(life.number)
+        piece = draft.buffer(life.number)
         if not piece.is_there or piece.type is None:
             continue
-        spec = spec_of(piece.type)
+        spec = read_spec(piece.type)
         is_sharded = piece.type.shard_bytes > 0
         if spec is None or ((spec_changed := changed(spec)) == spec and not (is_sharded and edit.kind == edits.SHARD)):
             continue
         if draft.cut.intersection((*life.uses, life.producer)):
             raise BadInputError(f"'{edit}': an operation that touches it runs in parts", hint="write chunk:... last")
-        placement = _placed(spec_changed, draft, edit)
+        placement = _place(spec_changed, draft, edit)
         scaled = is_sharded and option == "dtype"
-        taken = _scaled(piece, spec_changed, draft) if scaled else placement.taken_bytes_per_bank
-        change[life.number] = Piece(
+        taken = _scale_shards(piece, spec_changed, draft) if scaled else placement.taken_bytes_per_bank
+        change[life.number] = EditedBuffer(
             MEMORY_NAMES.index(spec_changed.memory.name),
             taken,
             placement.total_bytes,
-            _type_of(piece.type, spec_changed, placement, keeps_shards=scaled),
+            _describe_type(piece.type, spec_changed, placement, keeps_shards=scaled),
             piece.take_at,
             piece.give_at,
         )
-        doubt = doubt or _doubt(draft.history, life, option, sharded=is_sharded)
+        doubt = doubt or _find_doubt(draft.history, life, option, sharded=is_sharded)
         if option == "dtype" and life in group.lives and not _makes_any_type(draft.history, life):
             doubt = doubt or f"{UNKNOWN_BECAUSE}its call may need temporary memory for another data type"
-        todo += _followers(draft.history, life, option)
+        todo += _find_followers(draft.history, life, option)
     return change, doubt
 
 
-def _placed(spec: TensorSpec, draft: Draft, edit: Edit) -> Placement:
+def _place(spec: TensorSpec, draft: EditedRun, edit: Edit) -> Placement:
     assert draft.memory_map is not None
     try:
         return place(spec, draft.memory_map)
@@ -242,7 +256,7 @@ def _placed(spec: TensorSpec, draft: Draft, edit: Edit) -> Placement:
         raise BadInputError(f"'{edit}': {error.message}") from None
 
 
-def _scaled(piece: Piece, spec: TensorSpec, draft: Draft) -> int:
+def _scale_shards(piece: EditedBuffer, spec: TensorSpec, draft: EditedRun) -> int:
     """A sharded tensor keeps its pages; each gets another size."""
     assert draft.memory_map is not None and piece.type is not None  # noqa: PT018
     before = max(piece.type.page_bytes, 1)
@@ -251,7 +265,7 @@ def _scaled(piece: Piece, spec: TensorSpec, draft: Draft) -> int:
     return -(-(piece.bytes_per_bank * after // before) // quantum) * quantum
 
 
-def _type_of(type_: TensorType, spec: TensorSpec, placement: Placement, *, keeps_shards: bool) -> TensorType:
+def _describe_type(type_: TensorType, spec: TensorSpec, placement: Placement, *, keeps_shards: bool) -> TensorType:
     return replace(
         type_,
         dtype=spec.dtype.name,
@@ -264,7 +278,7 @@ def _type_of(type_: TensorType, spec: TensorSpec, placement: Placement, *, keeps
     )
 
 
-def _followers(history: History, life: Life, option: str) -> Iterable[Life]:
+def _find_followers(history: CapturedRun, life: BufferLife, option: str) -> Iterable[BufferLife]:
     """Results that take their form from this tensor: it is the first input, and the call does not say otherwise."""
     for index in life.uses:
         operation = history.operations[index]
@@ -281,7 +295,7 @@ def _follows(result: TensorType, own: TensorType, option: str) -> bool:
     return result.dtype == own.dtype if option == "dtype" else result.memory == own.memory
 
 
-def _doubt(history: History, life: Life, option: str, *, sharded: bool) -> str:
+def _find_doubt(history: CapturedRun, life: BufferLife, option: str, *, sharded: bool) -> str:
     """Why the promise is a bound: an operation that reads or makes the tensor may then do other things."""
     touching = [history.operations[index] for index in (*life.uses, *([life.producer] if life.producer >= 0 else []))]
     for operation in touching:
@@ -294,7 +308,7 @@ def _doubt(history: History, life: Life, option: str, *, sharded: bool) -> str:
     return f"{UNKNOWN_BECAUSE}its shards may be cut in other ways" if sharded else ""
 
 
-def _makes_any_type(history: History, life: Life) -> bool:
+def _makes_any_type(history: CapturedRun, life: BufferLife) -> bool:
     """Whether the call that makes a tensor takes nothing besides it, whatever its type (``rand`` does)."""
     name = history.operations[life.producer].name.rpartition(".")[2] if life.producer >= 0 else ""
     return name in TAKES_DTYPE or name == "to_device"
@@ -308,15 +322,15 @@ _COPIES_IF_NEEDED = {
 _PLAIN = frozenset({"from_torch", "as_tensor", "to_device", "allocate_tensor_on_device", "deallocate", "to_torch"})
 
 
-def _order(draft: Draft, edit: Edit, group: Group, _known: Mapping[int, Piece]) -> _Found:
+def _change_order(draft: EditedRun, edit: Edit, group: Group, _known: Mapping[int, EditedBuffer]) -> _Effect:
     """Uploads happen before everything else, or each right before its first use."""
     if edit.value not in (FIRST, LAST):
         raise BadInputError(f"'{edit}': when?", hint=f"write ={FIRST} or ={LAST} (right before its first use)")
     history = draft.history
-    change: dict[int, Piece] = {}
+    change: dict[int, EditedBuffer] = {}
     for life in group.lives:
-        piece = draft.piece(life.number)
-        if any(index for index in life.uses[:1] if index == life.producer) or _depends(history, life):
+        piece = draft.buffer(life.number)
+        if any(index for index in life.uses[:1] if index == life.producer) or _has_device_inputs(history, life):
             raise BadInputError(f"'{edit}': it is made from other tensors of the device", hint="only uploads can move")
         at = 0 if edit.value == FIRST else (history.starts[life.uses[0]] if life.uses else piece.take_at)
         if at != piece.take_at and piece.is_there:
@@ -324,16 +338,16 @@ def _order(draft: Draft, edit: Edit, group: Group, _known: Mapping[int, Piece]) 
     return change, ""
 
 
-def _depends(history: History, life: Life) -> bool:
+def _has_device_inputs(history: CapturedRun, life: BufferLife) -> bool:
     return life.producer >= 0 and bool(history.operations[life.producer].inputs)
 
 
-_KINDS: dict[str, Callable[[Draft, Edit, Group, Mapping[int, Piece]], _Found]] = {
-    edits.FREE: _free,
-    edits.MEMORY: _memory,
-    edits.DTYPE: _dtype,
-    edits.SHARD: _shard,
-    edits.ORDER: _order,
+_KINDS: dict[str, Callable[[EditedRun, Edit, Group, Mapping[int, EditedBuffer]], _Effect]] = {
+    edits.FREE: _free_tensors,
+    edits.MEMORY: _change_memory,
+    edits.DTYPE: _change_dtype,
+    edits.SHARD: _change_shards,
+    edits.ORDER: _change_order,
 }
 _NOTHING = {
     edits.FREE: "it is given back right after its last use already",
@@ -349,7 +363,7 @@ _NOTHING = {
 _REGIONS = ("L1_SMALL", "TRACE")
 
 
-def with_region(draft: Draft, edit: Edit) -> tuple[Draft, Applied]:
+def change_region(draft: EditedRun, edit: Edit) -> tuple[EditedRun, AppliedEdit]:
     """The device is opened with another region."""
     name = edit.target.upper()
     if name not in _REGIONS or not edit.value.isdigit():
@@ -361,41 +375,41 @@ def with_region(draft: Draft, edit: Edit) -> tuple[Draft, Applied]:
         replace(settings, l1_small_bytes=size) if name == "L1_SMALL" else replace(settings, trace_region_bytes=size)
     )
     opened = open_board(draft.memory_map.board_name, settings)
-    return _reopened(draft, opened), Applied(edit, {}, (), EXACT)
+    return _reopen(draft, opened), AppliedEdit(edit, {}, (), EXACT)
 
 
-def _reopened(draft: Draft, opened: MemoryMap) -> Draft:
+def _reopen(draft: EditedRun, opened: MemoryMap) -> EditedRun:
     pools = tuple((pool.banks, pool.base_address, pool.bytes_per_bank) for pool in opened.pools)
     return replace(draft, memory_map=opened, pools=pools)
 
 
-def on_board(draft: Draft, edit: Edit) -> tuple[Draft, Applied]:
+def change_board(draft: EditedRun, edit: Edit) -> tuple[EditedRun, AppliedEdit]:
     """Tensors spread over other banks; what programs need there is not known, so it is taken as it was."""
     board = BOARDS.find(edit.value)
     assert draft.memory_map is not None
     settings = draft.memory_map.settings
     regions = OpenSettings(l1_small_bytes=settings.l1_small_bytes, trace_region_bytes=settings.trace_region_bytes)
     opened = open_board(board, regions)
-    moved = _reopened(draft, opened)
-    change: dict[int, Piece] = {}
+    moved = _reopen(draft, opened)
+    change: dict[int, EditedBuffer] = {}
     for number in draft.numbers():
-        piece = draft.piece(number)
+        piece = draft.buffer(number)
         if piece.is_there:
-            change[number] = _elsewhere(piece, draft.pools[piece.memory][0], opened)
-    unclear = next((one for one in map(draft.piece, draft.numbers()) if one.is_there and _is_unclear(one)), None)
+            change[number] = _move_to_banks(piece, draft.pools[piece.memory][0], opened)
+    unclear = next((one for one in map(draft.buffer, draft.numbers()) if one.is_there and _is_unclear(one)), None)
     if unclear is not None:
         why = "not bounded: temporary memory and shards are taken as they were"
-        return moved.with_change(change), Applied(edit, change, (), UNKNOWN, why)
+        return moved.add_change(change), AppliedEdit(edit, change, (), UNKNOWN, why)
     why = "what programs need in L1 is taken as it was"
-    return moved.with_change(change), Applied(edit, change, (), BOUNDED, why)
+    return moved.add_change(change), AppliedEdit(edit, change, (), BOUNDED, why)
 
 
-def _is_unclear(piece: Piece) -> bool:
+def _is_unclear(piece: EditedBuffer) -> bool:
     """Another board may have another temporary, or cut a tensor otherwise."""
     return piece.type is None or piece.type.shard_bytes > 0
 
 
-def _elsewhere(piece: Piece, banks: int, opened: MemoryMap) -> Piece:
+def _move_to_banks(piece: EditedBuffer, banks: int, opened: MemoryMap) -> EditedBuffer:
     memory = MEMORIES.find(MEMORY_NAMES[piece.memory])
     pool, quantum = opened.pool(memory), opened.quantum_bytes
     if piece.type is not None and piece.type.page_bytes:

@@ -22,7 +22,7 @@ _HINT = "capture the program itself: ttmem run SCRIPT, then ask about the stored
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class CapturedOperation:
     """One operation of the run."""
 
     index: int
@@ -41,7 +41,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class BufferLife:
     """One buffer, from the event that took it to the one that gave it back."""
 
     number: int
@@ -73,7 +73,7 @@ class Life:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class CapturedLaunch:
     """A program that was started."""
 
     at: int
@@ -83,7 +83,7 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Unfinished:
+class UnfinishedCall:
     """The call at which a run ended because something did not fit; the events go on as if it had been served."""
 
     operation: int
@@ -100,14 +100,14 @@ class Unfinished:
 
 
 @dataclass(frozen=True, eq=False)
-class History:
+class CapturedRun:
     """A run, understood. Positions count the events of ``timeline.events``."""
 
     profile: Profile
     timeline: Timeline
-    operations: tuple[Operation, ...]
-    lives: tuple[Life, ...]
-    launches: tuple[Launch, ...]
+    operations: tuple[CapturedOperation, ...]
+    lives: tuple[BufferLife, ...]
+    launches: tuple[CapturedLaunch, ...]
     ends: tuple[int, ...]
     """Per operation: the position of its last event."""
     starts: tuple[int, ...]
@@ -115,7 +115,7 @@ class History:
     pools: tuple[tuple[int, int, int], ...]
     """Of each memory: banks, first address, bytes per bank."""
     failure: RunFailure | None
-    unfinished: Unfinished | None = None
+    unfinished: UnfinishedCall | None = None
     made_by: dict[int, list[int]] = field(default_factory=dict)
     """Operation -> the buffers that it left behind."""
     cache: dict[str, Any] = field(default_factory=dict)
@@ -132,20 +132,20 @@ class History:
         """Whether the run ended because something did not fit."""
         return memory_failure(self.profile) is not None
 
-    def results(self, operation: int) -> list[Life]:
+    def results(self, operation: int) -> list[BufferLife]:
         """What an operation left behind."""
         return [self.lives[number] for number in self.made_by.get(operation, ())]
 
-    def with_events(self, events: EventTable, tensors: Tensors, unfinished: Unfinished) -> History:
+    def replace_events(self, events: EventTable, tensors: KnownTensors, unfinished: UnfinishedCall) -> CapturedRun:
         """The same run with other events, and what is known of buffers that no memory state shows."""
-        return _understood(self.profile, replace(self.timeline, events=events), tensors, unfinished)
+        return _build_run(self.profile, replace(self.timeline, events=events), tensors, unfinished)
 
 
-Tensors = Mapping[int, tuple[str, TensorType | None]]
+KnownTensors = Mapping[int, tuple[str, TensorType | None]]
 """Number of a buffer -> the name and the type of the tensor in it."""
 
 
-def history(profile: Profile, rank: int | None = None) -> History:
+def read_captured_run(profile: Profile, rank: int | None = None) -> CapturedRun:
     """The run of a profile that knows its events; others are refused with what to do.
 
     Of several devices that of a rank is meant, or the fullest.
@@ -159,26 +159,26 @@ def history(profile: Profile, rank: int | None = None) -> History:
     if not opened:
         raise BadInputError(f"'{profile.name}' opened no device: there is nothing to change", hint=_HINT)
     meant = [one for one in opened if one.rank == rank] or opened
-    found = _understood(profile, meant[0] if len(meant) == 1 else max(meant, key=_fullness))
+    found = _build_run(profile, meant[0] if len(meant) == 1 else max(meant, key=_fullness))
     ended = memory_failure(profile)
     if ended is None or ended.rank != found.timeline.rank:
         return found
-    from ttmem.tuning.failed_call import completed  # it asks what histories are
+    from ttmem.tuning.failed_call import complete_run  # it asks what histories are
 
-    return completed(found, ended)
+    return complete_run(found, ended)
 
 
-def _understood(
-    profile: Profile, timeline: Timeline, tensors: Tensors | None = None, unfinished: Unfinished | None = None
-) -> History:
-    rows = _Rows(profile, timeline)
+def _build_run(
+    profile: Profile, timeline: Timeline, tensors: KnownTensors | None = None, unfinished: UnfinishedCall | None = None
+) -> CapturedRun:
+    rows = _EventRows(profile, timeline)
     operations, ends, starts = rows.operations()
     lives = tuple(rows.lives(tensors or {}))
     made: dict[int, list[int]] = {}
     for life in lives:
         if life.producer >= 0 and life.name:
             made.setdefault(life.producer, []).append(life.number)
-    return History(
+    return CapturedRun(
         profile,
         timeline,
         operations,
@@ -186,7 +186,7 @@ def _understood(
         tuple(rows.launches()),
         ends,
         starts,
-        _memory_map(profile, rows.events.pools),
+        _open_memory_map(profile, rows.events.pools),
         rows.events.pools,
         failure(profile),
         unfinished,
@@ -212,7 +212,7 @@ def _fullness(timeline: Timeline) -> tuple[bool, float]:
     return bool(timeline.failures), max(shares)
 
 
-class _Rows:
+class _EventRows:
     """The events of a timeline as plain lists: rows are walked several times, and columns are slow one by one."""
 
     def __init__(self, profile: Profile, timeline: Timeline) -> None:
@@ -236,7 +236,7 @@ class _Rows:
             elif kind == GIVE:
                 self.given[self.buffer[at]] = at
 
-    def operations(self) -> tuple[tuple[Operation, ...], tuple[int, ...], tuple[int, ...]]:
+    def operations(self) -> tuple[tuple[CapturedOperation, ...], tuple[int, ...], tuple[int, ...]]:
         profile, timeline, events = self.profile, self.timeline, self.events
         names = {form: profile.forms.name_of(form) for form in set(timeline.form.tolist())}
         places = {form: profile.forms.location(form) for form in names}
@@ -254,10 +254,10 @@ class _Rows:
             columns = (events.address, events.bytes_per_bank, events.total_bytes)
             named_at, given, origin = (int(column[at]) for column in columns) if at >= 0 else (0, 0, 0)
             inputs = tuple(self.inputs.get(index, ()))
-            found.append(Operation(index, names[form], places[form], path, named_at, given, inputs, origin))
+            found.append(CapturedOperation(index, names[form], places[form], path, named_at, given, inputs, origin))
         return tuple(found), tuple(ends), tuple(starts)
 
-    def lives(self, tensors: Tensors) -> Iterator[Life]:
+    def lives(self, tensors: KnownTensors) -> Iterator[BufferLife]:
         events, buffers, types = self.events, self.timeline.buffers, self.profile.tensor_types
         memory, address, row = events.memory.tolist(), events.address.tolist(), events.row.tolist()
         size, total = events.bytes_per_bank.tolist(), events.total_bytes.tolist()
@@ -270,7 +270,7 @@ class _Rows:
             type_ = types[type_number] if type_number >= 0 else None
             given = self.given.get(number, len(self.kind))
             place = self.inside[given] if given < len(self.kind) else CLOSING
-            yield Life(
+            yield BufferLife(
                 number,
                 memory[at],
                 size[at],
@@ -286,7 +286,7 @@ class _Rows:
                 entry in lasting,
             )
 
-    def launches(self) -> Iterator[Launch]:
+    def launches(self) -> Iterator[CapturedLaunch]:
         """A program that was refused, and the script went on without it, was never there."""
         refused = {
             one.operation_index
@@ -298,10 +298,10 @@ class _Rows:
             index = self.operation[at]
             is_last = behind == len(self.kind) or self.operation[behind] != index
             if not (is_last and index in refused):
-                yield Launch(at, index, int(self.events.bytes_per_bank[at]))
+                yield CapturedLaunch(at, index, int(self.events.bytes_per_bank[at]))
 
 
-def _memory_map(profile: Profile, pools: Sequence[tuple[int, int, int]]) -> MemoryMap:
+def _open_memory_map(profile: Profile, pools: Sequence[tuple[int, int, int]]) -> MemoryMap:
     """Of the board that was opened, with its regions: it says what a changed tensor would take."""
     board = profile.facts.get("board") or next(
         (one.name for one in BOARDS if one.architecture.name == profile.facts.get("system")), ""

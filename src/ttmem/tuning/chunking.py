@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from ttmem.base.errors import BadInputError
 from ttmem.profile.tensor_type import TensorType
-from ttmem.tuning.captured_run import History, Life
-from ttmem.tuning.edited_run import UNKNOWN_BECAUSE, Draft, Piece, spec_of
+from ttmem.tuning.captured_run import BufferLife, CapturedRun
+from ttmem.tuning.edited_run import UNKNOWN_BECAUSE, EditedBuffer, EditedRun, read_spec
 from ttmem.tuning.edits import Edit
 from ttmem.tuning.groups import Group
 from ttmem.twin.operations import RECORDS
@@ -25,7 +25,7 @@ _ALONG_THE_LAST = ("softmax", "layer_norm", "rms_norm")
 _TILE = 32
 
 
-class Cut(NamedTuple):
+class OperationCut(NamedTuple):
     """How one call is cut."""
 
     dimension: int
@@ -43,13 +43,13 @@ class Cut(NamedTuple):
         return (end - begin) / size
 
 
-def cut_of(draft: Draft, index: int, parts: int) -> Cut | None:
+def find_cut(draft: EditedRun, index: int, parts: int) -> OperationCut | None:
     """Along the outermost dimension that has as many parts; None where nobody knows how to cut the operation."""
     history = draft.history
     name = history.operations[index].name.removeprefix("ttnn.")
     family = RECORDS.find(name).family if name in RECORDS else ""
     results = [life for life in history.results(index) if life.type is not None]
-    types = [draft.piece(number).type for number in history.operations[index].inputs]
+    types = [draft.buffer(number).type for number in history.operations[index].inputs]
     if not types or len(results) != 1 or not (family in _ELEMENTWISE or name in (*_PRODUCTS, *_ALONG_THE_LAST)):
         return None
     first, result = types[0], results[0].type
@@ -72,7 +72,7 @@ def cut_of(draft: Draft, index: int, parts: int) -> Cut | None:
     size = first.shape[dimension]
     step = math.ceil(math.ceil(size / unit) / count) * unit
     pieces = tuple((begin, min(begin + step, size)) for begin in range(0, size, step))
-    return Cut(dimension, pieces, family in _ELEMENTWISE, name in _ALONG_THE_LAST)
+    return OperationCut(dimension, pieces, family in _ELEMENTWISE, name in _ALONG_THE_LAST)
 
 
 def _is_batch_of(others: list[TensorType | None], dimension: int) -> bool:
@@ -82,24 +82,24 @@ def _is_batch_of(others: list[TensorType | None], dimension: int) -> bool:
     )
 
 
-def cut_pieces(draft: Draft, index: int, cut: Cut) -> Iterator[Piece]:
+def list_piece_buffers(draft: EditedRun, index: int, cut: OperationCut) -> Iterator[EditedBuffer]:
     """The buffers that are there besides: a part of each input that is cut, and all parts of the result."""
     history = draft.history
     first, end = history.starts[index], history.ends[index] + 1
     inputs = list(history.operations[index].inputs)
     size = cut.pieces[-1][1]
     for number in inputs if cut.cuts_all else inputs[:1]:
-        type_ = draft.piece(number).type
+        type_ = draft.buffer(number).type
         if type_ is not None and len(type_.shape) >= -cut.dimension and type_.shape[cut.dimension] == size:
-            yield from _parts(draft, draft.piece(number), cut, cut.pieces[:1], first, end)
+            yield from _build_buffers(draft, draft.buffer(number), cut, cut.pieces[:1], first, end)
     for life in history.results(index):
-        yield from _parts(draft, draft.piece(life.number), cut, cut.pieces, first, end)
+        yield from _build_buffers(draft, draft.buffer(life.number), cut, cut.pieces, first, end)
 
 
-def _parts(
-    draft: Draft, whole: Piece, cut: Cut, pieces: tuple[tuple[int, int], ...], first: int, end: int
-) -> Iterator[Piece]:
-    spec = spec_of(whole.type) if whole.type is not None else None
+def _build_buffers(
+    draft: EditedRun, whole: EditedBuffer, cut: OperationCut, pieces: tuple[tuple[int, int], ...], first: int, end: int
+) -> Iterator[EditedBuffer]:
+    spec = read_spec(whole.type) if whole.type is not None else None
     if spec is None or draft.memory_map is None:
         return
     for begin, stop in pieces:
@@ -109,10 +109,10 @@ def _parts(
             placed = place(replace(spec, shape=tuple(shape)), draft.memory_map)
         except InvalidSpecError:
             return
-        yield Piece(whole.memory, placed.taken_bytes_per_bank, placed.total_bytes, None, first, end)
+        yield EditedBuffer(whole.memory, placed.taken_bytes_per_bank, placed.total_bytes, None, first, end)
 
 
-def temporaries_of(history: History, index: int) -> list[Life]:
+def find_temporaries(history: CapturedRun, index: int) -> list[BufferLife]:
     """What an operation takes and gives back itself."""
     first, last = history.starts[index], history.ends[index]
     taken: list[int] | None = history.cache.get("taken")
@@ -122,31 +122,33 @@ def temporaries_of(history: History, index: int) -> list[Life]:
     return [life for life in behind if life.given_at <= last + 1 and life.taken_at > first]
 
 
-def chunk_operations(draft: Draft, edit: Edit, group: Group, cuts: dict[int, Cut]) -> tuple[dict[int, Piece], str]:
+def chunk_operations(
+    draft: EditedRun, edit: Edit, group: Group, cuts: dict[int, OperationCut]
+) -> tuple[dict[int, EditedBuffer], str]:
     """Its temporaries shrink; parts of its inputs and all parts of its result are there besides while it runs."""
     history = draft.history
     if not edit.value.isdigit() or int(edit.value) < 2:
         raise BadInputError(f"'{edit}': into how many parts?", hint="write chunk:#47=4")
-    change: dict[int, Piece] = {}
+    change: dict[int, EditedBuffer] = {}
     quantum = history.memory_map.quantum_bytes
-    added = draft.free_number()
+    added = draft.next_number()
     doubt = ""
     for index in dict.fromkeys(life.producer for life in group.lives if life.producer >= 0):
         if index in draft.cut or any(life.number in draft.written_over for life in history.results(index)):
             raise BadInputError(
                 f"'{edit}': operation {index} runs in parts or writes in place already", hint="write one edit of it"
             )
-        cut = cut_of(draft, index, int(edit.value))
+        cut = find_cut(draft, index, int(edit.value))
         if cut is None:
             doubt = f"{UNKNOWN_BECAUSE}how {history.operations[index].name} is cut is not known"
         else:
             cuts[index] = cut
-            for piece in cut_pieces(draft, index, cut):
+            for piece in list_piece_buffers(draft, index, cut):
                 change[added] = piece
                 added += 1
         share = cut.share if cut is not None else 1 / int(edit.value)
-        for life in temporaries_of(history, index):
-            piece = draft.piece(life.number)
+        for life in find_temporaries(history, index):
+            piece = draft.buffer(life.number)
             size = -(-int(piece.bytes_per_bank * share + 1) // quantum) * quantum
             change[life.number] = piece._replace(bytes_per_bank=min(size, piece.bytes_per_bank))
     return change, doubt or "all parts of the result are counted as long as the operation runs"

@@ -18,20 +18,20 @@ from ttmem.hardware import DATA_TYPES, MemoryMap
 from ttmem.hardware import MEMORIES as MEMORY_RECORDS
 from ttmem.profile.model import MEMORIES
 from ttmem.profile.tensor_type import TensorType
-from ttmem.tuning.captured_run import History
+from ttmem.tuning.captured_run import CapturedRun
 from ttmem.tuning.edits import CHUNK, FREE, Edit
 from ttmem.tuning.groups import Group
 from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
 
 if TYPE_CHECKING:
-    from ttmem.tuning.chunking import Cut
+    from ttmem.tuning.chunking import OperationCut
 
 L1_NUMBER = MEMORIES.index("L1")
-Curve = NDArray[np.int64]
+BytesCurve = NDArray[np.int64]
 """Bytes per bank that are taken after each event."""
 
 
-class Piece(NamedTuple):
+class EditedBuffer(NamedTuple):
     """One buffer of a draft: it is there from event ``take_at`` until just before event ``give_at``."""
 
     memory: int
@@ -47,16 +47,16 @@ class Piece(NamedTuple):
         return self.bytes_per_bank > 0 and self.take_at < self.give_at
 
 
-GONE = Piece(0, 0, 0, None, 0, 0)
-Change = Mapping[int, Piece]
+GONE = EditedBuffer(0, 0, 0, None, 0, 0)
+Change = Mapping[int, EditedBuffer]
 """What an edit does: number of the buffer -> how it is then."""
 
 
 @dataclass(frozen=True, eq=False)
-class Draft:
+class EditedRun:
     """The history with some buffers changed."""
 
-    history: History
+    history: CapturedRun
     changed: Change = field(default_factory=dict)
     pools: tuple[tuple[int, int, int], ...] = ()
     memory_map: MemoryMap | None = None
@@ -82,14 +82,14 @@ class Draft:
         """Whether another tensor lies in this one's buffer, or it in another's."""
         return number in self.written_over or number in self.written_over.values()
 
-    def piece(self, number: int) -> Piece:
+    def buffer(self, number: int) -> EditedBuffer:
         """How a buffer is in this draft."""
         found = self.changed.get(number)
         return found if found is not None else self._originals[number]
 
     @cached_property
-    def _originals(self) -> list[Piece]:
-        return originals(self.history)
+    def _originals(self) -> list[EditedBuffer]:
+        return list_captured_buffers(self.history)
 
     def numbers(self) -> Iterator[int]:
         """All buffers, those that edits added included."""
@@ -97,36 +97,36 @@ class Draft:
         yield from range(count)
         yield from (number for number in self.changed if number >= count)
 
-    def free_number(self) -> int:
+    def next_number(self) -> int:
         """For one more buffer."""
         return max([len(self.history.lives) - 1, *self.changed]) + 1
 
-    def with_change(
+    def add_change(
         self,
         change: Change,
         written_over: Mapping[int, int] | None = None,
         cut: Iterable[int] = (),
         freed: Iterable[int] = (),
-    ) -> Draft:
+    ) -> EditedRun:
         """One more edit."""
         over = {**self.written_over, **written_over} if written_over else self.written_over
         both = {**self.changed, **change}
         return replace(self, changed=both, written_over=over, cut=self.cut.union(cut), freed=self.freed.union(freed))
 
-    def curves(self) -> list[Curve]:
+    def curves(self) -> list[BytesCurve]:
         """How full each memory is after every event, as if all that was asked for had been there."""
-        curves = [curve.copy() for curve in base_curves(self.history)]
+        curves = [curve.copy() for curve in compute_base_curves(self.history)]
         for number, piece in self.changed.items():
             if number < len(self.history.lives):
                 _add(curves, self._originals[number], -1)
             _add(curves, piece, 1)
         return curves
 
-    def peak_after(self, change: Change, curves: list[Curve]) -> list[int]:
+    def compute_peaks_with(self, change: Change, curves: list[BytesCurve]) -> list[int]:
         """The peaks that one more change would leave, without making a draft of it."""
-        touched: dict[int, Curve] = {}
+        touched: dict[int, BytesCurve] = {}
         for number, piece in change.items():
-            before = self.piece(number) if number < len(self.history.lives) or number in self.changed else GONE
+            before = self.buffer(number) if number < len(self.history.lives) or number in self.changed else GONE
             for one, sign in ((before, -1), (piece, 1)):
                 if one.is_there:
                     if one.memory not in touched:
@@ -141,12 +141,12 @@ class Draft:
         curves = self.curves()
         dram, l1 = (int(curves[MEMORIES.index(memory)][:end].max(initial=0)) for memory in ("DRAM", "L1"))
         totals, _ = self.programs_curve(curves)
-        at, _, _ = launch_columns(history)
+        at, _, _ = list_launch_columns(history)
         return dram, l1, int(totals[at < end].max(initial=l1))
 
-    def programs_curve(self, curves: list[Curve]) -> tuple[Curve, NDArray[np.int32]]:
+    def programs_curve(self, curves: list[BytesCurve]) -> tuple[BytesCurve, NDArray[np.int32]]:
         """At every launch whose needs are known: tensors in L1 and static buffers, and the operation."""
-        at, operation, static = launch_columns(self.history)
+        at, operation, static = list_launch_columns(self.history)
         if self.static_bytes:
             static = static.copy()
             for number, sizes in self.static_bytes.items():
@@ -155,18 +155,18 @@ class Draft:
         return curves[L1_NUMBER][at] + static, operation
 
 
-def originals(history: History) -> list[Piece]:
+def list_captured_buffers(history: CapturedRun) -> list[EditedBuffer]:
     """The buffers as they were captured, worked out once."""
-    known: list[Piece] | None = history.cache.get("pieces")
+    known: list[EditedBuffer] | None = history.cache.get("pieces")
     if known is None:
         known = history.cache["pieces"] = [
-            Piece(life.memory, life.bytes_per_bank, life.total_bytes, life.type, life.taken_at, life.given_at)
+            EditedBuffer(life.memory, life.bytes_per_bank, life.total_bytes, life.type, life.taken_at, life.given_at)
             for life in history.lives
         ]
     return known
 
 
-def base_curves(history: History) -> list[Curve]:
+def compute_base_curves(history: CapturedRun) -> list[BytesCurve]:
     """Of the run as it was, worked out once."""
     known = history.cache.get("curves")
     if known is None:
@@ -178,7 +178,7 @@ def base_curves(history: History) -> list[Curve]:
     return list(known)
 
 
-def launch_columns(history: History) -> tuple[NDArray[np.int64], NDArray[np.int32], Curve]:
+def list_launch_columns(history: CapturedRun) -> tuple[NDArray[np.int64], NDArray[np.int32], BytesCurve]:
     """Launches of the run whose needs are known: position, operation, static bytes per core."""
     known = history.cache.get("launches")
     if known is None:
@@ -192,14 +192,14 @@ def launch_columns(history: History) -> tuple[NDArray[np.int64], NDArray[np.int3
     return at, operation, static
 
 
-def _add(curves: list[Curve], piece: Piece, sign: int) -> None:
+def _add(curves: list[BytesCurve], piece: EditedBuffer, sign: int) -> None:
     if piece.is_there:
         curves[piece.memory][piece.take_at : piece.give_at] += sign * piece.bytes_per_bank
 
 
-def as_captured(history: History) -> Draft:
+def start_edits(history: CapturedRun) -> EditedRun:
     """No change yet."""
-    return Draft(history, pools=history.pools, memory_map=history.memory_map)
+    return EditedRun(history, pools=history.pools, memory_map=history.memory_map)
 
 
 EXACT = "exact"
@@ -213,7 +213,7 @@ UNKNOWN_BECAUSE = "not bounded: "
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class AppliedEdit:
     """One edit, and how certain its effect is."""
 
     edit: Edit
@@ -222,7 +222,7 @@ class Applied:
     confidence: str
     why_bounded: str = ""
     written_over: Mapping[int, int] = field(default_factory=dict)
-    cuts: Mapping[int, Cut] = field(default_factory=dict)
+    cuts: Mapping[int, OperationCut] = field(default_factory=dict)
     """Operation -> how it runs in parts, where that is known."""
 
     @property
@@ -236,12 +236,12 @@ class Applied:
         """Tensors that it frees."""
         return frozenset(self.change) if self.edit.kind == FREE else frozenset()
 
-    def on(self, draft: Draft) -> Draft:
+    def apply_to(self, draft: EditedRun) -> EditedRun:
         """The draft with this edit."""
-        return draft.with_change(self.change, self.written_over, self.in_parts, self.freed)
+        return draft.add_change(self.change, self.written_over, self.in_parts, self.freed)
 
 
-def spec_of(type_: TensorType) -> TensorSpec | None:
+def read_spec(type_: TensorType) -> TensorSpec | None:
     """As the twin writes it; sharding is not known in full, so it is left out."""
     if type_.dtype not in DATA_TYPES or not type_.layout or type_.memory not in MEMORIES:
         return None

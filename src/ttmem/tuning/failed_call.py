@@ -19,19 +19,19 @@ from ttmem.analysis.failure import RunFailure
 from ttmem.hardware import MemoryMap
 from ttmem.profile.model import GIVE, LAUNCH, MEMORIES, TAKE, USE, EventTable
 from ttmem.profile.tensor_type import TensorType
-from ttmem.tuning.captured_run import History, Unfinished
-from ttmem.tuning.edited_run import L1_NUMBER, as_captured
-from ttmem.tuning.groups import targets_at
-from ttmem.tuning.programs import planned, possible_calls, static_bytes
-from ttmem.tuning.replay import play
-from ttmem.tuning.source import place_of, source_of
+from ttmem.tuning.captured_run import CapturedRun, UnfinishedCall
+from ttmem.tuning.edited_run import L1_NUMBER, start_edits
+from ttmem.tuning.groups import find_targets
+from ttmem.tuning.programs import list_possible_calls, list_static_bytes, plan_exactly
+from ttmem.tuning.replay import replay
+from ttmem.tuning.source import open_source, parse_place
 from ttmem.twin.operations import Allocate, Launch, Plan
 from ttmem.twin.operations.plan import Free
 from ttmem.twin.placement import place
 from ttmem.twin.tensor_spec import TensorSpec
 
 
-class Move(NamedTuple):
+class CallMove(NamedTuple):
     """One thing that a call does to memory."""
 
     kind: int
@@ -45,10 +45,10 @@ class Move(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class CallRest:
     """What follows in a call after the moves that were captured."""
 
-    moves: tuple[Move, ...]
+    moves: tuple[CallMove, ...]
     results: dict[int, TensorType | None] = field(default_factory=dict)
     """Number of a buffer -> the tensor that the call would have given back in it."""
     is_known: bool = False
@@ -56,59 +56,61 @@ class Rest:
     """Else they need as much as they may, of the calls that are possible."""
 
     @property
-    def buffers(self) -> tuple[Move, ...]:
+    def buffers(self) -> tuple[CallMove, ...]:
         """What is taken and given back."""
         return tuple(move for move in self.moves if move.kind != LAUNCH)
 
 
-def completed(history: History, ended: RunFailure) -> History:
+def complete_run(history: CapturedRun, ended: RunFailure) -> CapturedRun:
     """The same run, its last call brought to an end; as it is where the failure has no place among its events."""
     is_clash = ended.failure_class.startswith("buffers/")
-    wanted = None if is_clash else _wanted(history, ended)
+    wanted = None if is_clash else _find_request(history, ended)
     if ended.operation_index is None or ended.operation_index != len(history.operations) - 1:
-        return _outside(history, ended, wanted)
+        return _complete_outside(history, ended, wanted)
     call = _FailedCall(history, ended, wanted)
     if wanted is None and not call.failed.size:
         return history  # the library asked for room before it had made a program, and does not say for how much
-    plain = call.history_with(call.without_the_rest())
-    return call.history_with(call.rest(plain))
+    plain = call.rebuild_run(call.describe_captured())
+    return call.rebuild_run(call.find_rest(plain))
 
 
-def _wanted(history: History, ended: RunFailure) -> Move | None:
+def _find_request(history: CapturedRun, ended: RunFailure) -> CallMove | None:
     """The buffer that was asked for and not there."""
     needed = ended.numbers.get("bytes_per_bank", 0)
     if ended.memory not in MEMORIES or not needed:
         return None
     quantum = history.memory_map.quantum_bytes
     memory = MEMORIES.index(ended.memory)
-    return Move(TAKE, -1, memory, -(-needed // quantum) * quantum, ended.numbers.get("requested_bytes", needed))
+    return CallMove(TAKE, -1, memory, -(-needed // quantum) * quantum, ended.numbers.get("requested_bytes", needed))
 
 
-def _outside(history: History, ended: RunFailure, wanted: Move | None) -> History:
+def _complete_outside(history: CapturedRun, ended: RunFailure, wanted: CallMove | None) -> CapturedRun:
     """Inputs and weights are uploaded between operations: the buffer is asked for when as much is taken as was told."""
     if wanted is None:
         return history
     after = max([-1, *history.ends])
-    at = next(_as_full(history, ended, wanted.memory, after + 1, history.length), after + 1)
-    ended_there = _unfinished(history, ended, at, Rest((), is_known=True, are_programs_known=True))
+    at = next(_find_full_positions(history, ended, wanted.memory, after + 1, history.length), after + 1)
+    ended_there = _describe_unfinished(history, ended, at, CallRest((), is_known=True, are_programs_known=True))
     row = (TAKE, len(history.operations), 0, ended_there.number, wanted.memory, wanted.size, wanted.total, 0, -1)
-    return history.with_events(_spliced(_events(history), at, at, [row]), {}, ended_there)
+    return history.replace_events(_splice(_events(history), at, at, [row]), {}, ended_there)
 
 
-def _unfinished(history: History, ended: RunFailure, at: int, rest: Rest, unwound: Sequence[int] = ()) -> Unfinished:
+def _describe_unfinished(
+    history: CapturedRun, ended: RunFailure, at: int, rest: CallRest, unwound: Sequence[int] = ()
+) -> UnfinishedCall:
     number = int(np.count_nonzero(_events(history).kind[:at] == TAKE))
     known = {"is_known": rest.is_known, "are_programs_known": rest.are_programs_known}
-    return Unfinished(
+    return UnfinishedCall(
         len(history.operations) - 1, number, ended.numbers.get("banks", 0), unwound=tuple(unwound), **known
     )
 
 
-def _events(history: History) -> EventTable:
+def _events(history: CapturedRun) -> EventTable:
     assert history.timeline.events is not None
     return history.timeline.events
 
 
-def _as_full(history: History, ended: RunFailure, memory: int, first: int, last: int) -> Iterator[int]:
+def _find_full_positions(history: CapturedRun, ended: RunFailure, memory: int, first: int, last: int) -> Iterator[int]:
     """Positions before which a memory was as full as the failure says."""
     events = _events(history)
     told = ended.numbers.get("allocated")
@@ -129,7 +131,7 @@ def _as_full(history: History, ended: RunFailure, memory: int, first: int, last:
 class _FailedCall:
     """The events of the operation that failed, in three parts: done, given back because of the error, and the rest."""
 
-    def __init__(self, history: History, ended: RunFailure, wanted: Move | None) -> None:
+    def __init__(self, history: CapturedRun, ended: RunFailure, wanted: CallMove | None) -> None:
         self.history, self.ended, self.wanted = history, ended, wanted
         self.index = len(history.operations) - 1
         self.first, self.end = history.starts[self.index], history.ends[self.index] + 1
@@ -146,56 +148,56 @@ class _FailedCall:
         self.places = list(range(unwinding, last + 1))
         """Where the failure may have been: what was given back before it was given back by the operation itself."""
         if wanted is not None:
-            self.places = list(_as_full(history, ended, wanted.memory, unwinding, last)) or self.places[:1]
+            self.places = list(_find_full_positions(history, ended, wanted.memory, unwinding, last)) or self.places[:1]
         self.last = last
-        self.failed = self._failed()
+        self.failed = self._describe_failed_move()
 
-    def without_the_rest(self) -> tuple[int, Rest]:
+    def describe_captured(self) -> tuple[int, CallRest]:
         """As far as it was captured: what was asked for, or the program that was refused."""
-        return self.places[0], Rest((self.failed,))
+        return self.places[0], CallRest((self.failed,))
 
-    def _failed(self) -> Move:
+    def _describe_failed_move(self) -> CallMove:
         if self.wanted is not None:
             return self.wanted._replace(number=len(self.own))
         size = int(_events(self.history).bytes_per_bank[self.refused]) if self.was_launched else -1
         if size < 0:  # programs were not measured, or this one was never made
             end, numbers = self.history.pools[L1_NUMBER][1], self.ended.numbers
             size = max(numbers.get("region_end", end) - end, numbers.get("required_bytes", 0))
-        return Move(LAUNCH, size=size)
+        return CallMove(LAUNCH, size=size)
 
-    def rest(self, plain: History) -> tuple[int, Rest]:
+    def find_rest(self, plain: CapturedRun) -> tuple[int, CallRest]:
         """By the first record that gives what was captured, where all that do agree about the rest."""
         was_asked = self.wanted is not None or self.was_launched
-        room = play(as_captured(plain)).l1_at_launch.get(self.index) if was_asked else None
+        room = replay(start_edits(plain)).l1_at_launch.get(self.index) if was_asked else None
         for at in self.places:
-            done = [*self._done(at), *([self.failed] if was_asked else [])]
-            found: list[Rest] = []
-            for call in possible_calls(as_captured(self.history), self.index, None):
-                plan = planned(call, self.history.memory_map, room)
-                rest = rest_of(plan, done, self.history.memory_map) if plan is not None else None
+            done = [*self._list_done(at), *([self.failed] if was_asked else [])]
+            found: list[CallRest] = []
+            for call in list_possible_calls(start_edits(self.history), self.index, None):
+                plan = plan_exactly(call, self.history.memory_map, room)
+                rest = match_plan(plan, done, self.history.memory_map) if plan is not None else None
                 if rest is not None and rest.moves not in [one.moves for one in found]:
                     found.append(rest)
             if len({one.buffers for one in found}) == 1:  # else they are of different calls
                 most = max(found, key=lambda one: sum(move.size for move in one.moves if move.kind == LAUNCH))
-                behind = most.moves if was_asked else _without_its_first_program(most.moves)
+                behind = most.moves if was_asked else _skip_first_program(most.moves)
                 is_exact = was_asked and len(found) == 1
                 return at, replace(most, moves=(self.failed, *behind), are_programs_known=is_exact)
-        return self.without_the_rest()
+        return self.describe_captured()
 
-    def _done(self, at: int) -> list[Move]:
+    def _list_done(self, at: int) -> list[CallMove]:
         found = []
         for place_ in range(self.first, at):
             kind, life = self.kinds[place_], int(_events(self.history).buffer[place_])
             if kind == TAKE:
                 one = self.history.lives[life]
-                found.append(Move(TAKE, self.own.index(life), one.memory, one.bytes_per_bank))
+                found.append(CallMove(TAKE, self.own.index(life), one.memory, one.bytes_per_bank))
             elif kind == GIVE:
-                found.append(Move(GIVE, self.own.index(life) if life in self.own else -1))
+                found.append(CallMove(GIVE, self.own.index(life) if life in self.own else -1))
             elif kind == LAUNCH:
-                found.append(Move(LAUNCH, size=int(_events(self.history).bytes_per_bank[place_])))
+                found.append(CallMove(LAUNCH, size=int(_events(self.history).bytes_per_bank[place_])))
         return found
 
-    def history_with(self, how: tuple[int, Rest]) -> History:
+    def rebuild_run(self, how: tuple[int, CallRest]) -> CapturedRun:
         """The run with these events in the place of those that the error brought."""
         at, rest = how
         taken = len(self.own)
@@ -206,11 +208,11 @@ class _FailedCall:
             total = move.total if move.kind == TAKE else 0
             rows.append((move.kind, self.index, 1, buffer, move.memory, move.size, total, 0, -1))
         unwound = [int(_events(self.history).buffer[place_]) for place_ in range(at, self.last)]
-        tensors = {base + number: (self._name(rest, number), type_) for number, type_ in rest.results.items()}
-        ended = _unfinished(self.history, self.ended, at, rest, unwound)
-        return self.history.with_events(_spliced(_events(self.history), at, self.end, rows), tensors, ended)
+        tensors = {base + number: (self._name_result(rest, number), type_) for number, type_ in rest.results.items()}
+        ended = _describe_unfinished(self.history, self.ended, at, rest, unwound)
+        return self.history.replace_events(_splice(_events(self.history), at, self.end, rows), tensors, ended)
 
-    def _name(self, rest: Rest, number: int) -> str:
+    def _name_result(self, rest: CallRest, number: int) -> str:
         """What the statement calls it: as in the turns of a loop before, else as the source says."""
         history, operation = self.history, self.history.operations[self.index]
         position = sorted(rest.results).index(number)
@@ -220,32 +222,34 @@ class _FailedCall:
                 if position < len(names):
                     return names[position]
         depth = len(operation.path) - 1 - operation.named_at
-        site = place_of(operation.path[depth]) if 0 <= depth < len(operation.path) else place_of(operation.location)
-        source = source_of(site.file) if site.file else None
-        targets = targets_at(source, site) if source is not None else ()
+        site = (
+            parse_place(operation.path[depth]) if 0 <= depth < len(operation.path) else parse_place(operation.location)
+        )
+        source = open_source(site.file) if site.file else None
+        targets = find_targets(source, site) if source is not None else ()
         if len(targets) == len(rest.results):
             return targets[position]
         return f"{targets[0]}[{position}]" if len(targets) == 1 else f"result of {operation.name}"
 
 
-def rest_of(plan: Plan, done: Sequence[Move], memory_map: MemoryMap) -> Rest | None:
+def match_plan(plan: Plan, done: Sequence[CallMove], memory_map: MemoryMap) -> CallRest | None:
     """The steps of a plan behind those that were captured; None where it is another call's."""
-    needs = iter(static_bytes(plan, memory_map))
+    needs = iter(list_static_bytes(plan, memory_map))
     slots: dict[int, int] = {}
-    moves: list[Move] = []
+    moves: list[CallMove] = []
     captured = list(done)
     for step in plan.steps:
         if isinstance(step, Launch):
-            move = Move(LAUNCH, size=next(needs))
+            move = CallMove(LAUNCH, size=next(needs))
         elif isinstance(step, Allocate):
             placed = place(step.spec, memory_map)
             memory = MEMORIES.index(step.spec.memory.name)
-            move = Move(TAKE, len(slots), memory, placed.taken_bytes_per_bank, placed.total_bytes)
+            move = CallMove(TAKE, len(slots), memory, placed.taken_bytes_per_bank, placed.total_bytes)
             if step.cache_key is not None and captured and not _is_same(move, captured[0]):
                 continue  # the program had it already
             slots[step.slot] = move.number
         elif isinstance(step, Free):
-            move = Move(GIVE, slots.get(step.slot, -1))
+            move = CallMove(GIVE, slots.get(step.slot, -1))
             if move.number < 0 and not captured:
                 continue  # an input: the caller's
         else:
@@ -257,11 +261,11 @@ def rest_of(plan: Plan, done: Sequence[Move], memory_map: MemoryMap) -> Rest | N
             moves.append(move)
     if captured:
         return None
-    results = {slots[slot]: _type_of(spec, memory_map) for slot, spec in plan.results if slot in slots}
-    return Rest(tuple(moves), results, is_known=True)
+    results = {slots[slot]: _describe_type(spec, memory_map) for slot, spec in plan.results if slot in slots}
+    return CallRest(tuple(moves), results, is_known=True)
 
 
-def _without_its_first_program(moves: Sequence[Move]) -> Iterator[Move]:
+def _skip_first_program(moves: Sequence[CallMove]) -> Iterator[CallMove]:
     """The one that the library refused to make."""
     is_first = True
     for move in moves:
@@ -271,13 +275,13 @@ def _without_its_first_program(moves: Sequence[Move]) -> Iterator[Move]:
             yield move
 
 
-def _is_same(planned_: Move, captured: Move) -> bool:
+def _is_same(planned_: CallMove, captured: CallMove) -> bool:
     if captured.kind == LAUNCH and captured.size < 0:  # programs were not measured
         return planned_.kind == LAUNCH
     return planned_[:4] == captured[:4]
 
 
-def _type_of(spec: TensorSpec, memory_map: MemoryMap) -> TensorType | None:
+def _describe_type(spec: TensorSpec, memory_map: MemoryMap) -> TensorType | None:
     """As a capture keeps it; shards are not known in full."""
     if spec.shard is not None:
         return None
@@ -298,7 +302,7 @@ def _type_of(spec: TensorSpec, memory_map: MemoryMap) -> TensorType | None:
 _Row = tuple[int, ...]
 
 
-def _spliced(events: EventTable, at: int, end: int, rows: Sequence[_Row]) -> EventTable:
+def _splice(events: EventTable, at: int, end: int, rows: Sequence[_Row]) -> EventTable:
     """Rows in the place of those from ``at`` to ``end``; buffers are counted in the order of the events."""
     columns = dict(events.columns)
     added = np.array(rows, np.int64).reshape(-1, len(columns)).T

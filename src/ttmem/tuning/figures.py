@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from ttmem.analysis.failure import run_end
 from ttmem.profile.model import MEMORIES
-from ttmem.tuning.edited_run import Draft
-from ttmem.tuning.replay import Played, Shortfall, play
+from ttmem.tuning.edited_run import EditedRun
+from ttmem.tuning.replay import ReplayResult, Shortfall, replay
 
 DRAM, L1 = "DRAM", "L1"
 
 
 @dataclass(frozen=True, slots=True)
-class Limiting:
+class FullestOperation:
     """The operation at which a memory is fullest."""
 
     memory: str
@@ -41,7 +41,7 @@ class Figures:
     dram_peak_bytes_per_bank: int
     l1_peak_bytes_per_bank: int
     l1_peak_with_programs_bytes_per_core: int
-    limits: tuple[Limiting, ...]
+    limits: tuple[FullestOperation, ...]
     """DRAM and L1, the fuller one first: what becomes the limit next."""
     shortfall: Shortfall | None
     ended: str = ""
@@ -52,16 +52,16 @@ class Figures:
         return self.dram_peak_bytes_per_bank if memory == DRAM else self.l1_peak_with_programs_bytes_per_core
 
 
-def figures(draft: Draft, played: Played | None = None) -> Figures:
+def compute_figures(draft: EditedRun, played: ReplayResult | None = None) -> Figures:
     """Of a draft that is played to its end, or to the first thing that does not fit."""
-    played = played or play(draft)
+    played = played or replay(draft)
     history = draft.history
     is_out_of_reach = history.is_short and history.unfinished is None  # what did not fit is not among the events
     end = None if history.is_short else run_end(history.profile)
     dram, l1 = MEMORIES.index(DRAM), MEMORIES.index(L1)
     limits = [
-        _limiting(draft, DRAM, played.peak_at[dram], played.peaks[dram]),
-        _limiting(draft, L1, played.programs_peak_at, played.programs_peak),
+        _find_fullest(draft, DRAM, played.peak_at[dram], played.peaks[dram]),
+        _find_fullest(draft, L1, played.programs_peak_at, played.programs_peak),
     ]
     limits.sort(key=lambda limit: -limit.percent)
     return Figures(
@@ -75,11 +75,11 @@ def figures(draft: Draft, played: Played | None = None) -> Figures:
     )
 
 
-def _limiting(draft: Draft, memory: str, operation: int, size: int) -> Limiting:
+def _find_fullest(draft: EditedRun, memory: str, operation: int, size: int) -> FullestOperation:
     operations = draft.history.operations
     known = operations[operation] if 0 <= operation < len(operations) else None
     bank = draft.pools[MEMORIES.index(memory)][2]
-    return Limiting(memory, operation, known.name if known else "", known.location if known else "", size, bank)
+    return FullestOperation(memory, operation, known.name if known else "", known.location if known else "", size, bank)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,5 +113,5 @@ def is_reached(goal: Goal, *, fits: bool, peaks: Mapping[str, int]) -> bool:
     return all(peaks[memory] <= limit for memory, limit in (goal.limits or {}).items())
 
 
-def _point(count: int, found: Figures) -> FrontierPoint:
+def build_frontier_point(count: int, found: Figures) -> FrontierPoint:
     return FrontierPoint(count, found.dram_peak_bytes_per_bank, found.l1_peak_with_programs_bytes_per_core, found.fits)

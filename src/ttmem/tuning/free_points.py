@@ -8,20 +8,20 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from ttmem.tuning.captured_run import History, Life
-from ttmem.tuning.dataflow import Flow, Objection
+from ttmem.tuning.captured_run import BufferLife, CapturedRun
+from ttmem.tuning.dataflow import DataFlow, Objection
 from ttmem.tuning.groups import (
     Group,
-    _expression,
-    _Named,
-    depth_of,
-    files_of,
-    groups_of,
+    TensorVariable,
+    count_naming_depth,
+    find_variable,
     is_as_captured,
+    list_files,
+    list_groups,
 )
-from ttmem.tuning.names import bindings, reaching
-from ttmem.tuning.source import Place, Source, place_of, source_of
-from ttmem.tuning.syntax import targets_of
+from ttmem.tuning.names import find_bindings, find_reaching_assignments
+from ttmem.tuning.source import SourceFile, SourcePlace, open_source, parse_place
+from ttmem.tuning.syntax import list_targets
 
 _ITEM, _PREVIOUS = "_kept", "previous_{}"
 
@@ -32,7 +32,7 @@ class FreePoint:
 
     after: tuple[tuple[int, int], ...]
     """(number of the buffer, the operation after which nothing needs it)."""
-    place: Place
+    place: SourcePlace
     """The last line of the statement after which the free goes; empty when the source does not show one."""
     code: str
     """What to write there."""
@@ -52,64 +52,64 @@ class FreePoint:
         return bool(self.code) and not self.why_not
 
 
-def free_point(history: History, group: Group) -> FreePoint:
+def find_free_point(history: CapturedRun, group: Group) -> FreePoint:
     """Right after the last use of each; as source where one statement is after the last use of all of them."""
     points: dict[Group, FreePoint] = history.cache.setdefault("free points", {})
     if group not in points:
-        found = _written_point(history, group)
+        found = _find_writable_point(history, group)
         if isinstance(found, Objection):
             after = tuple((life.number, life.last_use) for life in group.lives)
-            found = FreePoint(after, Place("", 0), "", why_not=found.why, is_forbidden=found.is_read)
+            found = FreePoint(after, SourcePlace("", 0), "", why_not=found.why, is_forbidden=found.is_read)
         points[group] = found
     return points[group]
 
 
-def _written_point(history: History, group: Group) -> FreePoint | Objection:
+def _find_writable_point(history: CapturedRun, group: Group) -> FreePoint | Objection:
     if not group.site.file:
         return Objection("the capture does not show which line makes it")
-    source = source_of(group.site.file)
+    source = open_source(group.site.file)
     name = Path(group.site.file).name
-    made = source.statement_of(group.site) if source else None
+    made = source.find_statement(group.site) if source else None
     if source is None or made is None or not is_as_captured(history, group.site.file):
         return Objection(f"{name} is not here as it was captured")
     if not source.ttnn:
         return Objection(f"{name} does not import ttnn at its top")
-    named = _expression(history, source, made, group)
+    named = find_variable(history, source, made, group)
     if named is None:
         return Objection("no variable holds just this tensor in every run")
-    used = _statements_of_use(history, source, made, group, named)
+    used = _find_last_uses(history, source, made, group, named)
     if isinstance(used, Objection):
         return used
     if again := [one for one in used if one is not made or any(life.uses for life in group.lives)]:
-        rebinding = [one for one in again if bindings(source, named.expression, one, scope=one)]
-        if len(rebinding) == 1 and (named.expression in targets_of(rebinding[0]) or rebinding[0] is made):
-            return _point_of_rebinding(history, source, group, named, rebinding[0])
-    last = _last_of(source, made, used)
+        rebinding = [one for one in again if find_bindings(source, named.expression, one, scope=one)]
+        if len(rebinding) == 1 and (named.expression in list_targets(rebinding[0]) or rebinding[0] is made):
+            return _find_point_of_rebinding(history, source, group, named, rebinding[0])
+    last = _find_last_statement(source, made, used)
     if isinstance(last, Objection):
         return last
-    if not _mentions(made, last, named.expression):
+    if not _has_mention(made, last, named.expression):
         return Objection(f"line {last.lineno} reads it under another name than `{named.expression}`")
-    last = source.end_of_line(last)
-    indent = source.indent(source.first_of_line(last))
+    last = source.last_on_line(last)
+    indent = source.indent(source.first_on_line(last))
     value = last.value if isinstance(last, ast.Return) else None
-    is_split = value is not None and (value.lineno != last.lineno or source.first_of_line(last) is not last)
+    is_split = value is not None and (value.lineno != last.lineno or source.first_on_line(last) is not last)
     if indent is None or is_split:
         return Objection(f"line {last.lineno} has no room for another statement")
-    why_not = objection(history, group, made, named.expression, last)
+    why_not = find_objection(history, group, made, named.expression, last)
     if why_not is not None:
         return why_not
     end = last.end_lineno or last.lineno
-    after = tuple((life.number, _released_at(history, life, end)) for life in group.lives)
+    after = tuple((life.number, _find_release(history, life, end)) for life in group.lives)
     for life, (_, operation) in zip(group.lives, after, strict=True):
         if life.last_use > operation:
-            return Objection(f"{_place_of_use(history, life)} reads it after that", is_read=True)
+            return Objection(f"{_describe_last_use(history, life)} reads it after that", is_read=True)
     returned = (value.lineno, value.col_offset) if value is not None else None
-    code = named.code(source.ttnn, source.unused_name(_ITEM))
-    return FreePoint(after, Place(group.site.file, end), code, indent, returned)
+    code = named.code(source.ttnn, source.find_unused_name(_ITEM))
+    return FreePoint(after, SourcePlace(group.site.file, end), code, indent, returned)
 
 
-def _point_of_rebinding(
-    history: History, source: Source, group: Group, named: _Named, statement: ast.stmt
+def _find_point_of_rebinding(
+    history: CapturedRun, source: SourceFile, group: Group, named: TensorVariable, statement: ast.stmt
 ) -> FreePoint | Objection:
     """For ``x = f(x)``: the old value gets another name before, and is freed after.
 
@@ -119,67 +119,71 @@ def _point_of_rebinding(
     rebound = Objection(f"`{expression}` is rebound on line {statement.lineno}")
     if not expression.isidentifier() or not isinstance(statement, ast.Assign) or not source.ttnn or named.is_list:
         return rebound
-    if targets_of(statement) != (expression,) or len(statement.targets) != 1:
+    if list_targets(statement) != (expression,) or len(statement.targets) != 1:
         return rebound
-    before = reaching(source, statement, expression)
+    before = find_reaching_assignments(source, statement, expression)
     if not before:
         return Objection(f"{rebound.why}, and may be a tensor of the caller there")
-    held = [life for one in before for other in made_by(history, source, one, expression) for life in other.lives]
-    unknown = next((one for one in before if not made_by(history, source, one, expression)), None)
+    held = [
+        life for one in before for other in find_groups_made(history, source, one, expression) for life in other.lives
+    ]
+    unknown = next((one for one in before if not find_groups_made(history, source, one, expression)), None)
     if unknown is not None:
         return Objection(f"{rebound.why}, and line {unknown.lineno} may give it a tensor that others use")
-    if (why_not := flow_of(history, group, source).objection_to_reuse(statement, expression)) is not None:
+    if (why_not := build_dataflow(history, group, source).find_objection_to_reuse(statement, expression)) is not None:
         return Objection(f"{rebound.why}, and {why_not.why}", why_not.is_read)
-    made = [life for one in made_by(history, source, statement, expression) for life in one.lives]
-    after = _released_by_rebinding(history, source, held, statement, made)
+    made = [life for one in find_groups_made(history, source, statement, expression) for life in one.lives]
+    after = _find_releases(history, source, held, statement, made)
     if isinstance(after, Objection):
         return after
-    indent = source.indent(source.first_of_line(statement))
-    if indent is None or source.end_of_line(statement) is not statement:
+    indent = source.indent(source.first_on_line(statement))
+    if indent is None or source.last_on_line(statement) is not statement:
         return rebound
-    previous = source.unused_name(_PREVIOUS.format(expression.lstrip("_")))
+    previous = source.find_unused_name(_PREVIOUS.format(expression.lstrip("_")))
     end = statement.end_lineno or statement.lineno
-    place = Place(group.site.file, end)
-    kept = (source.first_of_line(statement).lineno, f"{previous} = {expression}")
+    place = SourcePlace(group.site.file, end)
+    kept = (source.first_on_line(statement).lineno, f"{previous} = {expression}")
     return FreePoint(after, place, f"{source.ttnn}.deallocate({previous})", indent, None, kept)
 
 
-def made_by(history: History, source: Source, statement: ast.stmt, name: str) -> list[Group]:
+def find_groups_made(history: CapturedRun, source: SourceFile, statement: ast.stmt, name: str) -> list[Group]:
     """The tensors that a statement makes and gives this name; empty when the name may mean others after it."""
     known_groups: dict[tuple[ast.stmt, str], list[Group]] = history.cache.setdefault("made by", {})
     if (statement, name) not in known_groups:
         found = known_groups[statement, name] = []
-        for group in _groups_at(history, source).get(statement, []):
-            named = _expression(history, source, statement, group)
+        for group in _index_groups(history, source).get(statement, []):
+            named = find_variable(history, source, statement, group)
             if named is not None and named.expression == name and not named.is_list:
                 found.append(group)
     return known_groups[statement, name]
 
 
-def _groups_at(history: History, source: Source) -> dict[ast.stmt | None, list[Group]]:
+def _index_groups(history: CapturedRun, source: SourceFile) -> dict[ast.stmt | None, list[Group]]:
     """The groups by the statement of a file that names them."""
-    known_files: dict[Source, dict[ast.stmt | None, list[Group]]] = history.cache.setdefault("groups at", {})
+    known_files: dict[SourceFile, dict[ast.stmt | None, list[Group]]] = history.cache.setdefault("groups at", {})
     if source not in known_files:
         found = known_files[source] = {}
-        for group in groups_of(history):
-            if group.site.file and source_of(group.site.file) is source:
-                found.setdefault(source.statement_of(group.site), []).append(group)
+        for group in list_groups(history):
+            if group.site.file and open_source(group.site.file) is source:
+                found.setdefault(source.find_statement(group.site), []).append(group)
     return known_files[source]
 
 
-def _released_by_rebinding(
-    history: History, source: Source, held: list[Life], statement: ast.stmt, made: list[Life]
+def _find_releases(
+    history: CapturedRun, source: SourceFile, held: list[BufferLife], statement: ast.stmt, made: list[BufferLife]
 ) -> tuple[tuple[int, int], ...] | Objection:
     """Of what the name held: (number, the operation that makes the next value)."""
     ends = sorted(life.producer for life in made)
     after = []
     for life in held:
-        steps = [(use, _step_at(history, life, use)) for use in life.uses]
-        here = [use for use, step in steps if step is not None and source.statement_of(step) is statement]
+        steps = [(use, find_call_step(history, life, use)) for use in life.uses]
+        here = [use for use, step in steps if step is not None and source.find_statement(step) is statement]
         if not here:
             continue
         if len(here) != len([use for use in life.uses if use >= here[0]]):
-            return Objection(f"{_place_of_use(history, life)} reads it after line {statement.lineno}", is_read=True)
+            return Objection(
+                f"{_describe_last_use(history, life)} reads it after line {statement.lineno}", is_read=True
+            )
         end = next((one for one in ends if one >= life.last_use), -1)
         if end < 0:
             if history.failure is None or history.failure.survived:
@@ -193,62 +197,62 @@ def _released_by_rebinding(
     return tuple(after) or Objection(f"line {statement.lineno} does not read it")
 
 
-def objection(
-    history: History, group: Group, made: ast.stmt, expression: str, last: ast.stmt, *, overwrites: bool = False
+def find_objection(
+    history: CapturedRun, group: Group, made: ast.stmt, expression: str, last: ast.stmt, *, overwrites: bool = False
 ) -> Objection | None:
     """Why the tensors of a group may not go after a statement, in any run of the program; None when they may."""
-    source = source_of(group.site.file)
+    source = open_source(group.site.file)
     if source is None:
         return Objection("its source is not here")
-    flow = flow_of(history, group, source, overwrites=overwrites)
-    if overwrites and expression in targets_of(last):
-        return flow.objection_to_reuse(last, expression)
-    return flow.objection(made, expression, last)
+    flow = build_dataflow(history, group, source, overwrites=overwrites)
+    if overwrites and expression in list_targets(last):
+        return flow.find_objection_to_reuse(last, expression)
+    return flow.find_objection(made, expression, last)
 
 
-def flow_of(history: History, group: Group, source: Source, *, overwrites: bool = False) -> Flow:
+def build_dataflow(history: CapturedRun, group: Group, source: SourceFile, *, overwrites: bool = False) -> DataFlow:
     """What the source does with the tensors of a group."""
     failed = history.failure.operation_index if history.failure is not None else None  # it made nothing, view or not
     views = frozenset(
-        place_of(operation.location).line
+        parse_place(operation.location).line
         for life in group.lives
         for operation in (history.operations[index] for index in life.uses)
         if not history.results(operation.index) and operation.index != failed
     )
-    others = [one for one in map(source_of, files_of(history)) if one]
+    others = [one for one in map(open_source, list_files(history)) if one]
     aliases = history.cache.setdefault("aliases", {})
-    return Flow(source, others, views, overwrites=overwrites, known_aliases=aliases)
+    return DataFlow(source, others, views, overwrites=overwrites, known_aliases=aliases)
 
 
-def _statements_of_use(
-    history: History, source: Source, made: ast.stmt, group: Group, named: _Named
+def _find_last_uses(
+    history: CapturedRun, source: SourceFile, made: ast.stmt, group: Group, named: TensorVariable
 ) -> list[ast.stmt] | Objection:
     """Where the function that made the tensors was when each was used last."""
     found: list[ast.stmt] = []
     for life in group.lives:
-        step = _step_at(history, life, life.last_use)
-        used = source.statement_of(step) if step is not None and step.file == group.site.file else None
-        if used is None or source.function_of(used) is not source.function_of(made):
+        step = find_call_step(history, life, life.last_use)
+        used = source.find_statement(step) if step is not None and step.file == group.site.file else None
+        if used is None or source.find_function(used) is not source.find_function(made):
             is_kept = not named.expression.isidentifier()
             why = f"`{named.expression}` keeps it" if is_kept else "the function that makes it hands it on"
-            return Objection(f"{why}: {_place_of_use(history, life)} reads it", is_read=is_kept)
+            return Objection(f"{why}: {_describe_last_use(history, life)} reads it", is_read=is_kept)
         found.append(used)
     return list(dict.fromkeys(found))
 
 
-def _last_of(source: Source, made: ast.stmt, used: list[ast.stmt]) -> ast.stmt | Objection:
+def _find_last_statement(source: SourceFile, made: ast.stmt, used: list[ast.stmt]) -> ast.stmt | Objection:
     """The statement after which none of them is needed any more."""
     last: ast.stmt | None = None
     for one in used:
-        end = source.behind(made, one)
+        end = source.find_release_statement(made, one)
         if end is None:
             return Objection(f"no statement comes after line {one.lineno} whenever line {made.lineno} ran")
-        last = end if last is None or _end(end) > _end(last) else last
+        last = end if last is None or _last_line(end) > _last_line(last) else last
     assert last is not None
     return last
 
 
-def _mentions(made: ast.stmt, last: ast.stmt, expression: str) -> bool:
+def _has_mention(made: ast.stmt, last: ast.stmt, expression: str) -> bool:
     """Whether the name is in the statement that uses the tensor: else that one uses another name."""
     if made is last:
         return True
@@ -256,36 +260,36 @@ def _mentions(made: ast.stmt, last: ast.stmt, expression: str) -> bool:
     return any(isinstance(node, ast.Name) and node.id == root for node in ast.walk(last))
 
 
-def _end(statement: ast.stmt) -> int:
+def _last_line(statement: ast.stmt) -> int:
     return statement.end_lineno or statement.lineno
 
 
-def _step_at(history: History, life: Life, operation: int) -> Place | None:
+def find_call_step(history: CapturedRun, life: BufferLife, operation: int) -> SourcePlace | None:
     """The line of the naming function that was running during an operation; None outside of that function."""
-    depth = depth_of(history, life)
+    depth = count_naming_depth(history, life)
     made, used = history.operations[life.producer].path, history.operations[operation].path
     if depth < 0 or len(used) <= depth or used[:depth] != made[:depth]:
         return None
-    return place_of(used[depth])
+    return parse_place(used[depth])
 
 
-def _place_of_use(history: History, life: Life) -> str:
-    place = place_of(history.operations[life.last_use].location)
+def _describe_last_use(history: CapturedRun, life: BufferLife) -> str:
+    place = parse_place(history.operations[life.last_use].location)
     return f"{Path(place.file).name}:{place.line}" if place.file else f"operation {life.last_use}"
 
 
-def _released_at(history: History, life: Life, last_line: int) -> int:
+def _find_release(history: CapturedRun, life: BufferLife, last_line: int) -> int:
     """The last operation before the program passes a line of the function that made the tensor."""
-    depth = depth_of(history, life)
+    depth = count_naming_depth(history, life)
     made = history.operations[life.producer].path
     index = life.producer
-    file, begin = place_of(made[depth]).file, _begin(place_of(made[depth]))
+    file, begin = parse_place(made[depth]).file, _position_in_file(parse_place(made[depth]))
     for operation in history.operations[life.producer + 1 :]:
         path = operation.path
         if len(path) <= depth or path[:depth] != made[:depth]:
             break
-        step = place_of(path[depth])
-        if step.file != file or not (begin < _begin(step) and step.line <= last_line):
+        step = parse_place(path[depth])
+        if step.file != file or not (begin < _position_in_file(step) and step.line <= last_line):
             break  # or it is made again: the next turn of a loop
         index = operation.index
     else:
@@ -298,12 +302,12 @@ def _released_at(history: History, life: Life, last_line: int) -> int:
     return index
 
 
-def _begin(place: Place) -> tuple[int, int]:
+def _position_in_file(place: SourcePlace) -> tuple[int, int]:
     """Its place in its file."""
     return (place.line, -1) if place.span is None else place.span[:2]
 
 
-def _has_passed(history: History, made: tuple[str, ...], last_line: int, depth: int) -> bool:
+def _has_passed(history: CapturedRun, made: tuple[str, ...], last_line: int, depth: int) -> bool:
     """Whether the operation at which a run ended is after a line, or in another call."""
     path = history.operations[-1].path
-    return len(path) <= depth or path[:depth] != made[:depth] or place_of(path[depth]).line > last_line
+    return len(path) <= depth or path[:depth] != made[:depth] or parse_place(path[depth]).line > last_line

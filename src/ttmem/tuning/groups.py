@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ttmem.base.errors import BadInputError
-from ttmem.engines.worker.call_sites import HANDED_ON, given_to
-from ttmem.tuning.captured_run import History, Life
+from ttmem.engines.worker.call_sites import PASSED_ON, find_target_names
+from ttmem.tuning.captured_run import BufferLife, CapturedRun
 from ttmem.tuning.edits import CHUNK, Edit
-from ttmem.tuning.source import Place, Source, place_of, source_of
-from ttmem.tuning.syntax import FUNCTIONS, targets_of
+from ttmem.tuning.source import SourceFile, SourcePlace, open_source, parse_place
+from ttmem.tuning.syntax import FUNCTIONS, list_targets
 
 _BY_NUMBER = "#"
 _ALL_WEIGHTS = "weights"
@@ -28,9 +28,9 @@ class Group:
     """The buffers that one statement made under one name, or as one part of several objects (``*.wqkv``)."""
 
     name: str
-    site: Place
+    site: SourcePlace
     """The statement that names them; empty when nothing tells."""
-    lives: tuple[Life, ...]
+    lives: tuple[BufferLife, ...]
     is_lasting: bool = False
     """Objects keep it from call to call: weights, caches."""
 
@@ -40,31 +40,31 @@ class Group:
         return max(life.bytes_per_bank for life in self.lives)
 
 
-def groups_of(history: History) -> list[Group]:
+def list_groups(history: CapturedRun) -> list[Group]:
     """All tensors that an operation left behind, in the order in which the program made them first."""
     known: list[Group] | None = history.cache.get("groups")
     if known is None:
-        found: dict[tuple[Place, object], list[Life]] = {}
+        found: dict[tuple[SourcePlace, object], list[BufferLife]] = {}
         for life in history.lives:
             if life.name and life.type is not None:
-                site = site_of(history, life)
+                site = find_site(history, life)
                 place: object = history.made_by[life.producer].index(life.number) if site.file else life.name
                 found.setdefault((site, place), []).append(life)
         known = []
         for (site, position), lives in found.items():
-            name = _common_name(site, position, {life.name for life in lives})
+            name = _choose_common_name(site, position, {life.name for life in lives})
             is_lasting = any(life.is_lasting for life in lives)
             known.append(Group(name, site, tuple(lives), is_lasting))
         history.cache["groups"] = known
     return known
 
 
-def _common_name(site: Place, place: object, names: set[str]) -> str:
+def _choose_common_name(site: SourcePlace, place: object, names: set[str]) -> str:
     """What all of them are called; where objects keep them, each has a name of its own, and the statement has one."""
     if len(names) == 1:
         return next(iter(names))
-    source = source_of(site.file) if site.file else None
-    targets = targets_at(source, site) if source is not None else ()
+    source = open_source(site.file) if site.file else None
+    targets = find_targets(source, site) if source is not None else ()
     parts = {name.rpartition(".")[2] for name in names}
     if len(parts) == 1:
         return f"*{parts.pop()}"
@@ -73,46 +73,49 @@ def _common_name(site: Place, place: object, names: set[str]) -> str:
     return min(names, key=lambda name: (len(name), name))
 
 
-def targets_at(source: Source, site: Place) -> tuple[str, ...]:
+def find_targets(source: SourceFile, site: SourcePlace) -> tuple[str, ...]:
     """The names that what is made at a place gets."""
-    node = source.expression_at(site)
+    node = source.find_expression(site)
     if node is not None:
-        found = given_to(node, source.parent)
-        return () if found is HANDED_ON else found
-    statement = source.statement_at(site.line)
-    return targets_of(statement) if statement is not None else ()
+        found = find_target_names(node, source.parent)
+        return () if found is PASSED_ON else found
+    statement = source.find_statement_on_line(site.line)
+    return list_targets(statement) if statement is not None else ()
 
 
-def written(history: History, group: Group) -> tuple[str, str]:
+def name_group(history: CapturedRun, group: Group) -> tuple[str, str]:
     """How an edit names a group: its name, and the line where that is not clear without."""
     names: dict[Group, tuple[str, str]] = history.cache.setdefault("names", {})
     if group not in names:
-        names[group] = _written(history, group)
+        names[group] = _choose_group_name(history, group)
     return names[group]
 
 
-def _written(history: History, group: Group) -> tuple[str, str]:
+def _choose_group_name(history: CapturedRun, group: Group) -> tuple[str, str]:
     name = "".join("?" if letter in "@=[]" else letter for letter in group.name)
     if not group.site.file:
         return name, ""
     if (
-        sum(other.site.line == group.site.line and fnmatchcase(other.name, name) for other in _on_line(history, group))
+        sum(
+            other.site.line == group.site.line and fnmatchcase(other.name, name)
+            for other in _list_groups_on_line(history, group)
+        )
         > 1
     ):
         return name, str(group.site)
     return name, str(group.site.line)
 
 
-def _on_line(history: History, group: Group) -> list[Group]:
+def _list_groups_on_line(history: CapturedRun, group: Group) -> list[Group]:
     """The groups of all files that are made on a line of this number."""
     lines: dict[int, list[Group]] = history.cache.setdefault("groups on lines", {})
     if not lines:
-        for other in groups_of(history):
+        for other in list_groups(history):
             lines.setdefault(other.site.line, []).append(other)
     return lines[group.site.line]
 
 
-def chosen(history: History, edit: Edit) -> list[Group]:
+def find_groups(history: CapturedRun, edit: Edit) -> list[Group]:
     """The groups that an edit means."""
     if edit.target.startswith(_BY_NUMBER):
         index = edit.target[1:]
@@ -120,8 +123,8 @@ def chosen(history: History, edit: Edit) -> list[Group]:
             last = len(history.operations) - 1
             raise BadInputError(f"'{edit}': there is no operation {edit.target}", hint=f"they are #0 to #{last}")
         lives = [life for life in history.results(int(index)) if life.type is not None]
-        return [Group(life.name, site_of(history, life), (life,)) for life in lives]
-    groups = groups_of(history)
+        return [Group(life.name, find_site(history, life), (life,)) for life in lives]
+    groups = list_groups(history)
     found = [group for group in groups if _is_named(group, edit.target) and _is_at(history, group, edit.line)]
     if not found and edit.kind == CHUNK:
         found = [group for group in groups if _is_result_of(history, group, edit)]
@@ -140,7 +143,7 @@ def chosen(history: History, edit: Edit) -> list[Group]:
     return found
 
 
-def _is_result_of(history: History, group: Group, edit: Edit) -> bool:
+def _is_result_of(history: CapturedRun, group: Group, edit: Edit) -> bool:
     """``gelu@47``: an operation by its name, at the line that calls it."""
     operation = history.operations[group.lives[0].producer]
     names = (operation.name, operation.name.removeprefix("ttnn."), operation.name.rpartition(".")[2])
@@ -152,41 +155,41 @@ def _is_named(group: Group, target: str) -> bool:
     return target in names or any(fnmatchcase(name, target) for name in names)
 
 
-def _is_at(history: History, group: Group, line: str) -> bool:
+def _is_at(history: CapturedRun, group: Group, line: str) -> bool:
     """Made there: by the statement that names it, or by the call itself when a function hands it on."""
     if not line:
         return True
     places = [group.site]
     producer = group.lives[0].producer
     if producer >= 0:
-        places.append(place_of(history.operations[producer].location))
+        places.append(parse_place(history.operations[producer].location))
     file, _, number = line.rpartition(":")
     return any(str(place.line) == number and place.file.endswith(file) for place in places)
 
 
-def site_of(history: History, life: Life) -> Place:
+def find_site(history: CapturedRun, life: BufferLife) -> SourcePlace:
     if life.producer < 0:
-        return Place("", 0)
+        return SourcePlace("", 0)
     operation = history.operations[life.producer]
-    depth = depth_of(history, life)
-    return place_of(operation.path[depth]) if 0 <= depth < len(operation.path) else place_of(operation.location)
+    depth = count_naming_depth(history, life)
+    return parse_place(operation.path[depth]) if 0 <= depth < len(operation.path) else parse_place(operation.location)
 
 
-def depth_of(history: History, life: Life) -> int:
+def count_naming_depth(history: CapturedRun, life: BufferLife) -> int:
     operation = history.operations[life.producer]
     return len(operation.path) - 1 - operation.named_at
 
 
-def files_of(history: History) -> tuple[str, ...]:
+def list_files(history: CapturedRun) -> tuple[str, ...]:
     """The program's own files, as far as its operations were called from them."""
     known: tuple[str, ...] | None = history.cache.get("files")
     if known is None:
         steps = {step for operation in history.operations for step in operation.path}
-        known = history.cache["files"] = tuple(sorted({place_of(step).file for step in steps} - {""}))
+        known = history.cache["files"] = tuple(sorted({parse_place(step).file for step in steps} - {""}))
     return known
 
 
-def is_as_captured(history: History, file: str) -> bool:
+def is_as_captured(history: CapturedRun, file: str) -> bool:
     """Whether a file is still the one that ran: lines of another one mean other things. Only the script is known."""
     told = history.profile.source
     try:
@@ -203,15 +206,15 @@ _MAY_RETURN_INPUT = (
 _HARMLESS_DECORATORS = ("staticmethod", "classmethod", "property", "no_grad", "inference_mode")
 
 
-def hands_on_its_own(path: tuple[str, ...]) -> bool:
+def always_makes_new_tensor(path: tuple[str, ...]) -> bool:
     """Of the calls from a statement to the operation that makes its tensor, as the recorder saw them."""
-    return all(_returns_new(place_of(step)) for step in path[1:])
+    return all(_always_returns_new(parse_place(step)) for step in path[1:])
 
 
-def _returns_new(place: Place) -> bool:
-    source = source_of(place.file)
-    statement = source.statement_of(place) if source is not None else None
-    function = source.function_of(statement) if source is not None and statement is not None else None
+def _always_returns_new(place: SourcePlace) -> bool:
+    source = open_source(place.file)
+    statement = source.find_statement(place) if source is not None else None
+    function = source.find_function(statement) if source is not None and statement is not None else None
     if source is None or not isinstance(function, (ast.FunctionDef, ast.Lambda)):
         return False
     if isinstance(function, ast.Lambda):
@@ -219,10 +222,10 @@ def _returns_new(place: Place) -> bool:
     words = [ast.unparse(one).partition("(")[0].rpartition(".")[2] for one in function.decorator_list]
     if any(word not in _HARMLESS_DECORATORS for word in words):
         return False  # lru_cache hands on the same tensor again
-    return all(_is_new(source, one.value, place) for one in _returns(function))
+    return all(_is_new(source, one.value, place) for one in _list_returns(function))
 
 
-def _returns(function: ast.FunctionDef) -> Iterator[ast.Return]:
+def _list_returns(function: ast.FunctionDef) -> Iterator[ast.Return]:
     todo: list[ast.AST] = list(function.body)
     while todo:
         node = todo.pop()
@@ -232,7 +235,7 @@ def _returns(function: ast.FunctionDef) -> Iterator[ast.Return]:
             todo += ast.iter_child_nodes(node)
 
 
-def _is_new(source: Source, value: ast.expr | None, place: Place) -> bool:
+def _is_new(source: SourceFile, value: ast.expr | None, place: SourcePlace) -> bool:
     """Whether an expression always makes a tensor; the one that was seen to make it does."""
     if isinstance(value, (ast.BinOp, ast.UnaryOp)):
         return True
@@ -242,7 +245,7 @@ def _is_new(source: Source, value: ast.expr | None, place: Place) -> bool:
         return all(_is_new(source, one, place) for one in value.elts)
     if not isinstance(value, ast.Call):
         return False
-    if value is source.expression_at(place):
+    if value is source.find_expression(place):
         return True
     if place.span is None and value.lineno <= place.line <= (value.end_lineno or value.lineno):
         return True
@@ -253,7 +256,7 @@ def _is_new(source: Source, value: ast.expr | None, place: Place) -> bool:
     return is_ttnn and getattr(value.func, "attr", "") not in _MAY_RETURN_INPUT
 
 
-class _Named(NamedTuple):
+class TensorVariable(NamedTuple):
     """What a statement calls the tensors that it makes."""
 
     expression: str
@@ -265,78 +268,78 @@ class _Named(NamedTuple):
         return f"{library}.deallocate({self.expression})"
 
 
-def _expression(history: History, source: Source, made: ast.stmt, group: Group) -> _Named | None:
+def find_variable(history: CapturedRun, source: SourceFile, made: ast.stmt, group: Group) -> TensorVariable | None:
     """A part of a tuple by its own name, an item of a list by its place; None when the statement names something else.
 
     ``y = ttnn.sum(ttnn.gelu(x))`` makes two tensors, and only the outer one is ``y``. A function may hand on
     another tensor in another run.
     """
-    if not all(hands_on_its_own(path) for path in {_path_inside(history, life) for life in group.lives}):
+    if not all(always_makes_new_tensor(path) for path in {_inner_path(history, life) for life in group.lives}):
         return None
-    if (node := source.expression_at(group.site)) is not None:
-        targets = targets_at(source, group.site)
-        if any(isinstance(one, (ast.IfExp, ast.BoolOp)) for one in _between(source, node, made)):
+    if (node := source.find_expression(group.site)) is not None:
+        targets = find_targets(source, group.site)
+        if any(isinstance(one, (ast.IfExp, ast.BoolOp)) for one in _list_enclosing(source, node, made)):
             return None  # the name may mean another tensor
         if len(targets) > 1:  # q, k, v = ttnn.split(x, 64)
-            return _Named(group.name, False) if group.name in targets else None
+            return TensorVariable(group.name, False) if group.name in targets else None
         if len(targets) == 1:
-            return _item_of(history, group, targets[0])
+            return _find_item(history, group, targets[0])
         made_into = source.parent(node)  # kept = [make() for _ in range(3)]
-        targets = targets_of(made)
+        targets = list_targets(made)
         if not isinstance(made_into, ast.ListComp) or made_into.elt is not node or len(targets) != 1:
             return None
-        return _list_of(group, targets[0]) if made_into is getattr(made, "value", None) else None
-    targets = targets_of(made)
+        return _find_list(group, targets[0]) if made_into is getattr(made, "value", None) else None
+    targets = list_targets(made)
     if isinstance(made, ast.AugAssign):  # x += y makes a new tensor
         whole = (made.lineno, made.col_offset, made.end_lineno, made.end_col_offset)
-        return _Named(group.name, False) if targets == (group.name,) and group.site.span == whole else None
+        return TensorVariable(group.name, False) if targets == (group.name,) and group.site.span == whole else None
     value: ast.expr | None = getattr(made, "value", None)
     if group.name in targets and not isinstance(value, (ast.ListComp, ast.List)):
         outer = value
         if isinstance(value, ast.Tuple) and _is_plain(value, len(targets)):
             outer = value.elts[targets.index(group.name)]
-        return _Named(group.name, False) if _makes(history, group, outer) else None
+        return TensorVariable(group.name, False) if _is_made_by(history, group, outer) else None
     if len(targets) != 1 or not isinstance(made, (ast.Assign, ast.AnnAssign)):
         return None
     (target,) = targets
     if isinstance(value, ast.ListComp):
-        return _list_of(group, target) if _makes(history, group, value.elt) else None
-    named = _item_of(history, group, target)
-    return named if named is None or named.expression != target or _makes(history, group, value) else None
+        return _find_list(group, target) if _is_made_by(history, group, value.elt) else None
+    named = _find_item(history, group, target)
+    return named if named is None or named.expression != target or _is_made_by(history, group, value) else None
 
 
-def _between(source: Source, node: ast.AST, statement: ast.stmt) -> Iterator[ast.AST]:
+def _list_enclosing(source: SourceFile, node: ast.AST, statement: ast.stmt) -> Iterator[ast.AST]:
     for above in source.ancestors(node):
         if above is statement:
             return
         yield above
 
 
-def _item_of(history: History, group: Group, target: str) -> _Named | None:
+def _find_item(history: CapturedRun, group: Group, target: str) -> TensorVariable | None:
     """The target itself, or a part of it where the call makes several tensors."""
     names = {life.name for life in group.lives}
     if len(names) == 1 and next(iter(names)).startswith(f"{target}["):
-        return _Named(next(iter(names)), False)
+        return TensorVariable(next(iter(names)), False)
     made = {sum(one.type is not None for one in history.results(life.producer)) for life in group.lives}
-    return _Named(target, False) if made == {1} else None
+    return TensorVariable(target, False) if made == {1} else None
 
 
-def _list_of(group: Group, target: str) -> _Named | None:
+def _find_list(group: Group, target: str) -> TensorVariable | None:
     """All items of a list, where the group is just these."""
     each = {f"{target}[{place}]" for place in range(len(group.lives))}
-    return _Named(target, True) if {life.name for life in group.lives} == each else None
+    return TensorVariable(target, True) if {life.name for life in group.lives} == each else None
 
 
-def _path_inside(history: History, life: Life) -> tuple[str, ...]:
+def _inner_path(history: CapturedRun, life: BufferLife) -> tuple[str, ...]:
     """The calls from the naming statement to the operation."""
-    return history.operations[life.producer].path[depth_of(history, life) :]
+    return history.operations[life.producer].path[count_naming_depth(history, life) :]
 
 
 def _is_plain(value: ast.Tuple, count: int) -> bool:
     return len(value.elts) == count and not any(isinstance(one, ast.Starred) for one in value.elts)
 
 
-def _makes(history: History, group: Group, value: ast.expr | None) -> bool:
+def _is_made_by(history: CapturedRun, group: Group, value: ast.expr | None) -> bool:
     """Whether the value of a statement is the very call that made the tensors, or one that hands them on."""
     if isinstance(value, (ast.BinOp, ast.UnaryOp)):
         return True
@@ -345,18 +348,18 @@ def _makes(history: History, group: Group, value: ast.expr | None) -> bool:
     called = value.func
     word = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
     is_only = sum(isinstance(node, ast.Call) for node in ast.walk(value)) == 1
-    makers = {_maker(history, life) for life in group.lives}
+    makers = {_find_maker(history, life) for life in group.lives}
     return all(maker == word or (is_only and maker != "") for maker in makers)
 
 
-def _maker(history: History, life: Life) -> str:
+def _find_maker(history: CapturedRun, life: BufferLife) -> str:
     """The function that the naming statement called to get a tensor: the operation, or one of the program's."""
     operation = history.operations[life.producer]
-    depth = depth_of(history, life) + 1
+    depth = count_naming_depth(history, life) + 1
     if depth >= len(operation.path):
         return operation.name.rpartition(".")[2]
-    place = place_of(operation.path[depth])
-    source = source_of(place.file)
-    statement = source.statement_of(place) if source is not None else None
-    function = source.function_of(statement) if source is not None and statement is not None else None
+    place = parse_place(operation.path[depth])
+    source = open_source(place.file)
+    statement = source.find_statement(place) if source is not None else None
+    function = source.find_function(statement) if source is not None and statement is not None else None
     return getattr(function, "name", "?")

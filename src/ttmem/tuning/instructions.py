@@ -6,17 +6,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ttmem.analysis.findings import LATE_FREE, LEAK, UNUSED_REGION, WIDE_DTYPE, Finding
-from ttmem.base.formatting import megabytes
+from ttmem.base.formatting import format_mib
 from ttmem.profile.device_history import shorten_path
 from ttmem.profile.model import MEMORIES
 from ttmem.tuning import edits
-from ttmem.tuning.apply_edit import LAST, reusable_input
-from ttmem.tuning.captured_run import History
-from ttmem.tuning.edited_run import Applied, Draft
-from ttmem.tuning.free_points import free_point
+from ttmem.tuning.apply_edit import LAST, find_reusable_input
+from ttmem.tuning.captured_run import CapturedRun
+from ttmem.tuning.edited_run import AppliedEdit, EditedRun
+from ttmem.tuning.free_points import find_free_point
 from ttmem.tuning.groups import Group
 from ttmem.tuning.patch import Hunk
-from ttmem.tuning.proposals import first_argument
+from ttmem.tuning.proposals import name_first_argument
 
 _MOST_PLACES = 3
 
@@ -34,7 +34,7 @@ class Instruction:
     cost: str
 
 
-def instruction(draft: Draft, applied: Applied, hunk: Hunk) -> Instruction:
+def build_instruction(draft: EditedRun, applied: AppliedEdit, hunk: Hunk) -> Instruction:
     """Of one edit, and what it changes in the source."""
     edit, history = applied.edit, draft.history
     group = applied.groups[0] if applied.groups else None
@@ -44,15 +44,15 @@ def instruction(draft: Draft, applied: Applied, hunk: Hunk) -> Instruction:
         return Instruction("", None, words, "none, as long as nothing uses the region")
     if edit.kind == edits.BOARD or group is None:
         return Instruction("", None, f"run on `--board {edit.value}`", "another board")
-    made = _call_place(history, group)
+    made = _find_call_place(history, group)
     if edit.kind == edits.FREE:
-        return _free(history, group, hunk, made)
-    words, cost = _option(history, applied, group, made)
+        return _describe_free(history, group, hunk, made)
+    words, cost = _describe_option(history, applied, group, made)
     return Instruction(made, None, words, cost)
 
 
-def _free(history: History, group: Group, hunk: Hunk, made: str) -> Instruction:
-    point = free_point(history, group)
+def _describe_free(history: CapturedRun, group: Group, hunk: Hunk, made: str) -> Instruction:
+    point = find_free_point(history, group)
     if hunk.inserted:
         code = hunk.inserted
         return Instruction(str(point.place), code, f"add `{code.strip()}` after {point.place}", "none")
@@ -73,18 +73,18 @@ def _free(history: History, group: Group, hunk: Hunk, made: str) -> Instruction:
     return Instruction(places[-1], None, words, "none, if nothing reads it after that")
 
 
-def _option(history: History, applied: Applied, group: Group, made: str) -> tuple[str, str]:
+def _describe_option(history: CapturedRun, applied: AppliedEdit, group: Group, made: str) -> tuple[str, str]:
     """What to change of the call that makes the tensors, and the cost."""
     edit = applied.edit
     call = f"the call at {made}" if made else "the call that makes it"
     if made and group.site.file and shorten_path(str(group.site)) != made:
         call += f" for what {shorten_path(str(group.site))} makes with it"
     if edit.kind == edits.INPLACE:
-        other = reusable_input(history, group.lives[0])
-        name = first_argument(history, group) or (other.name if other is not None else "its input")
+        other = find_reusable_input(history, group.lives[0])
+        name = name_first_argument(history, group) or (other.name if other is not None else "its input")
         return f"pass `output_tensor={name}` to {call}", f"`{name}` is overwritten"
     if edit.kind == edits.MEMORY:
-        size = megabytes(sum(life.total_bytes for life in group.lives))
+        size = format_mib(sum(life.total_bytes for life in group.lives))
         where = edit.value.upper()
         words = f"pass `memory_config=ttnn.{where}_MEMORY_CONFIG` to {call}"
         return words, f"{size} are read and written in {where} instead"
@@ -101,7 +101,7 @@ def _option(history: History, applied: Applied, group: Group, made: str) -> tupl
     return words, f"{edit.value} launches and copies of the parts"
 
 
-def is_repeated(history: History, finding: Finding, applied: Applied) -> bool:
+def is_repeated(history: CapturedRun, finding: Finding, applied: AppliedEdit) -> bool:
     """Whether an edit already takes care of a finding."""
     edit = applied.edit
     if finding.kind == UNUSED_REGION:
@@ -120,7 +120,7 @@ def is_repeated(history: History, finding: Finding, applied: Applied) -> bool:
     )
 
 
-def _call_place(history: History, group: Group) -> str:
+def _find_call_place(history: CapturedRun, group: Group) -> str:
     """The call that makes it, which may be further in than the statement that names it."""
     producer = group.lives[0].producer
     return history.operations[producer].location if producer >= 0 else str(group.site)

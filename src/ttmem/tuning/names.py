@@ -6,8 +6,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ttmem.tuning.source import Source
-from ttmem.tuning.syntax import FUNCTIONS, LOOPS, Block, targets_of, variables
+from ttmem.tuning.source import SourceFile
+from ttmem.tuning.syntax import FUNCTIONS, LOOPS, StatementBlock, list_targets, list_variables
 
 _CHANGES = (
     *("append", "appendleft", "insert", "extend", "pop", "popleft", "popitem"),
@@ -15,14 +15,14 @@ _CHANGES = (
 )
 
 
-def same(node: ast.AST, wanted: ast.expr) -> bool:
+def is_same_expression(node: ast.AST, wanted: ast.expr) -> bool:
     """Whether two expressions say the same."""
     if isinstance(node, ast.Name) and isinstance(wanted, ast.Name):
         return node.id == wanted.id
     return ast.unparse(node) == ast.unparse(wanted)
 
 
-def statements(region: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+def walk_statements(region: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
     """All, those inside others too."""
     for one in region:
         for node in ast.walk(one):
@@ -30,8 +30,8 @@ def statements(region: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
                 yield node
 
 
-def bindings(
-    source: Source, expression: str, first: ast.AST, last: ast.AST | None = None, *, scope: ast.AST | None = None
+def find_bindings(
+    source: SourceFile, expression: str, first: ast.AST, last: ast.AST | None = None, *, scope: ast.AST | None = None
 ) -> list[ast.AST]:
     """Where something from one node to another gives an expression, or a name in it, another value or removes it.
 
@@ -42,13 +42,13 @@ def bindings(
     last = first if last is None else last
     return [
         one
-        for one in source.syntax.bindings(first, last, {*roots, ast.unparse(wanted)})
-        if isinstance(one, (ast.Global, ast.Nonlocal)) or is_of_outside(source, one, first, last, scope=scope)
+        for one in source.syntax.find_bindings(first, last, {*roots, ast.unparse(wanted)})
+        if isinstance(one, (ast.Global, ast.Nonlocal)) or is_in_scope(source, one, first, last, scope=scope)
     ]
 
 
-def is_of_outside(
-    source: Source, node: ast.AST, first: ast.AST, last: ast.AST | None = None, *, scope: ast.AST | None = None
+def is_in_scope(
+    source: SourceFile, node: ast.AST, first: ast.AST, last: ast.AST | None = None, *, scope: ast.AST | None = None
 ) -> bool:
     """Whether a node stands between two others, and no function or comprehension in between has it for itself."""
     last, below = first if last is None else last, node
@@ -63,10 +63,10 @@ def is_of_outside(
     return True
 
 
-def changes_items(source: Source, region: Sequence[ast.AST], container: str) -> bool:
+def has_item_changes(source: SourceFile, region: Sequence[ast.AST], container: str) -> bool:
     """Whether something may put other items into a container, or in other places."""
     wanted = ast.parse(container, mode="eval").body
-    for node in source.syntax.mentions(wanted, region[0], region[-1]) if region else ():
+    for node in source.syntax.find_mentions(wanted, region[0], region[-1]) if region else ():
         item = source.parent(node)
         if ast.unparse(node) != container:
             continue
@@ -77,38 +77,38 @@ def changes_items(source: Source, region: Sequence[ast.AST], container: str) -> 
     return False
 
 
-def reaching(source: Source, statement: ast.stmt, name: str) -> list[ast.stmt] | None:
+def find_reaching_assignments(source: SourceFile, statement: ast.stmt, name: str) -> list[ast.stmt] | None:
     """The statements that may have given a variable the value that it has before a statement.
 
     None where the value may come from elsewhere: an argument, another function, a loop's own variable.
     """
-    function, block = source.function_of(statement), source.block_of(statement)
+    function, block = source.find_function(statement), source.find_block(statement)
     if function is None or block is None:
         return None
-    nearest = block.block.assigned_before(block.place, name)
-    if nearest is None and (is_parameter(function, name) or not _is_own(source, function, name)):
+    nearest = block.block.find_assignment_before(block.place, name)
+    if nearest is None and (is_parameter(function, name) or not _is_own_variable(source, function, name)):
         return None
     if nearest is None:
-        given = bindings(source, name, function, scope=function)
+        given = find_bindings(source, name, function, scope=function)
     else:
-        given = bindings(source, name, block.statements[nearest], block.statements[block.place - 1])
+        given = find_bindings(source, name, block.statements[nearest], block.statements[block.place - 1])
     found: list[ast.stmt] = []
     for node in given:
-        if source.function_of(node) is not function:
+        if source.find_function(node) is not function:
             continue  # a variable of another function: those that mean this one are refused above
         above = next((one for one in (node, *source.ancestors(node)) if isinstance(one, ast.stmt)), None)
-        if not isinstance(above, (ast.Assign, ast.AnnAssign)) or name not in targets_of(above):
+        if not isinstance(above, (ast.Assign, ast.AnnAssign)) or name not in list_targets(above):
             return None
         found.append(above)
     return list(dict.fromkeys(found))
 
 
-def _is_own(source: Source, function: ast.AST, name: str) -> bool:
+def _is_own_variable(source: SourceFile, function: ast.AST, name: str) -> bool:
     """Whether no other function gives the variable a value."""
-    return name not in source.syntax.declared and (isinstance(function, ast.Module) or binds(function, name))
+    return name not in source.syntax.declared and (isinstance(function, ast.Module) or has_variable(function, name))
 
 
-def parameter(function: ast.FunctionDef | ast.AsyncFunctionDef, place: int | None, keyword: str | None) -> str:
+def find_parameter(function: ast.FunctionDef | ast.AsyncFunctionDef, place: int | None, keyword: str | None) -> str:
     """Under which name a function gets an argument; empty when it does not say."""
     words = function.args
     if keyword is not None:
@@ -119,7 +119,7 @@ def parameter(function: ast.FunctionDef | ast.AsyncFunctionDef, place: int | Non
     return named[place] if place is not None and place < len(named) else ""
 
 
-def draws(loop: ast.comprehension, name: str) -> bool:
+def has_loop_variable(loop: ast.comprehension, name: str) -> bool:
     """Whether a comprehension's loop has a variable of this name."""
     return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(loop.target))
 
@@ -134,12 +134,12 @@ def is_parameter(function: ast.AST | None, name: str) -> bool:
 
 def is_global(function: ast.AST, root: ast.Name) -> bool:
     """Whether a function means a variable of its module."""
-    return not binds(function, root.id)
+    return not has_variable(function, root.id)
 
 
-def binds(function: ast.AST | None, name: str) -> bool:
+def has_variable(function: ast.AST | None, name: str) -> bool:
     """Whether a function has a variable of its own of this name."""
-    return function is not None and name in variables(function)
+    return function is not None and name in list_variables(function)
 
 
 _METADATA = ("shape", "dtype", "layout", "padded_shape", "logical_shape", "spec")
@@ -149,27 +149,29 @@ ADDS = ("append", "appendleft", "add", "insert", "extend", "setdefault", "put")
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
-class Reads:
+class NameReads:
     """The reads of one file."""
 
-    def __init__(self, source: Source, *, overwrites: bool) -> None:
+    def __init__(self, source: SourceFile, *, overwrites: bool) -> None:
         """``overwrites``: a free of the tensor is a read of it, too."""
         self._source, self._overwrites = source, overwrites
 
-    def of(self, scope: ast.AST, name: str) -> Iterator[ast.expr]:
+    def find_reads(self, scope: ast.AST, name: str) -> Iterator[ast.expr]:
         """Where a name is read, but for what can be asked of a tensor without its memory.
 
         An item of a container is read with the whole of it, too, and where it is not clear which item is meant.
         """
         wanted = ast.parse(name, mode="eval").body
-        return self._reading(scope, name, wanted, self._source.syntax.mentions(wanted, scope))
+        return self._filter_reads(scope, name, wanted, self._source.syntax.find_mentions(wanted, scope))
 
-    def _reading(self, scope: ast.AST, name: str, wanted: ast.expr, mentions: Sequence[ast.expr]) -> Iterator[ast.expr]:
+    def _filter_reads(
+        self, scope: ast.AST, name: str, wanted: ast.expr, mentions: Sequence[ast.expr]
+    ) -> Iterator[ast.expr]:
         for node in mentions:
             if not self._is_loaded(node):
                 continue
-            is_same = type(node) is type(wanted) and same(node, wanted)
-            if not is_same and not (isinstance(wanted, ast.Subscript) and self._may_mean(node, wanted)):
+            is_match = type(node) is type(wanted) and is_same_expression(node, wanted)
+            if not is_match and not (isinstance(wanted, ast.Subscript) and self._may_mean(node, wanted)):
                 continue
             if self._is_another(node, scope, name):
                 continue
@@ -187,49 +189,49 @@ class Reads:
 
     def _may_mean(self, node: ast.expr, wanted: ast.Subscript) -> bool:
         """Whether a container is used as a whole, or an item of it that may be the wanted one."""
-        if type(node) is not type(wanted.value) or not same(node, wanted.value):
+        if type(node) is not type(wanted.value) or not is_same_expression(node, wanted.value):
             return False
         item = self._source.parent(node)
         if not isinstance(item, ast.Subscript) or item.value is not node:
             return True
-        if not self._is_loaded(item) or same(item, wanted):
+        if not self._is_loaded(item) or is_same_expression(item, wanted):
             return False  # the item itself is found by its own name
         return not (isinstance(item.slice, ast.Constant) and isinstance(wanted.slice, ast.Constant))
 
     def _is_another(self, node: ast.AST, scope: ast.AST, name: str) -> bool:
         """Whether a function or a comprehension in between has its own variable of that name."""
-        for above in self.between(node, scope):
-            if isinstance(above, FUNCTIONS) and binds(above, name):
+        for above in self.list_enclosing(node, scope):
+            if isinstance(above, FUNCTIONS) and has_variable(above, name):
                 return True
-            if isinstance(above, _COMPREHENSIONS) and any(draws(one, name) for one in above.generators):
+            if isinstance(above, _COMPREHENSIONS) and any(has_loop_variable(one, name) for one in above.generators):
                 return True
         return False
 
-    def between(self, node: ast.AST, function: ast.AST) -> Iterator[ast.AST]:
+    def list_enclosing(self, node: ast.AST, function: ast.AST) -> Iterator[ast.AST]:
         for above in self._source.ancestors(node):
             if above is function:
                 return
             yield above
 
-    def later(self, made: ast.stmt, name: str, block: Block, end: int, *, is_alias: bool) -> int:
+    def find_later_read(self, made: ast.stmt, name: str, block: StatementBlock, end: int, *, is_alias: bool) -> int:
         """The line of a read that may come after the end of the region; 0 when there is none."""
         source, syntax = self._source, self._source.syntax
-        function = source.function_of(made)
+        function = source.find_function(made)
         assert function is not None
         wanted, last = ast.parse(name, mode="eval").body, block.statements[end]
         loops = [one for one in source.ancestors(made) if isinstance(one, LOOPS)]
-        loops = loops[: next((n for n, one in enumerate(loops) if source.function_of(one) is not function), None)]
-        until = block.rebound(end, name)
+        loops = loops[: next((n for n, one in enumerate(loops) if source.find_function(one) is not function), None)]
+        until = block.find_rebinding(end, name)
         if until:
-            mentions = syntax.mentions(wanted, block.statements[end + 1], block.statements[until])
+            mentions = syntax.find_mentions(wanted, block.statements[end + 1], block.statements[until])
         else:
-            in_loops = syntax.mentions(wanted, loops[-1]) if loops else ()
-            mentions = [*in_loops, *syntax.mentions_after(wanted, last, function)]
-        for node in self._reading(function, name, wanted, mentions):
+            in_loops = syntax.find_mentions(wanted, loops[-1]) if loops else ()
+            mentions = [*in_loops, *syntax.find_mentions_after(wanted, last, function)]
+        for node in self._filter_reads(function, name, wanted, mentions):
             is_own = bool(loops) and not is_alias and syntax.is_inside(node, made)
             if not self.is_harmless(node) and (is_own or not syntax.is_inside(node, made, last)):
                 return node.lineno
-        return self.elsewhere(made, name, function)
+        return self.find_read_elsewhere(made, name, function)
 
     def is_harmless(self, node: ast.AST) -> bool:
         """``ttnn.deallocate(x)`` of what is freed already does nothing; nor does ``kept.append(...)`` read."""
@@ -239,7 +241,7 @@ class Reads:
         is_free = isinstance(parent, ast.Call) and ast.unparse(parent.func).endswith("deallocate")
         return is_free and not self._overwrites
 
-    def elsewhere(self, made: ast.stmt, name: str, function: ast.AST) -> int:
+    def find_read_elsewhere(self, made: ast.stmt, name: str, function: ast.AST) -> int:
         """Names that other functions see: variables of the module, and attributes."""
         wanted = ast.parse(name, mode="eval").body
         while isinstance(wanted, ast.Subscript):
@@ -252,19 +254,19 @@ class Reads:
             return 0
         asked = (ast.unparse(wanted), name if name.isidentifier() else "", function, self._overwrites)
         if asked not in self._source.read_elsewhere:
-            self._source.read_elsewhere[asked] = self._found_elsewhere(name, wanted, root, function)
+            self._source.read_elsewhere[asked] = self._search_elsewhere(name, wanted, root, function)
         return self._source.read_elsewhere[asked]
 
-    def _found_elsewhere(self, name: str, wanted: ast.expr, root: ast.expr, function: ast.AST) -> int:
-        for node in self._source.syntax.mentions(
+    def _search_elsewhere(self, name: str, wanted: ast.expr, root: ast.expr, function: ast.AST) -> int:
+        for node in self._source.syntax.find_mentions(
             wanted if isinstance(wanted, ast.Attribute) else root, self._source.tree
         ):
             is_read = type(node) is (ast.Attribute if isinstance(wanted, ast.Attribute) else ast.Name)
             if not is_read or not isinstance(getattr(node, "ctx", None), ast.Load):
                 continue
-            home = self._source.function_of(node)
-            is_same = home is function and ast.unparse(node) == ast.unparse(wanted)
-            if is_same or self.is_harmless(node) or binds(home, name):
+            home = self._source.find_function(node)
+            is_match = home is function and ast.unparse(node) == ast.unparse(wanted)
+            if is_match or self.is_harmless(node) or has_variable(home, name):
                 continue
             parent = self._source.parent(node)
             if not (isinstance(parent, ast.Attribute) and parent.attr in _METADATA):

@@ -19,14 +19,14 @@ from typing import NamedTuple
 from ttmem.base.errors import BadInputError
 from ttmem.profile.model import MEMORIES
 from ttmem.tuning import edits
-from ttmem.tuning.apply_edit import LAST, shard_words
-from ttmem.tuning.captured_run import History, Operation
-from ttmem.tuning.edited_run import Applied
-from ttmem.tuning.free_points import FreePoint, free_point
+from ttmem.tuning.apply_edit import LAST, parse_shard
+from ttmem.tuning.captured_run import CapturedOperation, CapturedRun
+from ttmem.tuning.edited_run import AppliedEdit
+from ttmem.tuning.free_points import FreePoint, find_free_point
 from ttmem.tuning.groups import Group, is_as_captured
-from ttmem.tuning.proposals import call_site, overwritten
-from ttmem.tuning.source import Source, source_of
-from ttmem.tuning.upload_order import moved
+from ttmem.tuning.proposals import find_call_site, find_overwritten_input
+from ttmem.tuning.source import SourceFile, open_source
+from ttmem.tuning.upload_order import find_move
 
 _RESULT = "_result"
 _OPENING = ("open_device", "open_mesh_device", "CreateDevice")
@@ -79,7 +79,7 @@ class Hunk:
         """The hunks of a unified diff, with the lines next to it."""
         if not self.replacements:
             return ""
-        return hunks_of(*_before_and_after(self.file, self.replacements), context=1)
+        return format_hunks(*_apply_replacements(self.file, self.replacements), context=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +96,17 @@ class Patch:
         return tuple(edit for edit, hunk in self.hunks.items() if hunk.why_not)
 
 
-def patch(history: History, chosen: Sequence[Applied]) -> Patch:
+def build_patch(history: CapturedRun, chosen: Sequence[AppliedEdit]) -> Patch:
     """A diff with paths relative to the current folder."""
     changes: dict[str, list[Replacement]] = {}
     hunks = {str(applied.edit): Hunk() for applied in chosen}
     names: dict[str, str] = {}
     for applied in sorted(chosen, key=lambda one: one.edit.kind == edits.ORDER):  # no other text may be in what moves
-        found = _hunk(history, applied, chosen)
+        found = _build_hunk(history, applied, chosen)
         if not found.why_not:
             known = changes.setdefault(found.file, [])
-            names[found.file], why_not = _relative(found.file)
-            if any(_collides(one, other) for one in found.replacements for other in known):
+            names[found.file], why_not = _relative_path(found.file)
+            if any(_is_conflict(one, other) for one in found.replacements for other in known):
                 found = Hunk(why_not="another edit changes the same text")
             elif why_not:
                 found = replace(found, why_not=why_not)
@@ -114,44 +114,44 @@ def patch(history: History, chosen: Sequence[Applied]) -> Patch:
                 known += [one for one in found.replacements if one not in known]
         hunks[str(applied.edit)] = found
     text = "".join(
-        unified(names[file], *_before_and_after(file, replacements))
+        format_diff(names[file], *_apply_replacements(file, replacements))
         for file, replacements in sorted(changes.items())
         if replacements
     )
     return Patch(text, hunks)
 
 
-def _collides(one: Replacement, other: Replacement) -> bool:
+def _is_conflict(one: Replacement, other: Replacement) -> bool:
     """Whether two change the same text; the same change twice is one."""
     return one != other and one[:2] < other[2:4] and other[:2] < one[2:4]
 
 
-def _hunk(history: History, applied: Applied, chosen: Sequence[Applied]) -> Hunk:
+def _build_hunk(history: CapturedRun, applied: AppliedEdit, chosen: Sequence[AppliedEdit]) -> Hunk:
     try:
         if applied.edit.kind == edits.FREE:
-            return _free(free_point(history, _only(applied)), applied, chosen)
+            return _build_free(find_free_point(history, _require_one_group(applied)), applied, chosen)
         if applied.edit.kind == edits.ORDER:
-            return _later(history, _only(applied), applied.edit.value)
-        file, replacement = _replacement(history, applied)
+            return _build_move(history, _require_one_group(applied), applied.edit.value)
+        file, replacement = _build_replacement(history, applied)
     except (NotWritableError, BadInputError) as error:
         return Hunk(why_not=str(error))
     return Hunk(file, (replacement,))
 
 
-def _only(applied: Applied) -> Group:
+def _require_one_group(applied: AppliedEdit) -> Group:
     if len(applied.groups) != 1:
         raise NotWritableError("it means tensors of several lines")
     return applied.groups[0]
 
 
-def _free(point: FreePoint, applied: Applied, chosen: Sequence[Applied]) -> Hunk:
+def _build_free(point: FreePoint, applied: AppliedEdit, chosen: Sequence[AppliedEdit]) -> Hunk:
     """A line after a statement; ``return f(x)`` becomes three, and ``x = f(x)`` gets one before."""
     if not point.can_be_written:
         raise NotWritableError(point.why_not)
     shared = {number for one in chosen for pair in one.written_over.items() for number in pair}
     if shared.intersection(number for number, _ in point.after):
         raise NotWritableError("another edit writes over it")
-    source = source_of(point.place.file)
+    source = open_source(point.place.file)
     assert source is not None
     behind = point.place.line + 1
 
@@ -165,50 +165,53 @@ def _free(point: FreePoint, applied: Applied, chosen: Sequence[Applied]) -> Hunk
     elif point.returned is not None:
         number, column = point.returned
         begins = len(point.indent.encode())
-        result = source.unused_name(_RESULT)
+        result = source.find_unused_name(_RESULT)
         found += [Replacement(number, begins, number, column, 0, f"{result} = "), line(1, f"return {result}")]
     else:
         return Hunk(point.place.file, tuple(found), "", f"{point.indent}{point.code}", point.place.line)
     return Hunk(point.place.file, tuple(found))
 
 
-def _later(history: History, group: Group, where: str) -> Hunk:
+def _build_move(history: CapturedRun, group: Group, where: str) -> Hunk:
     """A statement moves down, to where its tensor is used first."""
     if where != LAST:
         raise NotWritableError("its statement cannot move up by itself")
-    move = moved(history, group)
+    move = find_move(history, group)
     if isinstance(move, str):
         raise NotWritableError(move)
     away = Replacement(move.line, 0, move.end_line + 1, 0, 0, "")
     return Hunk(group.site.file, (away, Replacement(move.before, 0, move.before, 0, 0, move.text)))
 
 
-def _replacement(history: History, applied: Applied) -> tuple[str, Replacement]:
+def _build_replacement(history: CapturedRun, applied: AppliedEdit) -> tuple[str, Replacement]:
     edit = applied.edit
     if edit.kind == edits.REGION:
-        return _region(history, applied)
+        return _replace_region_size(history, applied)
     if edit.kind == edits.CHUNK:
         raise NotWritableError("it takes more than one line")
     if edit.kind == edits.BOARD:
         raise NotWritableError("it is no change of the source")
-    group = _only(applied)
+    group = _require_one_group(applied)
     if edit.kind == edits.INPLACE:
-        over = overwritten(history, group)
+        over = find_overwritten_input(history, group)
         if over.why_not:
             raise NotWritableError(over.why_not)
-        return _option(history, group, "output_tensor", over.name)
+        return _set_call_option(history, group, "output_tensor", over.name)
     if edit.kind == edits.MEMORY:
-        return _option(history, group, "memory_config", f"{edit.value.upper()}_MEMORY_CONFIG")
+        return _set_call_option(history, group, "memory_config", f"{edit.value.upper()}_MEMORY_CONFIG")
     if edit.kind == edits.DTYPE:
-        return _option(history, group, "dtype", edit.value)
-    return _option(
-        history, group, "memory_config", _laid_out(edit, MEMORIES[applied.change[group.lives[0].number].memory])
+        return _set_call_option(history, group, "dtype", edit.value)
+    return _set_call_option(
+        history,
+        group,
+        "memory_config",
+        _format_memory_config(edit, MEMORIES[applied.change[group.lives[0].number].memory]),
     )
 
 
-def _laid_out(edit: edits.Edit, memory: str) -> str:
+def _format_memory_config(edit: edits.Edit, memory: str) -> str:
     """A memory configuration as one writes it; shards in DRAM have no short form."""
-    shard = shard_words(edit)
+    shard = parse_shard(edit)
     if shard is None:
         return f"{memory}_MEMORY_CONFIG"
     if memory != "L1":
@@ -219,25 +222,27 @@ def _laid_out(edit: edits.Edit, memory: str) -> str:
     return f"create_sharded_memory_config({words}, use_height_and_width_as_shard_shape=True)"
 
 
-def _option(history: History, group: Group, option: str, value: str) -> tuple[str, Replacement]:
+def _set_call_option(history: CapturedRun, group: Group, option: str, value: str) -> tuple[str, Replacement]:
     """An option of the call that makes the tensors, when all that this call ever makes is meant."""
     producers = {life.producer for life in group.lives}
-    places = {_step(history.operations[producer]) for producer in producers if producer >= 0}
+    places = {_find_call_position(history.operations[producer]) for producer in producers if producer >= 0}
     if len(places) != 1 or -1 in producers:
         raise NotWritableError(
             "several calls make it" if places else "the capture does not show the call that makes it"
         )
     (step,) = places
-    others = [one.index for one in history.operations if _step(one) == step and one.index not in producers]
+    others = [
+        one.index for one in history.operations if _find_call_position(one) == step and one.index not in producers
+    ]
     if option == "output_tensor":  # turns of a loop that are written in place already make nothing
         others = [index for index in others if history.results(index)]
-    place = call_site(history, group)
+    place = find_call_site(history, group)
     name = f"{Path(place.file).name}:{place.line}"
     if others:
         raise NotWritableError(f"the call at {name} makes other tensors, too")
-    source = source_of(place.file)
+    source = open_source(place.file)
     operation = history.operations[next(iter(producers))]
-    call = source.call_at(place, operation.name) if source is not None else None
+    call = source.find_call(place, operation.name) if source is not None else None
     if source is None or not is_as_captured(history, place.file):
         raise NotWritableError(f"{Path(place.file).name} is not here as it was captured")
     if call is None:
@@ -246,23 +251,23 @@ def _option(history: History, group: Group, option: str, value: str) -> tuple[st
         if not source.ttnn:
             raise NotWritableError(f"{Path(place.file).name} does not import ttnn at its top")
         value = f"{source.ttnn}.{value.replace('ttnn.', f'{source.ttnn}.')}"
-    found = _set(call, option, value, operation.name.rpartition(".")[2], len(operation.inputs))
+    found = _replace_option(call, option, value, operation.name.rpartition(".")[2], len(operation.inputs))
     if found is None:
         raise NotWritableError(f"the call at {name} may give {option} in a way that is not seen")
     return place.file, found
 
 
-def _step(operation: Operation) -> str:
+def _find_call_position(operation: CapturedOperation) -> str:
     """The very call, where its columns are known; else its line."""
     return operation.path[-1] if operation.path else operation.location
 
 
-def _set(call: ast.Call, option: str, value: str, name: str, inputs: int) -> Replacement | None:
+def _replace_option(call: ast.Call, option: str, value: str, name: str, inputs: int) -> Replacement | None:
     """The option in its place; None where the call may say it in a way that is not seen here."""
     words = {word.arg: word.value for word in call.keywords}
     if None in words or "spec" in words or any(isinstance(one, ast.Starred) for one in call.args):
         return None
-    given = words.get(option) or next((argument for argument in call.args if _is(argument, option)), None)
+    given = words.get(option) or next((argument for argument in call.args if _is_option_value(argument, option)), None)
     if given is None and option != "output_tensor":
         place = _PLACES.get(name, {}).get(option)
         if place is not None:
@@ -292,30 +297,30 @@ def _is_plain(argument: ast.expr) -> bool:
     return isinstance(argument, (ast.Constant, ast.UnaryOp, ast.BinOp))
 
 
-def _is(argument: ast.expr, option: str) -> bool:
+def _is_option_value(argument: ast.expr, option: str) -> bool:
     """Whether a plain argument is what the option would say: ``ttnn.bfloat16``, ``ttnn.L1_MEMORY_CONFIG``."""
     word = argument.attr if isinstance(argument, ast.Attribute) else ""
     return word in _TYPES if option == "dtype" else option == "memory_config" and word.endswith("_MEMORY_CONFIG")
 
 
-def _region(history: History, applied: Applied) -> tuple[str, Replacement]:
+def _replace_region_size(history: CapturedRun, applied: AppliedEdit) -> tuple[str, Replacement]:
     """The size of a region, where the script opens its device itself, once."""
     option = "l1_small_size" if applied.edit.target.upper() == "L1_SMALL" else "trace_region_size"
     file = history.profile.source.name
-    source = source_of(file)
+    source = open_source(file)
     if source is None:
         raise NotWritableError("the script is not here")
     statements = [node for node in ast.walk(source.tree) if isinstance(node, ast.stmt)]
-    calls = {id(call): call for one in statements for name in _OPENING for call in source.calls_in(one, name)}
+    calls = {id(call): call for one in statements for name in _OPENING for call in source.find_calls(one, name)}
     if len(calls) != 1:
         raise NotWritableError("the script does not open its device in just one place")
-    found = _set(next(iter(calls.values())), option, applied.edit.value, "", 0)
+    found = _replace_option(next(iter(calls.values())), option, applied.edit.value, "", 0)
     if found is None:
         raise NotWritableError(f"the call that opens the device may give {option} in a way that is not seen")
     return file, found
 
 
-def _relative(file: str) -> tuple[str, str]:
+def _relative_path(file: str) -> tuple[str, str]:
     """From the current folder, which is what the tools that apply a patch expect; and why it is no name for them."""
     relative = os.path.relpath(Path(file).resolve()).replace(os.sep, "/")
     name = Path(file).name
@@ -324,8 +329,8 @@ def _relative(file: str) -> tuple[str, str]:
     return relative, ""
 
 
-def _before_and_after(file: str, replacements: Sequence[Replacement]) -> tuple[str, str]:
-    source = source_of(file)
+def _apply_replacements(file: str, replacements: Sequence[Replacement]) -> tuple[str, str]:
+    source = open_source(file)
     assert source is not None
     before = source.mark + "".join(source.lines)
     lines = [line.encode() for line in source.lines]
@@ -340,20 +345,20 @@ def _before_and_after(file: str, replacements: Sequence[Replacement]) -> tuple[s
         tail = lines[one.end_line - 1][one.end_column :]
         lines[one.line - 1 : one.end_line] = [head + text + tail]
     after = source.mark + b"".join(lines).decode()
-    Source(after)  # it is Python still, or this is a mistake of ours
+    SourceFile(after)  # it is Python still, or this is a mistake of ours
     return before, after
 
 
 _NO_END = "\\ No newline at end of file\n"
 
 
-def unified(name: str, before: str, after: str) -> str:
+def format_diff(name: str, before: str, after: str) -> str:
     """A diff with the paths ``a/name`` and ``b/name``."""
-    body = hunks_of(before, after)
-    return f"--- {_quoted(f'a/{name}')}\n+++ {_quoted(f'b/{name}')}\n{body}" if body else ""
+    body = format_hunks(before, after)
+    return f"--- {_quote_path(f'a/{name}')}\n+++ {_quote_path(f'b/{name}')}\n{body}" if body else ""
 
 
-def _quoted(name: str) -> str:
+def _quote_path(name: str) -> str:
     """As both tools read it: C's escapes for control characters, a tab at the end of a name with spaces."""
     if any(letter < " " or letter == "\x7f" for letter in name):
         plain = name.replace("\\", "\\\\").replace('"', '\\"')
@@ -361,12 +366,12 @@ def _quoted(name: str) -> str:
     return f"{name}\t" if " " in name else name
 
 
-def hunks_of(before: str, after: str, *, context: int = 3) -> str:
+def format_hunks(before: str, after: str, *, context: int = 3) -> str:
     """The hunks alone."""
-    lines = list(difflib.unified_diff(_lines(before), _lines(after), n=context))[2:]
+    lines = list(difflib.unified_diff(_split_lines(before), _split_lines(after), n=context))[2:]
     return "".join(line if line.endswith("\n") else f"{line}\n{_NO_END}" for line in lines)
 
 
-def _lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     """Only a line feed ends a line of a diff, whatever ends one of Python."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)

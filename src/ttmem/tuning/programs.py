@@ -19,10 +19,10 @@ from ttmem.hardware import MEMORIES as MEMORY_RECORDS
 from ttmem.hardware import Memory, MemoryMap
 from ttmem.profile.model import GIVEN, MEMORIES
 from ttmem.profile.tensor_type import TensorType
-from ttmem.tuning.captured_run import History
-from ttmem.tuning.chunking import temporaries_of
-from ttmem.tuning.edited_run import Change, Draft, Piece, as_captured, originals, spec_of
-from ttmem.tuning.replay import L1AtLaunch, play
+from ttmem.tuning.captured_run import CapturedRun
+from ttmem.tuning.chunking import find_temporaries
+from ttmem.tuning.edited_run import Change, EditedBuffer, EditedRun, list_captured_buffers, read_spec, start_edits
+from ttmem.tuning.replay import L1AtLaunch, replay
 from ttmem.twin.operations import EXACT, RECORDS, Allocate, Call, Launch, Plan, plan_call
 from ttmem.twin.operations.plan import Step
 from ttmem.twin.placement import place
@@ -35,27 +35,27 @@ _MEMORIES = ("DRAM", "L1")
 """What is tried for a result that is not known."""
 
 
-def with_programs(draft: Draft) -> tuple[Draft, str]:
+def update_programs(draft: EditedRun) -> tuple[EditedRun, str]:
     """The draft with what its programs need then, and why that is not certain; empty when it is."""
     history = draft.history
-    touched = _touched(draft)
-    doubt = _doubt_of_the_last(history)
+    touched = _find_touched(draft)
+    doubt = _describe_unfinished_doubt(history)
     if not touched:
         return draft, doubt
     if draft.memory_map is None or draft.memory_map.board_name != history.memory_map.board_name:
         return draft, "what programs need on another board is taken as it was"
-    before = play(as_captured(history)).l1_at_launch
-    after = play(draft).l1_at_launch
+    before = replay(start_edits(history)).l1_at_launch
+    after = replay(draft).l1_at_launch
     static: dict[int, tuple[int, ...]] = {}
-    change: dict[int, Piece] = {}
+    change: dict[int, EditedBuffer] = {}
     for index in sorted(touched):
-        captured = _static(history, index)
+        captured = _list_captured_static_bytes(history, index)
         if not captured:
             continue
         is_same = not touched[index]
         if is_same and (before.get(index) == after.get(index) or not _is_sized_by_space(history, index)):
             continue
-        found = _again(draft, index, captured, before.get(index), after.get(index))
+        found = _recompute(draft, index, captured, before.get(index), after.get(index))
         if found is None:
             name = history.operations[index].name
             doubt = doubt or f"what {name} (operation {index}) needs in L1 is taken as it was"
@@ -63,10 +63,10 @@ def with_programs(draft: Draft) -> tuple[Draft, str]:
         static[index], temporaries = found
         change |= temporaries
     changed = replace(draft, static_bytes={**draft.static_bytes, **static})
-    return changed.with_change(change) if change else changed, doubt
+    return changed.add_change(change) if change else changed, doubt
 
 
-def _doubt_of_the_last(history: History) -> str:
+def _describe_unfinished_doubt(history: CapturedRun) -> str:
     """Of a run that failed, the programs of its last call may never have been made."""
     last = history.unfinished
     if last is None or last.are_programs_known:
@@ -74,9 +74,9 @@ def _doubt_of_the_last(history: History) -> str:
     return f"what {history.operations[last.operation].name} (operation {last.operation}) needs in L1 is not known"
 
 
-def _touched(draft: Draft) -> dict[int, bool]:
+def _find_touched(draft: EditedRun) -> dict[int, bool]:
     """Operations that read or make a tensor that is another one now, and those that the room in L1 may matter to."""
-    history, before = draft.history, originals(draft.history)
+    history, before = draft.history, list_captured_buffers(draft.history)
     found: dict[int, bool] = {}
     moves_l1 = False
     for number, piece in draft.changed.items():
@@ -97,15 +97,15 @@ def _touched(draft: Draft) -> dict[int, bool]:
     return found
 
 
-def _is_sized_by_space(history: History, index: int) -> bool:
+def _is_sized_by_space(history: CapturedRun, index: int) -> bool:
     """Whether its programs are as large as the room below the lowest tensor of L1 allows."""
-    operation, draft = history.operations[index], as_captured(history)
+    operation, draft = history.operations[index], start_edits(history)
     results = [life.type for life in history.results(index) if life.type is not None]
-    types = tuple(draft.piece(number).type for number in operation.inputs)
+    types = tuple(draft.buffer(number).type for number in operation.inputs)
     known: dict[object, bool] = history.cache.setdefault("sized by space", {})
     key = (operation.name, operation.given, types, *results)
     if key not in known:
-        calls = possible_calls(draft, index, results[0]) if len(results) == 1 else ()
+        calls = list_possible_calls(draft, index, results[0]) if len(results) == 1 else ()
         known[key] = any(_asks_for_space(call, history.memory_map) for call in calls)
     return known[key]
 
@@ -122,7 +122,7 @@ def _asks_for_space(call: Call, memory_map: MemoryMap) -> bool:
     return bool(asked)
 
 
-def _static(history: History, index: int) -> tuple[int, ...]:
+def _list_captured_static_bytes(history: CapturedRun, index: int) -> tuple[int, ...]:
     """Of the programs that an operation launched."""
     known: dict[int, list[int]] | None = history.cache.get("static")
     if known is None:
@@ -132,40 +132,40 @@ def _static(history: History, index: int) -> tuple[int, ...]:
     return tuple(known.get(index, ()))
 
 
-_Found = tuple[tuple[int, ...], Change]
+_ProgramNeeds = tuple[tuple[int, ...], Change]
 
 
-def _again(
-    draft: Draft, index: int, captured: tuple[int, ...], before: L1AtLaunch | None, after: L1AtLaunch | None
-) -> _Found | None:
+def _recompute(
+    draft: EditedRun, index: int, captured: tuple[int, ...], before: L1AtLaunch | None, after: L1AtLaunch | None
+) -> _ProgramNeeds | None:
     """Static bytes of each program and the temporaries, where a record tells them."""
     history = draft.history
     name = history.operations[index].name.removeprefix("ttnn.")
     if name in _MAKERS or name not in RECORDS:
         return None
-    was = as_captured(history)
+    was = start_edits(history)
     results = [life for life in history.results(index) if life.type is not None]
     if len(results) != 1:
         return None
-    temporaries = temporaries_of(history, index)
-    for call in possible_calls(was, index, results[0].type):
-        plan = planned(call, history.memory_map, before)
-        if plan is None or static_bytes(plan, history.memory_map) != captured:
+    temporaries = find_temporaries(history, index)
+    for call in list_possible_calls(was, index, results[0].type):
+        plan = plan_exactly(call, history.memory_map, before)
+        if plan is None or list_static_bytes(plan, history.memory_map) != captured:
             continue
         if plan.results and plan.results[0][1].shape != call_result(was, results[0].number):
             continue
-        if _sizes(plan, history.memory_map) != [life.bytes_per_bank for life in temporaries]:
+        if _list_temporary_sizes(plan, history.memory_map) != [life.bytes_per_bank for life in temporaries]:
             continue
-        other = _alike(call, draft, index, results[0].number)
-        plan = planned(other, history.memory_map, after) if other is not None else None
+        other = _rebuild_call(call, draft, index, results[0].number)
+        plan = plan_exactly(other, history.memory_map, after) if other is not None else None
         if plan is None or draft.memory_map is None:
             return None
-        sizes = _sizes(plan, draft.memory_map)
-        needs = static_bytes(plan, draft.memory_map)
+        sizes = _list_temporary_sizes(plan, draft.memory_map)
+        needs = list_static_bytes(plan, draft.memory_map)
         if len(sizes) != len(temporaries) or len(needs) != len(captured):
             return None
         changed = {
-            life.number: draft.piece(life.number)._replace(bytes_per_bank=size)
+            life.number: draft.buffer(life.number)._replace(bytes_per_bank=size)
             for life, size in zip(temporaries, sizes, strict=True)
             if size != life.bytes_per_bank
         }
@@ -173,24 +173,24 @@ def _again(
     return None
 
 
-def call_result(draft: Draft, number: int) -> tuple[int, ...]:
+def call_result(draft: EditedRun, number: int) -> tuple[int, ...]:
     """The shape of a result."""
-    type_ = draft.piece(number).type
+    type_ = draft.buffer(number).type
     return type_.shape if type_ is not None else ()
 
 
-def _specs(draft: Draft, index: int) -> tuple[TensorSpec, ...] | None:
-    types: list[TensorType | None] = [draft.piece(number).type for number in draft.history.operations[index].inputs]
-    specs = [spec_of(type_) for type_ in types if type_ is not None and not type_.shard_bytes]
+def _read_specs(draft: EditedRun, index: int) -> tuple[TensorSpec, ...] | None:
+    types: list[TensorType | None] = [draft.buffer(number).type for number in draft.history.operations[index].inputs]
+    specs = [read_spec(type_) for type_ in types if type_ is not None and not type_.shard_bytes]
     known = tuple(spec for spec in specs if spec is not None)
     return known if known and len(known) == len(types) else None
 
 
-def possible_calls(draft: Draft, index: int, result: TensorType | None) -> Iterator[Call]:
+def list_possible_calls(draft: EditedRun, index: int, result: TensorType | None) -> Iterator[Call]:
     """Calls that this one may have been: a capture keeps the tensors alone. ``result`` is None for one that failed."""
     operation = draft.history.operations[index]
     name = operation.name.removeprefix("ttnn.")
-    specs = _specs(draft, index)
+    specs = _read_specs(draft, index)
     if name not in RECORDS or specs is None or (result is not None and result.shard_bytes):
         return
     record = RECORDS.find(name)
@@ -214,9 +214,9 @@ def possible_calls(draft: Draft, index: int, result: TensorType | None) -> Itera
             yield Call(record.name, inputs, {**plain, **arguments}, memory, in_place, (), keywords)
 
 
-def _alike(call: Call, draft: Draft, index: int, result: int) -> Call | None:
+def _rebuild_call(call: Call, draft: EditedRun, index: int, result: int) -> Call | None:
     """The same call with the tensors of a draft."""
-    specs, type_ = _specs(draft, index), draft.piece(result).type
+    specs, type_ = _read_specs(draft, index), draft.buffer(result).type
     if specs is None or type_ is None or type_.shard_bytes:
         return None
     specs *= len(call.inputs) // len(specs)  # ``add(x, x)`` reads one tensor
@@ -228,7 +228,7 @@ def _alike(call: Call, draft: Draft, index: int, result: int) -> Call | None:
     return replace(call, inputs=specs, arguments=arguments, memory=own)
 
 
-def planned(call: Call, memory_map: MemoryMap, room: L1AtLaunch | None) -> Plan | None:
+def plan_exactly(call: Call, memory_map: MemoryMap, room: L1AtLaunch | None) -> Plan | None:
     """What a call does, where that is known to the byte."""
 
     def lowest(steps: Sequence[Step]) -> int | None:
@@ -244,14 +244,14 @@ def planned(call: Call, memory_map: MemoryMap, room: L1AtLaunch | None) -> Plan 
     return plan if plan.confidence == EXACT and plan.results else None
 
 
-def static_bytes(plan: Plan, memory_map: MemoryMap) -> tuple[int, ...]:
+def list_static_bytes(plan: Plan, memory_map: MemoryMap) -> tuple[int, ...]:
     """In L1, of each program that it launches."""
     base = memory_map.l1_base_address
     launches = [step for step in plan.steps if isinstance(step, Launch)]
     return tuple(end_of_stack(step.buffer_bytes, memory_map) - base if step.buffer_bytes else 0 for step in launches)
 
 
-def _sizes(plan: Plan, memory_map: MemoryMap) -> list[int]:
+def _list_temporary_sizes(plan: Plan, memory_map: MemoryMap) -> list[int]:
     """Of the temporaries, in order; tables that programs keep are not among them."""
     kept = {slot for slot, _ in plan.results}
     steps = [step for step in plan.steps if isinstance(step, Allocate) and step.slot not in kept]

@@ -15,15 +15,15 @@ from ttmem.base.errors import TtmemError
 from ttmem.profile.model import MEMORIES
 from ttmem.profile.tensor_type import TensorType
 from ttmem.tuning import edits
-from ttmem.tuning.apply_edit import LAST, TAKES_DTYPE, effect, reusable_input
-from ttmem.tuning.captured_run import History
-from ttmem.tuning.edited_run import Applied, Draft
+from ttmem.tuning.apply_edit import LAST, TAKES_DTYPE, compute_effect, find_reusable_input
+from ttmem.tuning.captured_run import CapturedRun
+from ttmem.tuning.edited_run import AppliedEdit, EditedRun
 from ttmem.tuning.edits import Edit
-from ttmem.tuning.free_points import free_point, made_by, objection
-from ttmem.tuning.groups import Group, groups_of, written
-from ttmem.tuning.names import reaching
-from ttmem.tuning.source import Place, place_of, source_of
-from ttmem.tuning.syntax import targets_of
+from ttmem.tuning.free_points import find_free_point, find_groups_made, find_objection
+from ttmem.tuning.groups import Group, list_groups, name_group
+from ttmem.tuning.names import find_reaching_assignments
+from ttmem.tuning.source import SourcePlace, open_source, parse_place
+from ttmem.tuning.syntax import list_targets
 
 _TILE = 32
 MOST_GROUPS = 64
@@ -39,7 +39,7 @@ _SHARD_GRID = (8, 8)
 class Proposal:
     """One edit that is worth a try."""
 
-    applied: Applied
+    applied: AppliedEdit
     group: Group | None
 
     is_in_source: bool = True
@@ -50,54 +50,54 @@ class Proposal:
         return self.applied.edit
 
 
-def proposals(draft: Draft, memory: int, position: int, kinds: tuple[str, ...]) -> Iterator[Proposal]:
+def list_proposals(draft: EditedRun, memory: int, position: int, kinds: tuple[str, ...]) -> Iterator[Proposal]:
     """Edits of these kinds that leave less in a memory at one moment; none that the source shows to be wrong."""
-    for group in _alive(draft, memory, position):
+    for group in _find_largest_groups(draft, memory, position):
         for kind in kinds:
             if kind == edits.FREE and not _may_be_freed(draft.history, group, by_hand=edits.DTYPE in kinds):
                 continue
-            for value in _values(draft.history, kind, group, memory):
-                name, line = written(draft.history, group)
+            for value in _list_values(draft.history, kind, group, memory):
+                name, line = name_group(draft.history, group)
                 edit = Edit(kind, name, line, value)
                 if kind == edits.CHUNK:
                     edit = Edit(kind, f"#{group.lives[0].producer}", "", value)
                 try:
-                    applied = effect(draft, edit, (group,))
+                    applied = compute_effect(draft, edit, (group,))
                 except TtmemError:
                     continue
                 if kind == edits.CHUNK and not applied.cuts:
                     continue  # there is no way to make it
-                if saved_at(draft, applied, memory, position) > 0:
-                    is_written = kind != edits.FREE or free_point(draft.history, group).can_be_written
+                if measure_saving(draft, applied, memory, position) > 0:
+                    is_written = kind != edits.FREE or find_free_point(draft.history, group).can_be_written
                     yield Proposal(applied, group, is_written)
 
 
-def _may_be_freed(history: History, group: Group, *, by_hand: bool) -> bool:
+def _may_be_freed(history: CapturedRun, group: Group, *, by_hand: bool) -> bool:
     """A free that no line of the source can do is not cheap: something has to be rearranged for it."""
-    point = free_point(history, group)
-    return not point.is_forbidden and (point.can_be_written or by_hand or source_of(group.site.file) is None)
+    point = find_free_point(history, group)
+    return not point.is_forbidden and (point.can_be_written or by_hand or open_source(group.site.file) is None)
 
 
-def saved_at(draft: Draft, applied: Applied, memory: int, position: int) -> int:
+def measure_saving(draft: EditedRun, applied: AppliedEdit, memory: int, position: int) -> int:
     """How much less is in a memory at one moment."""
     saved = 0
     for number, piece in applied.change.items():
         pairs = [(piece, -1)]
         if number < len(draft.history.lives) or number in draft.changed:
-            pairs.append((draft.piece(number), 1))
+            pairs.append((draft.buffer(number), 1))
         for one, sign in pairs:
             if one.is_there and one.memory == memory and one.take_at <= position < one.give_at:
                 saved += sign * one.bytes_per_bank
     return saved
 
 
-def _alive(draft: Draft, memory: int, position: int) -> list[Group]:
+def _find_largest_groups(draft: EditedRun, memory: int, position: int) -> list[Group]:
     """The groups that hold most at that moment."""
     history = draft.history
     columns = history.cache.get("columns")
     if columns is None:
         number_of_group = np.full(len(history.lives), -1, np.int64)
-        for number, group in enumerate(groups_of(history)):
+        for number, group in enumerate(list_groups(history)):
             number_of_group[[life.number for life in group.lives]] = number
         told = [(life.memory, life.taken_at, life.given_at, life.bytes_per_bank) for life in history.lives]
         columns = history.cache["columns"] = (number_of_group, np.array(told, np.int64).reshape(-1, 4).T.copy())
@@ -112,12 +112,12 @@ def _alive(draft: Draft, memory: int, position: int) -> list[Group]:
     sums: dict[int, int] = {}
     for row in rows.tolist():
         sums[int(number_of_group[row])] = sums.get(int(number_of_group[row]), 0) + int(size[row])
-    groups = groups_of(history)
+    groups = list_groups(history)
     largest = sorted(sums, key=lambda number: (-sums[number], number))[:MOST_GROUPS]
     return [groups[number] for number in largest]
 
 
-def _values(history: History, kind: str, group: Group, memory: int) -> tuple[str, ...]:
+def _list_values(history: CapturedRun, kind: str, group: Group, memory: int) -> tuple[str, ...]:
     """With which values a kind of edit is tried on a group; none where it makes no sense."""
     first = group.lives[0]
     if group.is_lasting and kind in (edits.FREE, edits.INPLACE, edits.ORDER):
@@ -125,22 +125,24 @@ def _values(history: History, kind: str, group: Group, memory: int) -> tuple[str
     if kind == edits.FREE:
         return ("",)
     if kind == edits.INPLACE:
-        is_possible = all(reusable_input(history, life) is not None for life in group.lives)
+        is_possible = all(find_reusable_input(history, life) is not None for life in group.lives)
         return ("",) if is_possible and _may_be_overwritten(history, group) else ()
     if kind == edits.MEMORY:
         return ("DRAM",) if MEMORIES[memory] == "L1" else ()
     if kind == edits.DTYPE:
-        return _narrower(history, group)
+        return _list_narrower_types(history, group)
     if kind == edits.ORDER:
         return (LAST,) if _is_upload(history, group) and all(life.uses for life in group.lives) else ()
     if kind == edits.SHARD:
-        return (edits.INTERLEAVED, _spread(first.type)) if first.type is not None and first.type.shard_bytes else ()
+        return (
+            (edits.INTERLEAVED, _choose_shards(first.type)) if first.type is not None and first.type.shard_bytes else ()
+        )
     if kind == edits.CHUNK:
         return _PARTS if first.producer >= 0 and len(group.lives) == 1 else ()
     return ()
 
 
-def _spread(type_: TensorType) -> str:
+def _choose_shards(type_: TensorType) -> str:
     """Height shards over all cores."""
     rows = math.ceil(math.prod(type_.shape[:-1]) / _TILE)
     columns = math.ceil((type_.shape or (1,))[-1] / _TILE) * _TILE
@@ -148,11 +150,11 @@ def _spread(type_: TensorType) -> str:
     return f"height:{math.ceil(rows / (wide * high)) * _TILE}x{columns}@{wide}x{high}"
 
 
-def _is_upload(history: History, group: Group) -> bool:
+def _is_upload(history: CapturedRun, group: Group) -> bool:
     return all(life.producer >= 0 and not history.operations[life.producer].inputs for life in group.lives)
 
 
-def _narrower(history: History, group: Group) -> tuple[str, ...]:
+def _list_narrower_types(history: CapturedRun, group: Group) -> tuple[str, ...]:
     """For uploads in tiles. A block format is for weights: what is computed from a first input would follow it."""
     type_ = group.lives[0].type
     if type_ is None or type_.layout != "tile" or not _is_upload(history, group):
@@ -169,70 +171,72 @@ def _narrower(history: History, group: Group) -> tuple[str, ...]:
     return (narrower,)
 
 
-def call_site(history: History, group: Group) -> Place:
+def find_call_site(history: CapturedRun, group: Group) -> SourcePlace:
     """The same with its columns, where the recorder knew them."""
     producer = group.lives[0].producer
     if producer < 0:
         return group.site
     operation = history.operations[producer]
-    inmost, told = place_of(operation.path[-1] if operation.path else ""), place_of(operation.location)
+    inmost, told = parse_place(operation.path[-1] if operation.path else ""), parse_place(operation.location)
     return inmost if inmost.file == told.file else told
 
 
-class Overwritten(NamedTuple):
+class OverwrittenInput(NamedTuple):
     """What ``output_tensor=`` may say in the source, or why nothing may be written over."""
 
     name: str = ""
     why_not: str = ""
 
 
-def _may_be_overwritten(history: History, group: Group) -> bool:
+def _may_be_overwritten(history: CapturedRun, group: Group) -> bool:
     """Only what the source shows to be read no more, where there is a source."""
-    return source_of(call_site(history, group).file) is None or not overwritten(history, group).why_not
+    return (
+        open_source(find_call_site(history, group).file) is None or not find_overwritten_input(history, group).why_not
+    )
 
 
-def overwritten(history: History, group: Group) -> Overwritten:
+def find_overwritten_input(history: CapturedRun, group: Group) -> OverwrittenInput:
     """An input that no path of the program reads afterwards.
 
     That input may be freed after the very statement, and nothing frees it later.
     """
-    name = first_argument(history, group)
-    inputs = {reused.number for life in group.lives if (reused := reusable_input(history, life)) is not None}
-    place = call_site(history, group)
-    source = source_of(place.file)
-    statement = source.statement_of(place) if source is not None else None
+    name = name_first_argument(history, group)
+    inputs = {reused.number for life in group.lives if (reused := find_reusable_input(history, life)) is not None}
+    place = find_call_site(history, group)
+    source = open_source(place.file)
+    statement = source.find_statement(place) if source is not None else None
     if not name or source is None or statement is None:
-        return Overwritten(why_not="no variable holds its input")
-    before = reaching(source, statement, name) if name in targets_of(statement) else []
-    unknown = next((one for one in before or () if not made_by(history, source, one, name)), None)
+        return OverwrittenInput(why_not="no variable holds its input")
+    before = find_reaching_assignments(source, statement, name) if name in list_targets(statement) else []
+    unknown = next((one for one in before or () if not find_groups_made(history, source, one, name)), None)
     if before is None or unknown is not None:
-        return Overwritten(why_not=f"`{name}` may be a tensor that others use")
+        return OverwrittenInput(why_not=f"`{name}` may be a tensor that others use")
     inner, outer = statement, source.parent(statement)
     while isinstance(outer, (ast.With, ast.AsyncWith)) and outer.body[-1] is inner:
         inner, outer = outer, source.parent(outer)  # nothing inside comes after it
-    for other in groups_of(history):
+    for other in list_groups(history):
         if inputs & {life.number for life in other.lives}:
-            made = source.statement_of(other.site) if other.site.file == place.file else None
-            if made is None or other not in made_by(history, source, made, name):
-                return Overwritten(why_not=f"`{name}` is not made under that name")
-            if source.function_of(made) is not source.function_of(statement):
-                return Overwritten(why_not=f"another function makes `{name}`")
-            if name not in targets_of(statement) and source.behind(made, inner) is not inner:
-                return Overwritten(why_not=f"line {made.lineno}, which makes `{name}`, is in another block")
-            found = objection(history, other, made, name, inner, overwrites=True)
+            made = source.find_statement(other.site) if other.site.file == place.file else None
+            if made is None or other not in find_groups_made(history, source, made, name):
+                return OverwrittenInput(why_not=f"`{name}` is not made under that name")
+            if source.find_function(made) is not source.find_function(statement):
+                return OverwrittenInput(why_not=f"another function makes `{name}`")
+            if name not in list_targets(statement) and source.find_release_statement(made, inner) is not inner:
+                return OverwrittenInput(why_not=f"line {made.lineno}, which makes `{name}`, is in another block")
+            found = find_objection(history, other, made, name, inner, overwrites=True)
             if found is not None:
-                return Overwritten(why_not=found.why)
-    return Overwritten(name)
+                return OverwrittenInput(why_not=found.why)
+    return OverwrittenInput(name)
 
 
-def first_argument(history: History, group: Group) -> str:
+def name_first_argument(history: CapturedRun, group: Group) -> str:
     """What the program calls the first argument of the call that makes a tensor; empty when that is not plain."""
     producer = group.lives[0].producer
     if producer < 0:
         return ""
-    place = call_site(history, group)
-    source = source_of(place.file)
-    call = source.call_at(place, history.operations[producer].name) if source is not None else None
+    place = find_call_site(history, group)
+    source = open_source(place.file)
+    call = source.find_call(place, history.operations[producer].name) if source is not None else None
     if call is None:
         return ""
     named = [word.value for word in call.keywords if word.arg in _FIRST_WORDS]

@@ -12,15 +12,15 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from ttmem.engines.worker.device_monitor import state_of
-from ttmem.engines.worker.ledger import GIVE, LAUNCH, TAKE, Account, Buffer, Move
-from ttmem.engines.worker.library import Pool, View
-from ttmem.engines.worker.recorder import end_message, state_message
+from ttmem.engines.worker.device_monitor import build_state
+from ttmem.engines.worker.ledger import GIVE, LAUNCH, TAKE, AllocationLedger, LedgerBuffer, Move
+from ttmem.engines.worker.library import BankView, MemoryRegion
+from ttmem.engines.worker.recorder import encode_end, encode_state
 from ttmem.hardware import MEMORIES as MEMORY_RECORDS
-from ttmem.profile.builder import Capture
+from ttmem.profile.builder import ProfileBuilder
 from ttmem.profile.model import CLOSING, L1_PARTS, MEMORIES, Profile
-from ttmem.tuning.captured_run import Operation
-from ttmem.tuning.edited_run import L1_NUMBER, Draft, Piece
+from ttmem.tuning.captured_run import CapturedOperation
+from ttmem.tuning.edited_run import L1_NUMBER, EditedBuffer, EditedRun
 from ttmem.twin import error_messages
 from ttmem.twin.free_list import FreeList
 
@@ -35,7 +35,7 @@ class L1AtLaunch(NamedTuple):
     """The same at the launch, results included."""
 
 
-class Action(NamedTuple):
+class ReplayEntry(NamedTuple):
     """One thing that happens in a draft."""
 
     at: int
@@ -64,7 +64,7 @@ class Shortfall:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class ReplayResult:
     """What came of a draft."""
 
     addresses: dict[int, int]
@@ -86,16 +86,16 @@ class Played:
         return self.shortfall is None
 
 
-def actions(draft: Draft) -> list[Action]:
+def list_entries(draft: EditedRun) -> list[ReplayEntry]:
     """All that happens, in order."""
     history = draft.history
     events = history.timeline.events
     assert events is not None
     operation, inside = events.operation.tolist(), events.inside.tolist()
     count, length = len(history.operations), history.length
-    found: list[Action] = []
+    found: list[ReplayEntry] = []
     for number in draft.numbers():
-        piece = draft.piece(number)
+        piece = draft.buffer(number)
         if not piece.is_there:
             continue
         life = history.lives[number] if number < len(history.lives) else None
@@ -105,25 +105,25 @@ def actions(draft: Draft) -> list[Action]:
         ):
             if at < length:  # what was moved happens just before the event that stands there
                 belongs = inside[at] if at == own or kind == TAKE else 0
-                found.append(Action(at, order, kind, operation[at], belongs, number))
+                found.append(ReplayEntry(at, order, kind, operation[at], belongs, number))
             elif kind == GIVE and at == own:
                 continue  # it was never given back
             else:
-                found.append(Action(at, order, kind, count, 0, number))
+                found.append(ReplayEntry(at, order, kind, count, 0, number))
     launched: dict[int, int] = {}
     for launch in history.launches:
         changed = draft.static_bytes.get(launch.operation)
         place = launched[launch.operation] = launched.get(launch.operation, -1) + 1
         static = launch.static_bytes_per_core if changed is None else changed[place]
-        found.append(Action(launch.at, 2, LAUNCH, launch.operation, 1, static))
+        found.append(ReplayEntry(launch.at, 2, LAUNCH, launch.operation, 1, static))
     found.sort(key=itemgetter(0, 1))
     return found
 
 
-class _Memories:
+class _MemorySimulation:
     """The free lists, and what does not fit into them."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: EditedRun) -> None:
         self.draft = draft
         self.lists = [
             FreeList(base, size, grows_down=MEMORY_RECORDS.find(name).grows_down)
@@ -138,40 +138,40 @@ class _Memories:
         self.l1_at_launch: dict[int, L1AtLaunch] = {}
         self._l1_before: dict[int, tuple[int | None, int]] = {}
 
-    def do(self, action: Action) -> bool:
+    def play_entry(self, action: ReplayEntry) -> bool:
         """False when it does not fit."""
         if action.inside == 1 and action.operation not in self._l1_before:
             l1 = self.lists[L1_NUMBER]
             self._l1_before[action.operation] = (l1.lowest_taken_address, l1.allocated_bytes)
         if action.kind == TAKE:
-            piece = self.draft.piece(action.number)
+            piece = self.draft.buffer(action.number)
             address = self.lists[piece.memory].allocate(piece.bytes_per_bank)
             if address is None:
-                return self._short(action, piece)
+                return self._add_shortfall(action, piece)
             self.addresses[action.number] = address
             self.there.add(action.number)
             allocated = self.lists[piece.memory].allocated_bytes
             if allocated > self.peaks[piece.memory]:
                 self.peaks[piece.memory], self.peak_at[piece.memory] = allocated, action.operation
             if piece.memory == L1_NUMBER:
-                self._together(allocated, action.operation)
+                self._update_programs_peak(allocated, action.operation)
         elif action.kind == GIVE:
             if action.number in self.there:
                 self.there.discard(action.number)
-                self.lists[self.draft.piece(action.number).memory].free(self.addresses[action.number])
+                self.lists[self.draft.buffer(action.number).memory].free(self.addresses[action.number])
         else:
             return self._launch(action)
         return True
 
-    def _together(self, size: int, operation: int) -> None:
+    def _update_programs_peak(self, size: int, operation: int) -> None:
         if size > self.programs_peak:
             self.programs_peak, self.programs_peak_at = size, operation
 
-    def _launch(self, action: Action) -> bool:
+    def _launch(self, action: ReplayEntry) -> bool:
         """Static buffers grow from the base of L1 and end below the lowest tensor, as every enqueue checks."""
         lowest = self.lists[L1_NUMBER].lowest_taken_address
-        self._room(action)
-        self._together(self.lists[L1_NUMBER].allocated_bytes + max(action.number, 0), action.operation)
+        self._record_room(action)
+        self._update_programs_peak(self.lists[L1_NUMBER].allocated_bytes + max(action.number, 0), action.operation)
         base, size = self.draft.pools[L1_NUMBER][1:]
         end = base + action.number
         if action.number <= 0 or (end <= base + size and (lowest is None or end <= lowest)):
@@ -188,7 +188,7 @@ class _Memories:
         )
         return False
 
-    def _short(self, action: Action, piece: Piece) -> bool:
+    def _add_shortfall(self, action: ReplayEntry, piece: EditedBuffer) -> bool:
         memory, unfinished = piece.memory, self.draft.history.unfinished
         pool, name = self.lists[memory], MEMORIES[memory]
         banks, _, size = self.draft.pools[memory]
@@ -197,22 +197,22 @@ class _Memories:
         amounts = (pool.allocated_bytes, pool.free_bytes, pool.largest_free_bytes)
         text = error_messages.out_of_memory(piece.total_bytes, name, banks, piece.bytes_per_bank, size, *amounts)
         self.shortfalls.append(Shortfall(action.operation, name, text, piece.bytes_per_bank, *amounts, action.at))
-        self._room(action)
+        self._record_room(action)
         return False
 
-    def _room(self, action: Action) -> None:
+    def _record_room(self, action: ReplayEntry) -> None:
         if action.operation not in self.l1_at_launch and action.operation in self._l1_before:
             room = L1AtLaunch(*self._l1_before[action.operation], self.lists[L1_NUMBER].lowest_taken_address)
             self.l1_at_launch[action.operation] = room
 
 
-def play(draft: Draft) -> Played:
+def replay(draft: EditedRun) -> ReplayResult:
     """Addresses, peaks, and the first thing that does not fit: everything behind it does not happen."""
-    memories = _Memories(draft)
-    for action in actions(draft):
-        if not memories.do(action):
+    memories = _MemorySimulation(draft)
+    for action in list_entries(draft):
+        if not memories.play_entry(action):
             break
-    return Played(
+    return ReplayResult(
         memories.addresses,
         next(iter(memories.shortfalls), None),
         tuple(memories.peaks),
@@ -223,68 +223,68 @@ def play(draft: Draft) -> Played:
     )
 
 
-def profile_of(draft: Draft, name: str) -> Profile:
+def build_profile(draft: EditedRun, name: str) -> Profile:
     """The draft as a Profile like the captured one."""
-    history, player = draft.history, _Player(draft)
-    capture = Capture()
+    history, player = draft.history, _EditedRunRecorder(draft)
+    capture = ProfileBuilder()
     for message in player.messages():
-        capture.feed(message)
-    made = capture.profile(name=name, script=history.profile.source.name, engine="", board="")
+        capture.add(message)
+    made = capture.build(name=name, script=history.profile.source.name, engine="", board="")
     captured, (timeline,) = history.timeline, made.timelines
     timeline = replace(timeline, line=captured.line[: len(timeline)], rank=captured.rank)
     same = history.profile
     return replace(made, timelines=(timeline,), source=same.source, facts=same.facts, arguments=same.arguments)
 
 
-class _Player:
+class _EditedRunRecorder:
     """Tells what a recorder would tell of the draft."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: EditedRun) -> None:
         self.draft, self.history = draft, draft.history
-        self.memories = _Memories(draft)
-        pools = {name: Pool(*pool) for name, pool in zip(MEMORIES, draft.pools, strict=True)}
-        self.account = Account(pools, draft.history.memory_map.quantum_bytes)
+        self.memories = _MemorySimulation(draft)
+        pools = {name: MemoryRegion(*pool) for name, pool in zip(MEMORIES, draft.pools, strict=True)}
+        self.account = AllocationLedger(pools, draft.history.memory_map.quantum_bytes)
         self.told: dict[int, int] = {}
         """The draft's number -> the account's."""
 
     def messages(self) -> Iterator[dict[str, Any]]:
         pools = {name: list(pool) for name, pool in zip(MEMORIES, self.draft.pools, strict=True)}
         yield {"device": {"arch": "", "grid": [], "mesh": [], "chips": 1, "pools": pools}}
-        segments: dict[int, list[tuple[int, list[Action]]]] = {}
-        for (index, place), together in groupby(actions(self.draft), key=itemgetter(3, 4)):
+        segments: dict[int, list[tuple[int, list[ReplayEntry]]]] = {}
+        for (index, place), together in groupby(list_entries(self.draft), key=itemgetter(3, 4)):
             segments.setdefault(index, []).append((place, list(together)))
         count = len(self.history.operations)
         for operation in self.history.operations:
             todo = segments.get(operation.index, [])
-            before: list[Action] = []
+            before: list[ReplayEntry] = []
             for inside, group in todo:
                 if inside == CLOSING:
-                    yield from self._closed(before, group)
+                    yield from self._close(before, group)
                     before = []
                 elif not inside:
                     before += group
             yield self._start(operation, before)
             if not self.memories.shortfalls:
-                yield self._inside(
+                yield self._record_inside(
                     operation.index, [action for inside, group in todo if inside == 1 for action in group]
                 )
             else:
                 yield {"end": operation.index, "error": self.memories.shortfalls[0].message}
             if self.memories.shortfalls and operation.index < count - 1:
-                yield from self._closed([], [])
+                yield from self._close([], [])
                 return
         last = segments.get(count, [])
         before = [action for inside, group in last if not inside for action in group]
-        yield from self._closed(before, [action for inside, group in last if inside == CLOSING for action in group])
+        yield from self._close(before, [action for inside, group in last if inside == CLOSING for action in group])
         failure = self.history.failure
         if self.memories.shortfalls:
             yield {"exit": 1, "error": self.memories.shortfalls[0].message}
         elif failure is not None and not self.history.is_short:
             yield {"end": count - 1, "error": failure.message}
 
-    def _start(self, operation: Operation, before: list[Action]) -> dict[str, Any]:
+    def _start(self, operation: CapturedOperation, before: list[ReplayEntry]) -> dict[str, Any]:
         file, _, line = operation.location.rpartition(":")
-        between = self._between(before)
+        between = self._record_between(before)
         return {
             "start": operation.index,
             "name": operation.name,
@@ -298,56 +298,56 @@ class _Player:
             "uses": [self.told[number] for number in operation.inputs if number in self.told],
         }
 
-    def _closed(self, before: list[Action], gone: list[Action]) -> Iterator[dict[str, Any]]:
+    def _close(self, before: list[ReplayEntry], gone: list[ReplayEntry]) -> Iterator[dict[str, Any]]:
         """The device is closed, and with it goes what was there."""
-        yield {"closed": True, **self._between(before)}
-        self._between(gone)
+        yield {"closed": True, **self._record_between(before)}
+        self._record_between(gone)
 
-    def _moves(self, todo: Sequence[Action]) -> tuple[list[Move], list[int]]:
+    def _moves(self, todo: Sequence[ReplayEntry]) -> tuple[list[Move], list[int]]:
         """What happens, up to the first thing that does not fit, and the draft's numbers of what was taken."""
         moves: list[Move] = []
         taken: list[int] = []
         for action in todo:
             if action.kind == GIVE and action.number not in self.memories.there:
                 continue
-            if not self.memories.do(action):
+            if not self.memories.play_entry(action):
                 break
             if action.kind == LAUNCH:
                 moves.append(Move(LAUNCH))
                 continue
             if action.kind not in (TAKE, GIVE):
                 continue
-            piece = self.draft.piece(action.number)
+            piece = self.draft.buffer(action.number)
             address = self.memories.addresses[action.number]
             moves.append(Move(action.kind, MEMORIES[piece.memory], address, piece.bytes_per_bank, piece.total_bytes))
             if action.kind == TAKE:
                 taken.append(action.number)
         return moves, taken
 
-    def _unwound(self, taken: Sequence[int]) -> list[Move]:
+    def _unwind(self, taken: Sequence[int]) -> list[Move]:
         """The error of an operation gives back what it took."""
         unfinished = self.history.unfinished
         in_order = [number for number in (unfinished.unwound if unfinished is not None else ()) if number in taken]
         return self._moves(
-            [Action(0, 0, GIVE, 0, 1, number) for number in dict.fromkeys((*in_order, *taken))],
+            [ReplayEntry(0, 0, GIVE, 0, 1, number) for number in dict.fromkeys((*in_order, *taken))],
         )[0]
 
-    def _between(self, todo: Sequence[Action]) -> dict[str, Any]:
+    def _record_between(self, todo: Sequence[ReplayEntry]) -> dict[str, Any]:
         moves, taken = self._moves(todo)
         effect = self.account.apply(moves)
-        self._tell(taken, effect.born)
+        self._number_buffers(taken, effect.born)
         views = [
-            View(banks, size, pool.allocated_bytes, pool.free_bytes, pool.largest_free_bytes)
+            BankView(banks, size, pool.allocated_bytes, pool.free_bytes, pool.largest_free_bytes)
             for (banks, _, size), pool in zip(self.draft.pools, self.memories.lists, strict=True)
         ]
-        return {**state_message(state_of(views, effect)), **self._described(taken)}
+        return {**encode_state(build_state(views, effect)), **self._describe_tensors(taken)}
 
-    def _inside(self, index: int, todo: Sequence[Action]) -> dict[str, Any]:
+    def _record_inside(self, index: int, todo: Sequence[ReplayEntry]) -> dict[str, Any]:
         moves, taken = self._moves(todo)
         if self.memories.shortfalls:
-            moves += self._unwound(taken)
+            moves += self._unwind(taken)
         effect = self.account.apply(moves)
-        self._tell(taken, effect.born)
+        self._number_buffers(taken, effect.born)
         launches = [action for action in todo if action.kind == LAUNCH]
         l1_at_launch = list(effect.l1_at_launch)
         refused = launches[len(l1_at_launch) :][:1]
@@ -355,18 +355,18 @@ class _Player:
             l1_at_launch.append(effect.highest_l1)  # a capture measures the program that was refused, too
         needs = [action.number for action in launches[: len(l1_at_launch)]]
         l1 = self._l1(index, effect.highest_l1, list(zip(l1_at_launch, needs, strict=True)))
-        message = end_message(index, effect, l1, needs)
+        message = encode_end(index, effect, l1, needs)
         if self.memories.shortfalls:
             return {**message, "error": self.memories.shortfalls[0].message}
-        return {**message, **self._described(taken)}
+        return {**message, **self._describe_tensors(taken)}
 
-    def _tell(self, taken: Sequence[int], born: Sequence[Buffer]) -> None:
+    def _number_buffers(self, taken: Sequence[int], born: Sequence[LedgerBuffer]) -> None:
         self.told |= dict(zip(taken, (buffer.number for buffer in born), strict=True))
 
-    def _described(self, taken: Sequence[int]) -> dict[str, Any]:
+    def _describe_tensors(self, taken: Sequence[int]) -> dict[str, Any]:
         lives = self.history.lives
         names = [[self.told[n], lives[n].name] for n in taken if n < len(lives) and lives[n].name]
-        types = [[self.told[n], type_] for n in taken if (type_ := self.draft.piece(n).type) is not None]
+        types = [[self.told[n], type_] for n in taken if (type_ := self.draft.buffer(n).type) is not None]
         return {"names": names, "tensors": types}
 
     def _l1(self, index: int, highest: int, launches: list[tuple[int, int]]) -> list[int]:

@@ -12,8 +12,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from ttmem.engines.worker.call_sites import Span, expressions
-from ttmem.tuning.syntax import Spot, Syntax
+from ttmem.engines.worker.call_sites import Span, map_expressions
+from ttmem.tuning.syntax import BlockPosition, Syntax
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Module)
 _ENDING = (ast.Raise, ast.Continue, ast.Break)
@@ -27,7 +27,7 @@ _STEP = re.compile(
 )
 
 
-class Place(NamedTuple):
+class SourcePlace(NamedTuple):
     """A line of a file, or an expression in it."""
 
     file: str
@@ -41,19 +41,19 @@ class Place(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def place_of(step: str) -> Place:
+def parse_place(step: str) -> SourcePlace:
     """Of ``file:line``, or a step of a call path: ``file:line+column-line+column``."""
     form = _STEP.fullmatch(step)
     if form is None:
-        return Place("", 0)
+        return SourcePlace("", 0)
     numbers = [form[name] for name in ("line", "column", "end_line", "end_column")]
     if form["column"] is None:
-        return Place(form["file"], int(form["line"]))
+        return SourcePlace(form["file"], int(form["line"]))
     line, column, end_line, end_column = map(int, numbers)
-    return Place(form["file"], line, (line, column, end_line, end_column))
+    return SourcePlace(form["file"], line, (line, column, end_line, end_column))
 
 
-class Source:
+class SourceFile:
     """One parsed file."""
 
     def __init__(self, text: str) -> None:
@@ -61,7 +61,7 @@ class Source:
         text = text.removeprefix(self.mark)
         self.lines = io.StringIO(text, newline="").readlines()  # str.splitlines knows more ends than Python does
         self.tree = ast.parse(text)
-        self._expressions, self._parents = expressions(self.tree)
+        self._expressions, self._parents = map_expressions(self.tree)
         self.read_elsewhere: dict[tuple[str, str, ast.AST, bool], int] = {}
         """What ``Reads.elsewhere`` found: it is the same for every item of a container."""
         self._statements = [node for node in ast.walk(self.tree) if isinstance(node, ast.stmt)]
@@ -104,7 +104,7 @@ class Source:
             if isinstance(word, str)
         )
 
-    def unused_name(self, name: str) -> str:
+    def find_unused_name(self, name: str) -> str:
         """The name, with a line below at its end for as long as the file has such a variable."""
         while name in self._names:
             name += "_"
@@ -132,42 +132,42 @@ class Source:
         before = self.lines[statement.lineno - 1].encode()[: statement.col_offset].decode()
         return before if not before.strip() else None
 
-    def end_of_line(self, statement: ast.stmt) -> ast.stmt:
+    def last_on_line(self, statement: ast.stmt) -> ast.stmt:
         """The last of those that share its last line: ``a = f(); b = g()``."""
-        block = self.block_of(statement)
+        block = self.find_block(statement)
         while block is not None and block.place + 1 < len(block.statements):
             behind = block.statements[block.place + 1]
             if behind.lineno != statement.end_lineno:
                 break
-            statement, block = behind, Spot(block.block, block.place + 1)
+            statement, block = behind, BlockPosition(block.block, block.place + 1)
         return statement
 
-    def first_of_line(self, statement: ast.stmt) -> ast.stmt:
+    def first_on_line(self, statement: ast.stmt) -> ast.stmt:
         """The first of those that share its first line."""
-        block = self.block_of(statement)
+        block = self.find_block(statement)
         while block is not None and block.place and block.statements[block.place - 1].end_lineno == statement.lineno:
-            block = Spot(block.block, block.place - 1)
+            block = BlockPosition(block.block, block.place - 1)
             statement = block.statements[block.place]
         return statement
 
-    def block_of(self, statement: ast.stmt) -> Spot | None:
+    def find_block(self, statement: ast.stmt) -> BlockPosition | None:
         """The list of statements that a statement stands in, and its place there."""
-        return self.syntax.spot(statement)
+        return self.syntax.find_position(statement)
 
-    def expression_at(self, place: Place) -> ast.expr | None:
+    def find_expression(self, place: SourcePlace) -> ast.expr | None:
         """The very one; None where a place is a line alone."""
         return self._expressions.get(place.span) if place.span is not None else None
 
-    def statement_of(self, place: Place) -> ast.stmt | None:
+    def find_statement(self, place: SourcePlace) -> ast.stmt | None:
         """The innermost statement that an expression, or a line, belongs to."""
-        node: ast.AST | None = self.expression_at(place)
+        node: ast.AST | None = self.find_expression(place)
         if node is None:
-            return self.statement_at(place.line)
+            return self.find_statement_on_line(place.line)
         while node is not None and not isinstance(node, ast.stmt):
             node = self._parents.get(node)
         return node
 
-    def statement_at(self, line: int) -> ast.stmt | None:
+    def find_statement_on_line(self, line: int) -> ast.stmt | None:
         """The innermost statement that spans a line; None where two share it (``a = f(); b = g()``)."""
         here = self._by_line.get(line, [])
         if not here:
@@ -177,7 +177,7 @@ class Source:
         inner = [node for node in found if not any(self._parents.get(other) is node for other in found)]
         return inner[0] if len(inner) == 1 else None
 
-    def function_of(self, node: ast.AST) -> ast.AST | None:
+    def find_function(self, node: ast.AST) -> ast.AST | None:
         """The function (or module) that a statement belongs to."""
         above: ast.AST | None = self._parents.get(node)
         while above is not None and not isinstance(above, _FUNCTIONS):
@@ -191,16 +191,16 @@ class Source:
             yield above
             above = self._parents.get(above)
 
-    def call_at(self, place: Place, name: str) -> ast.Call | None:
+    def find_call(self, place: SourcePlace, name: str) -> ast.Call | None:
         """The call of an operation at a place; None where a line has several of them, or none."""
-        node = self.expression_at(place)
+        node = self.find_expression(place)
         if node is not None:
             return node if isinstance(node, ast.Call) else None
-        statement = self.statement_at(place.line)
-        calls = self.calls_in(statement, name) if statement is not None else []
+        statement = self.find_statement_on_line(place.line)
+        calls = self.find_calls(statement, name) if statement is not None else []
         return calls[0] if len(calls) == 1 else None
 
-    def calls_in(self, statement: ast.stmt, name: str) -> list[ast.Call]:
+    def find_calls(self, statement: ast.stmt, name: str) -> list[ast.Call]:
         """Calls of an operation (``ttnn.from_torch``: by its last word) inside a statement."""
         word = name.rpartition(".")[2]
         return [
@@ -213,14 +213,14 @@ class Source:
             )
         ]
 
-    def behind(self, made: ast.stmt, used: ast.stmt) -> ast.stmt | None:
+    def find_release_statement(self, made: ast.stmt, used: ast.stmt) -> ast.stmt | None:
         """The statement after which what ``made`` defines is not needed, when ``used`` is the last that reads it.
 
         It stands in the same list of statements, so that whoever passes it has passed ``made``: a use inside a loop
         or a branch frees behind the whole of it. None where there is no such one, or nothing can stand behind it; what
         is behind ``return f(x)`` comes between the call and the return.
         """
-        block = self.block_of(made)
+        block = self.find_block(made)
         if block is None:
             return None
         statement: ast.AST | None = used
@@ -230,26 +230,26 @@ class Source:
             return None
         if isinstance(used, ast.Return) and (statement is not used or used.value is None):
             return None  # only one of its branches passes here
-        end = self.block_of(statement)
+        end = self.find_block(statement)
         return statement if end is not None and end.place >= block.place else None
 
-    def _is_in(self, node: ast.AST, block: Spot) -> bool:
-        spot = self.syntax.spot(node)
+    def _is_in(self, node: ast.AST, block: BlockPosition) -> bool:
+        spot = self.syntax.find_position(node)
         return spot is not None and spot.block is block.block
 
 
-def source_of(file: str) -> Source | None:
+def open_source(file: str) -> SourceFile | None:
     """None when the file is gone, is not Python, or may not be read."""
     try:
         path = Path(file).resolve()
         found = path.stat()
-        return _parsed(path, found.st_mtime_ns, found.st_size) if file and path.is_file() else None
+        return _parse_file(path, found.st_mtime_ns, found.st_size) if file and path.is_file() else None
     except (OSError, ValueError, RuntimeError):  # the last: a loop of links, before Python 3.13
         return None
 
 
 @lru_cache(maxsize=256)
-def _parsed(path: Path, _: int, size: int) -> Source | None:
+def _parse_file(path: Path, _: int, size: int) -> SourceFile | None:
     """Read once as long as it stays the same file."""
     if size > _MOST_BYTES:
         return None
@@ -258,6 +258,6 @@ def _parsed(path: Path, _: int, size: int) -> Source | None:
         encoding = tokenize.detect_encoding(io.BytesIO(content).readline)[0]
         if encoding not in ("utf-8", "utf-8-sig", "ascii"):
             return None  # a diff in another encoding could not be applied
-        return Source(content.decode("utf-8"))
+        return SourceFile(content.decode("utf-8"))
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
         return None

@@ -23,7 +23,7 @@ _HANDS_BACK = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
 _Node = TypeVar("_Node", bound=ast.AST)
 
 
-def word_of(node: ast.AST) -> str | None:
+def last_word(node: ast.AST) -> str | None:
     """The last name of an expression: of ``x``, ``x[0]`` and ``self.x`` it is ``x``; None where it has none."""
     while isinstance(node, ast.Subscript):
         node = node.value
@@ -32,14 +32,14 @@ def word_of(node: ast.AST) -> str | None:
     return node.attr if isinstance(node, ast.Attribute) else None
 
 
-def _container_of(node: ast.AST) -> ast.expr | None:
+def _find_container(node: ast.AST) -> ast.expr | None:
     """Of an item of which it is clear which one is meant, the container: ``k`` of ``k['a']``."""
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
         return node.value if isinstance(node.value, (ast.Name, ast.Attribute)) else None
     return None
 
 
-class Block:
+class StatementBlock:
     """Statements that run one after the other."""
 
     def __init__(self, statements: list[ast.stmt]) -> None:
@@ -55,7 +55,7 @@ class Block:
         """Name -> places of statements that give it another value, or remove it, whatever happens."""
         found: dict[str, list[int]] = {}
         for place, one in enumerate(self.statements):
-            for name in targets_of(one) if isinstance(one, (ast.Assign, ast.AnnAssign, ast.Delete)) else ():
+            for name in list_targets(one) if isinstance(one, (ast.Assign, ast.AnnAssign, ast.Delete)) else ():
                 found.setdefault(name, []).append(place)
         return found
 
@@ -70,7 +70,7 @@ class Block:
         each = (any(isinstance(node, _HANDS_BACK) for node in ast.walk(one)) for one in self.statements)
         return list(accumulate(each, initial=0))
 
-    def rebound(self, end: int, name: str) -> int:
+    def find_rebinding(self, end: int, name: str) -> int:
         """The next statement after one that gives the name another value whatever happens; 0 when there is none."""
         places = self._assigning.get(name, [])
         behind = bisect_right(places, end)
@@ -80,7 +80,7 @@ class Block:
         leaves_first = leaver < len(self._leaving) and self._leaving[leaver] < places[behind]
         return 0 if leaves_first else places[behind]
 
-    def assigned_before(self, place: int, name: str) -> int | None:
+    def find_assignment_before(self, place: int, name: str) -> int | None:
         """The nearest plain assignment of the name before a statement."""
         places = self._assigning.get(name, [])
         for nearest in reversed(places[: bisect_right(places, place - 1)]):
@@ -88,19 +88,19 @@ class Block:
                 return nearest
         return None
 
-    def leaves_loop(self, first: int, last: int) -> bool:
+    def has_loop_exit(self, first: int, last: int) -> bool:
         """Whether a ``break`` or ``continue`` of a loop around them stands among these statements."""
         return bool(self._loop_leavers[last + 1] - self._loop_leavers[first])
 
-    def hands_back(self, first: int, last: int) -> bool:
+    def has_suspension(self, first: int, last: int) -> bool:
         """Whether other code runs in between these statements (``yield``, ``await``)."""
         return bool(self._handing_back[last + 1] - self._handing_back[first])
 
 
-class Spot(NamedTuple):
+class BlockPosition(NamedTuple):
     """A place in a block."""
 
-    block: Block
+    block: StatementBlock
     place: int
 
     @property
@@ -114,7 +114,7 @@ class Syntax:
     def __init__(self, tree: ast.Module) -> None:
         self._enter: dict[ast.AST, int] = {}
         self._leave: dict[ast.AST, int] = {}
-        self._spots: dict[ast.stmt, Spot] = {}
+        self._spots: dict[ast.stmt, BlockPosition] = {}
         """Where each statement stands."""
         self._mentions: dict[str | None, list[ast.expr]] = {}
         self._items: dict[str, list[ast.expr]] = {}
@@ -150,10 +150,10 @@ class Syntax:
         for name in _BLOCKS:
             each = getattr(node, name, None)
             if isinstance(each, list):
-                block = Block(each)
-                self._spots.update((one, Spot(block, place)) for place, one in enumerate(each))
+                block = StatementBlock(each)
+                self._spots.update((one, BlockPosition(block, place)) for place, one in enumerate(each))
         if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
-            word = word_of(node)
+            word = last_word(node)
             self._mentions.setdefault(word, []).append(node)
             self._add_mention(node, word)
             if not isinstance(node.ctx, ast.Load):
@@ -164,7 +164,7 @@ class Syntax:
             self.declared |= set(node.names)
             for name in node.names:
                 self._bound.setdefault(name, []).append(node)
-        elif (defined := _defined(node)) is not None:
+        elif (defined := _find_defined_name(node)) is not None:
             self._bound.setdefault(defined, []).append(node)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             self.functions.setdefault(node.name, []).append(node)
@@ -173,13 +173,13 @@ class Syntax:
 
     def _add_mention(self, node: ast.Name | ast.Attribute | ast.Subscript, word: str | None) -> None:
         """Nodes come after what they stand in."""
-        if (container := _container_of(node)) is not None:
+        if (container := _find_container(node)) is not None:
             self._items.setdefault(ast.unparse(node), []).append(node)
             self._has_clear_item.add(container)
         elif node not in self._has_clear_item:
             self._others.setdefault(word, []).append(node)
 
-    def spot(self, statement: ast.AST) -> Spot | None:
+    def find_position(self, statement: ast.AST) -> BlockPosition | None:
         """Where a statement stands."""
         return self._spots.get(statement) if isinstance(statement, ast.stmt) else None
 
@@ -187,42 +187,42 @@ class Syntax:
         """Whether a node is, or stands in, another, or one of those from ``first`` to ``last`` of a block."""
         return self._enter[first] <= self._enter[node] <= self._leave[first if last is None else last]
 
-    def mentions(self, wanted: ast.expr, first: ast.AST, last: ast.AST | None = None) -> Sequence[ast.expr]:
+    def find_mentions(self, wanted: ast.expr, first: ast.AST, last: ast.AST | None = None) -> Sequence[ast.expr]:
         """Expressions, from one node to another, that may be the wanted one, or the container that it is an item of.
 
         In the order of the source.
         """
-        return self._meant(wanted, self._enter[first], first if last is None else last)
+        return self._find_mentions(wanted, self._enter[first], first if last is None else last)
 
-    def mentions_after(self, wanted: ast.expr, node: ast.AST, scope: ast.AST) -> Sequence[ast.expr]:
+    def find_mentions_after(self, wanted: ast.expr, node: ast.AST, scope: ast.AST) -> Sequence[ast.expr]:
         """The same, from behind a node to the end of its scope."""
-        return self._meant(wanted, self._leave[node] + 1, scope)
+        return self._find_mentions(wanted, self._leave[node] + 1, scope)
 
-    def _meant(self, wanted: ast.expr, start: int, last: ast.AST) -> Sequence[ast.expr]:
-        word = word_of(wanted)
-        if _container_of(wanted) is None:
-            return self._between(self._mentions.get(word, []), start, last)
-        found = self._between(self._items.get(ast.unparse(wanted), []), start, last)
-        found += self._between(self._others.get(word, []), start, last)
+    def _find_mentions(self, wanted: ast.expr, start: int, last: ast.AST) -> Sequence[ast.expr]:
+        word = last_word(wanted)
+        if _find_container(wanted) is None:
+            return self._slice(self._mentions.get(word, []), start, last)
+        found = self._slice(self._items.get(ast.unparse(wanted), []), start, last)
+        found += self._slice(self._others.get(word, []), start, last)
         return sorted(found, key=self._enter.__getitem__)
 
-    def bindings(self, first: ast.AST, last: ast.AST, words: set[str]) -> list[ast.AST]:
+    def find_bindings(self, first: ast.AST, last: ast.AST, words: set[str]) -> list[ast.AST]:
         """What gives one of these names or items another value, from one node to another, in their order."""
         start = self._enter[first]
-        found = {node for word in words for node in self._between(self._bound.get(word, []), start, last)}
+        found = {node for word in words for node in self._slice(self._bound.get(word, []), start, last)}
         return sorted(found, key=self._enter.__getitem__)
 
-    def definitions(self, name: str) -> list[ast.AST]:
+    def find_definitions(self, name: str) -> list[ast.AST]:
         """Functions, classes and imports of a name."""
         return [one for one in self._bound.get(name, []) if isinstance(one, (ast.FunctionDef, ast.ClassDef, ast.alias))]
 
-    def _between(self, nodes: list[_Node], start: int, last: ast.AST) -> list[_Node]:
+    def _slice(self, nodes: list[_Node], start: int, last: ast.AST) -> list[_Node]:
         begin = bisect_left(nodes, start, key=self._enter.__getitem__)
         return nodes[begin : bisect_right(nodes, self._leave[last], begin, key=self._enter.__getitem__)]
 
 
 @lru_cache(maxsize=4096)
-def variables(function: ast.AST) -> frozenset[str]:
+def list_variables(function: ast.AST) -> frozenset[str]:
     """The variables of a function's own, its parameters too."""
     if not isinstance(function, FUNCTIONS):
         return frozenset()
@@ -238,7 +238,7 @@ def variables(function: ast.AST) -> frozenset[str]:
     return frozenset(parameters | (stored - declared))
 
 
-def targets_of(statement: ast.stmt) -> tuple[str, ...]:
+def list_targets(statement: ast.stmt) -> tuple[str, ...]:
     """The names that a statement gives values to, as one writes them."""
     if isinstance(statement, ast.Assign):
         targets: Sequence[ast.expr] = statement.targets
@@ -267,7 +267,7 @@ def _leaves_loop(statement: ast.stmt) -> bool:
     return False
 
 
-def _defined(node: ast.AST) -> str | None:
+def _find_defined_name(node: ast.AST) -> str | None:
     """The name that a node binds without an expression of its own."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)):
         return node.name

@@ -7,15 +7,15 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ttmem.tuning.captured_run import History, Life
-from ttmem.tuning.free_points import _step_at, flow_of
-from ttmem.tuning.groups import Group, depth_of, is_as_captured, targets_at
-from ttmem.tuning.names import statements
-from ttmem.tuning.source import Place, Source, place_of, source_of
-from ttmem.tuning.syntax import targets_of
+from ttmem.tuning.captured_run import BufferLife, CapturedRun
+from ttmem.tuning.free_points import build_dataflow, find_call_step
+from ttmem.tuning.groups import Group, count_naming_depth, find_targets, is_as_captured
+from ttmem.tuning.names import walk_statements
+from ttmem.tuning.source import SourceFile, SourcePlace, open_source, parse_place
+from ttmem.tuning.syntax import list_targets
 
 
-class Move(NamedTuple):
+class StatementMove(NamedTuple):
     """Whole lines that go before another one."""
 
     line: int
@@ -24,67 +24,69 @@ class Move(NamedTuple):
     text: str
 
 
-def moved(history: History, group: Group) -> Move | str:
+def find_move(history: CapturedRun, group: Group) -> StatementMove | str:
     """Why not, where more than the upload would move, or what is in between might read it or change its arguments."""
-    source = source_of(group.site.file) if group.site.file else None
-    made = source.statement_of(group.site) if source is not None else None
+    source = open_source(group.site.file) if group.site.file else None
+    made = source.find_statement(group.site) if source is not None else None
     if source is None or made is None or not is_as_captured(history, group.site.file):
         return "its source is not here as it was captured"
-    block, targets = source.block_of(made), targets_of(made)
+    block, targets = source.find_block(made), list_targets(made)
     is_plain = isinstance(made, ast.Assign) and len(targets) == 1 and targets[0].isidentifier()
-    if block is None or not is_plain or targets_at(source, group.site) != targets or not isinstance(made, ast.Assign):
+    if block is None or not is_plain or find_targets(source, group.site) != targets or not isinstance(made, ast.Assign):
         return f"line {made.lineno} does more than to give one tensor a name"
-    used = {_first_use(history, source, group, life, block.statements) for life in group.lives}
+    used = {_find_first_use(history, source, group, life, block.statements) for life in group.lives}
     last = used.pop() if len(used) == 1 else None
     if last is None or block.statements.index(last) <= block.place + 1:
         return "its first use is in another block, or not the first operation of its statement"
-    if source.first_of_line(made) is not made or source.end_of_line(made) is not made or source.indent(last) is None:
+    if source.first_on_line(made) is not made or source.last_on_line(made) is not made or source.indent(last) is None:
         return f"line {made.lineno} or {last.lineno} holds several statements"
     if not _is_alone(history, source, group, made):
         return f"line {made.lineno} runs other operations, too"
     between = block.statements[block.place + 1 : block.statements.index(last)]
-    if _touched(between, made) or flow_of(history, group, source).is_read_elsewhere(made, targets[0]):
+    if _is_touched(between, made) or build_dataflow(history, group, source).is_read_elsewhere(made, targets[0]):
         return f"what is between line {made.lineno} and {last.lineno} may read it, or change its arguments"
     end = made.end_lineno or made.lineno
-    return Move(
+    return StatementMove(
         made.lineno, end, last.lineno, "".join(source.lines[made.lineno - 1 : end]).replace(source.newline, "\n")
     )
 
 
-def _first_use(history: History, source: Source, group: Group, life: Life, block: list[ast.stmt]) -> ast.stmt | None:
+def _find_first_use(
+    history: CapturedRun, source: SourceFile, group: Group, life: BufferLife, block: list[ast.stmt]
+) -> ast.stmt | None:
     """The statement of the block in which it is used first, where that use is the first operation of the statement."""
-    step = _step_at(history, life, life.uses[0]) if life.uses else None
-    used = source.statement_of(step) if step is not None and step.file == group.site.file else None
+    step = find_call_step(history, life, life.uses[0]) if life.uses else None
+    used = source.find_statement(step) if step is not None and step.file == group.site.file else None
     outer: ast.AST | None = used
     while outer is not None and outer not in block:
         outer = source.parent(outer)
     if not isinstance(outer, ast.stmt):
         return None
-    before = _step_at(history, life, life.uses[0] - 1) if life.uses[0] else None
+    before = find_call_step(history, life, life.uses[0] - 1) if life.uses[0] else None
     if before is not None and outer.lineno <= before.line <= (outer.end_lineno or outer.lineno):
         return None
-    return source.first_of_line(outer)
+    return source.first_on_line(outer)
 
 
-def _is_alone(history: History, source: Source, group: Group, made: ast.stmt) -> bool:
+def _is_alone(history: CapturedRun, source: SourceFile, group: Group, made: ast.stmt) -> bool:
     """Whether the statement runs nothing but the uploads of the group."""
     producers = {life.producer for life in group.lives}
-    depth = depth_of(history, group.lives[0])
+    depth = count_naming_depth(history, group.lives[0])
     known: dict[tuple[str, int], dict[ast.stmt | None, set[int]]] = history.cache.setdefault("operations at", {})
     if (group.site.file, depth) not in known:
         found = known[group.site.file, depth] = {}
         for operation in history.operations:
-            place = place_of(operation.path[depth]) if depth < len(operation.path) else Place("", 0)
+            place = parse_place(operation.path[depth]) if depth < len(operation.path) else SourcePlace("", 0)
             if place.file == group.site.file:
-                found.setdefault(source.statement_of(place), set()).add(operation.index)
+                found.setdefault(source.find_statement(place), set()).add(operation.index)
     return known[group.site.file, depth].get(made, set()) <= producers
 
 
-def _touched(between: list[ast.stmt], made: ast.Assign) -> bool:
+def _is_touched(between: list[ast.stmt], made: ast.Assign) -> bool:
     """Whether statements in between mention the tensor, or give what it is made of another value."""
     own = {node.id for node in ast.walk(made) if isinstance(node, ast.Name)}
     names = {node.id for one in made.targets for node in ast.walk(one) if isinstance(node, ast.Name)}
-    for statement in statements(between):
+    for statement in walk_statements(between):
         if isinstance(statement, (ast.Return, ast.Break, ast.Continue, ast.Global, ast.Nonlocal)):
             return True
     for node in _nodes(between):

@@ -19,21 +19,21 @@ from ttmem.profile.builder import KIND
 from ttmem.profile.model import MEMORIES, Profile
 from ttmem.profile.tensor_type import TensorType
 from ttmem.tuning import edits
-from ttmem.tuning.apply_edit import TAKES_DTYPE, written_shard
-from ttmem.tuning.captured_run import History, Life
-from ttmem.tuning.chunking import Cut
-from ttmem.tuning.edited_run import BOUNDED, EXACT, UNKNOWN, Applied, Draft, as_captured
+from ttmem.tuning.apply_edit import TAKES_DTYPE, describe_shard
+from ttmem.tuning.captured_run import BufferLife, CapturedRun
+from ttmem.tuning.chunking import OperationCut
+from ttmem.tuning.edited_run import BOUNDED, EXACT, UNKNOWN, AppliedEdit, EditedRun, start_edits
 from ttmem.tuning.edits import Edit
 from ttmem.tuning.figures import DRAM, L1, Figures
-from ttmem.tuning.free_points import free_point
-from ttmem.tuning.source import place_of, source_of
+from ttmem.tuning.free_points import find_free_point
+from ttmem.tuning.source import open_source, parse_place
 
 _ONLY_CAPTURES = "only what 'ttmem run' captured can be run again, in the folder where it was called"
 _REGIONS = {"L1_SMALL": "l1_small_bytes", "TRACE": "trace_region_bytes"}
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class Verification:
     """What the mock said, and whether it is what was promised."""
 
     dram_peak_bytes_per_bank: int
@@ -51,12 +51,12 @@ class Verified:
     not_made: tuple[str, ...]
     """Edits that cannot be made while the program runs: the run is one without them."""
     profile: Profile
-    dropped: tuple[Dropped, ...] = ()
+    dropped: tuple[DroppedEdit, ...] = ()
     """Edits that were tried before and given up."""
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class DroppedEdit:
     """An edit with which the script ended otherwise than without."""
 
     edit: str
@@ -64,7 +64,7 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RerunPlan:
     """How a script is run again: what changes at which operation, and how its device is opened."""
 
     calls: tuple[Mapping[str, Any], ...] = ()
@@ -72,13 +72,13 @@ class Plan:
     not_made: tuple[str, ...] = ()
     """Edits that cannot be made while the program runs."""
 
-    def then(self, other: Plan) -> Plan:
+    def combine(self, other: RerunPlan) -> RerunPlan:
         """Both."""
         missing = tuple(dict.fromkeys((*self.not_made, *other.not_made)))
-        return Plan((*self.calls, *other.calls), {**(self.settings or {}), **(other.settings or {})}, missing)
+        return RerunPlan((*self.calls, *other.calls), {**(self.settings or {}), **(other.settings or {})}, missing)
 
 
-def _can_be_made(applied: Applied) -> bool:
+def _can_be_made(applied: AppliedEdit) -> bool:
     """Not for tensors that no call made."""
     if applied.edit.kind in (edits.REGION, edits.BOARD):
         return True
@@ -88,7 +88,7 @@ def _can_be_made(applied: Applied) -> bool:
     return all(life.producer >= 0 and life.type is not None for life in changed)
 
 
-def plan(history: History, chosen: Sequence[Applied]) -> Plan:
+def plan_rerun(history: CapturedRun, chosen: Sequence[AppliedEdit]) -> RerunPlan:
     """What the recorder is told, of the edits that can be made at a call."""
     calls: list[Mapping[str, Any]] = []
     settings: dict[str, Any] = {}
@@ -100,26 +100,28 @@ def plan(history: History, chosen: Sequence[Applied]) -> Plan:
         elif edit.kind == edits.REGION:
             settings[_REGIONS[edit.target.upper()]] = int(edit.value)
         elif edit.kind == edits.CHUNK:
-            calls += [_in_parts(edit, operation, cut) for operation, cut in applied.cuts.items()]
+            calls += [_describe_chunks(edit, operation, cut) for operation, cut in applied.cuts.items()]
         for group in applied.groups:
             if edit.kind == edits.FREE:
-                calls += _frees(history, applied, dict(free_point(history, group).after))
+                calls += _describe_frees(history, applied, dict(find_free_point(history, group).after))
             elif edit.kind != edits.CHUNK:
                 for life in group.lives:
                     if life.number in applied.change:
-                        calls.append(_at_call(history, applied, life, types.get(life.number)))
+                        calls.append(_describe_call_edit(history, applied, life, types.get(life.number)))
     rank = max(history.timeline.rank, 0)  # operations are counted per device
     told = tuple({**call, "rank": rank} for call in calls)
-    return Plan(told, settings, tuple(str(one.edit) for one in chosen if not _can_be_made(one)))
+    return RerunPlan(told, settings, tuple(str(one.edit) for one in chosen if not _can_be_made(one)))
 
 
-def _at_call(history: History, applied: Applied, life: Life, changed: TensorType | None) -> Mapping[str, Any]:
+def _describe_call_edit(
+    history: CapturedRun, applied: AppliedEdit, life: BufferLife, changed: TensorType | None
+) -> Mapping[str, Any]:
     """One call with other options, or at another time; then of the type that all edits together give it."""
     edit = applied.edit
     assert life.type is not None
     told: dict[str, Any] = {"kind": edit.kind, "operation": life.producer, "value": edit.value}
     if edit.kind in (edits.MEMORY, edits.SHARD):
-        shard = written_shard(edit) if edit.kind == edits.SHARD else None
+        shard = describe_shard(edit) if edit.kind == edits.SHARD else None
         memory = MEMORIES[applied.change[life.number].memory]
         return {**told, "kind": edits.MEMORY, "value": memory, **({"shard": shard} if shard else {})}
     if edit.kind == edits.DTYPE:
@@ -132,12 +134,12 @@ def _at_call(history: History, applied: Applied, life: Life, changed: TensorType
     return told
 
 
-def _in_parts(edit: Edit, operation: int, cut: Cut) -> Mapping[str, Any]:
+def _describe_chunks(edit: Edit, operation: int, cut: OperationCut) -> Mapping[str, Any]:
     place = {"kind": edits.CHUNK, "operation": operation, "edit": str(edit), "dimension": cut.dimension}
     return {**place, "pieces": cut.pieces, "cuts_all": cut.cuts_all, "keeps_last": cut.keeps_last}
 
 
-def _frees(history: History, applied: Applied, after: Mapping[int, int]) -> list[Mapping[str, Any]]:
+def _describe_frees(history: CapturedRun, applied: AppliedEdit, after: Mapping[int, int]) -> list[Mapping[str, Any]]:
     found: list[Mapping[str, Any]] = []
     for number, operation in after.items():
         life = history.lives[number]
@@ -148,7 +150,7 @@ def _frees(history: History, applied: Applied, after: Mapping[int, int]) -> list
     return found
 
 
-def command_of(profile: Profile) -> list[str]:
+def find_command(profile: Profile) -> list[str]:
     """The script of a capture and its arguments, as the profile names them."""
     script = profile.source.name
     if profile.source.kind != KIND or not _is_file(script):
@@ -168,7 +170,7 @@ def _is_file(script: str) -> bool:
 
 def run_again(
     profile: Profile,
-    what: Plan,
+    what: RerunPlan,
     *,
     command: Sequence[str] = (),
     python: str | None = None,
@@ -178,20 +180,26 @@ def run_again(
     """The script of a capture, with changes; ``command`` are other words for it and its arguments."""
     if profile.source.kind != KIND:
         raise BadInputError(f"'{profile.name}' is no run of a script", hint=_ONLY_CAPTURES)
-    script, *arguments = command or command_of(profile)
+    script, *arguments = command or find_command(profile)
     wanted: dict[str, Any] = {"board": profile.facts.get("board", "n150"), **(what.settings or {})}
     settings = RunSettings(python=python, edits=what.calls, timeout_seconds=timeout_seconds, **wanted)
     return run_script(script, arguments, settings=settings, output=output).profile
 
 
-def certainty(applied: Sequence[Applied]) -> str:
+def find_certainty(applied: Sequence[AppliedEdit]) -> str:
     """Of several edits together: that of the least certain."""
     return max((one.confidence for one in applied), key=(EXACT, BOUNDED, UNKNOWN).index, default=EXACT)
 
 
 def compare(
-    draft: Draft, promised: Figures, tried: Plan, *, confidence: str, run: History, programs_doubt: str = ""
-) -> Verified:
+    draft: EditedRun,
+    promised: Figures,
+    tried: RerunPlan,
+    *,
+    confidence: str,
+    run: CapturedRun,
+    programs_doubt: str = "",
+) -> Verification:
     """What was captured with what was promised before the run.
 
     Of a run that had ended out of memory everything is known until the call that failed would have ended, or only until
@@ -205,12 +213,12 @@ def compare(
     dram, l1 = (found[memory].peak_bytes_per_bank if memory in found else 0 for memory in (DRAM, L1))
     programs = together.total_bytes_per_core if together is not None else l1
     known = len(before.operations)
-    is_through = before.is_short and gets_further(before, run)
+    is_through = before.is_short and is_further(before, run)
     measured: tuple[int, ...]
     told: tuple[int, ...]
     if is_through:
         whole = before.unfinished is not None and before.unfinished.is_known
-        measured, told = (one.peaks_until(known - 1, inclusive=whole) for one in (as_captured(run), draft))
+        measured, told = (one.peaks_until(known - 1, inclusive=whole) for one in (start_edits(run), draft))
         as_told = promised.fits is not (run.is_short and len(run.operations) == known)
     else:
         measured = dram, l1, programs
@@ -220,18 +228,18 @@ def compare(
     if programs_doubt or not is_exact:
         measured, told = measured[:2], told[:2]
     as_told &= measured == told if is_exact else all(one <= other for one, other in zip(measured, told, strict=True))
-    not_made = (*tried.not_made, *_refused(profile))
-    other_end = another_end(before, run.profile)
+    not_made = (*tried.not_made, *_list_refused(profile))
+    other_end = find_other_end(before, run.profile)
     is_unknown = confidence == UNKNOWN or (before.is_short and before.unfinished is None)
-    reason = _reason(as_told, not_made, measured, told, is_unknown=is_unknown)
+    reason = _explain_verdict(as_told, not_made, measured, told, is_unknown=is_unknown)
     agrees = None if not_made or is_unknown else as_told
     if other_end is not None:
         is_own = is_through and not _is_of_the_library(other_end)
         agrees, reason = (None if agrees is not False and is_own else False), other_end.sentence
-    return Verified(dram, l1, programs, not run.is_short, agrees, reason, known, not_made, run.profile)
+    return Verification(dram, l1, programs, not run.is_short, agrees, reason, known, not_made, run.profile)
 
 
-def _reason(
+def _explain_verdict(
     as_told: bool, not_made: Sequence[str], measured: Sequence[int], told: Sequence[int], *, is_unknown: bool
 ) -> str:
     """Why a run does not prove a promise; empty when it does."""
@@ -247,7 +255,7 @@ def _reason(
     return f"promised were {words}"
 
 
-def another_end(before: History, again: Profile) -> RunEnd | None:
+def find_other_end(before: CapturedRun, again: Profile) -> RunEnd | None:
     """How a run ended, where that is neither memory nor the end that the captured run had without any edit."""
     end, known = run_end(again), run_end(before.profile)
     if end is None or end.is_for_memory:
@@ -263,14 +271,14 @@ def _is_of_the_library(end: RunEnd) -> bool:
     return end.error in ("RuntimeError", "TimeoutExpired") or end.error.startswith(("SIG", "signal"))
 
 
-def never_ran(known: int, again: Profile) -> Verified:
+def report_no_run(known: int, again: Profile) -> Verification:
     """A run that did not even open its device."""
     end = run_end(again)
     reason = end.sentence if end is not None else "the script opened no device"
-    return Verified(0, 0, 0, False, False, reason, known, (), again)
+    return Verification(0, 0, 0, False, False, reason, known, (), again)
 
 
-def blamed(answer: Sequence[Applied], again: Profile) -> tuple[Applied, bool] | None:
+def find_suspect(answer: Sequence[AppliedEdit], again: Profile) -> tuple[AppliedEdit, bool] | None:
     """Which of several edits a run probably ended because of, and whether it has to do with the line where it ended."""
     end = run_end(again)
     changes_calls = [one for one in answer if one.groups]
@@ -278,7 +286,7 @@ def blamed(answer: Sequence[Applied], again: Profile) -> tuple[Applied, bool] | 
         return None
     riskiest = sorted(changes_calls, key=lambda one: edits.KINDS.index(one.edit.kind))
     index = len(again.timelines[0]) - 1 if again.timelines else -1
-    words = set(re.findall(r"\w+", _line(end.location)))
+    words = set(re.findall(r"\w+", _read_line(end.location)))
     for applied in riskiest:
         lives = [life for group in applied.groups for life in group.lives if life.number in applied.change]
         names = {group.name.rpartition(".")[2] for group in applied.groups}
@@ -287,21 +295,21 @@ def blamed(answer: Sequence[Applied], again: Profile) -> tuple[Applied, bool] | 
     return riskiest[0], False
 
 
-def _line(location: str) -> str:
+def _read_line(location: str) -> str:
     """The text of a line of a program; empty when it is not here."""
-    place = place_of(location)
-    source = source_of(place.file) if place.file else None
+    place = parse_place(location)
+    source = open_source(place.file) if place.file else None
     return source.lines[place.line - 1] if source is not None and 0 < place.line <= len(source.lines) else ""
 
 
-def _refused(profile: Profile) -> Iterator[str]:
+def _list_refused(profile: Profile) -> Iterator[str]:
     """Edits that the recorder could not make."""
     for note in profile.source.warnings:
         if note.startswith(NOT_MADE):
             yield note.removeprefix(NOT_MADE)
 
 
-def gets_further(before: History, after: History) -> bool:
+def is_further(before: CapturedRun, after: CapturedRun) -> bool:
     """Whether a run came to what the other one did not: another operation, or a later step of its last one."""
     if len(after.operations) != len(before.operations):
         return len(after.operations) > len(before.operations)

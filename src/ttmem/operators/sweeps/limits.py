@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import product, starmap
 from math import prod
 
+from ttmem.base.bisection import find_first_failure
 from ttmem.base.errors import BadInputError
 from ttmem.failures.outcome import MEMORY_STATUSES, PASS
 from ttmem.operators.case import Case, CaseTensor
@@ -133,10 +134,7 @@ class _Search:
 
     def halved(self, low: int, high: int, is_below: Callable[[Result], bool]) -> int:
         """The first size above which ``is_below`` does not hold, between one where it holds and one where not."""
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if is_below(self.at(middle)[1]) else (low, middle)
-        return high
+        return find_first_failure(low, high, lambda length: is_below(self.at(length)[1]))
 
 
 def _search(point: Point, dim: int, engine: Asker) -> Limit:

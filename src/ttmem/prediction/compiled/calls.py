@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from ttmem.hardware import DATA_TYPES
-from ttmem.prediction.compiled.operations import CREATED, CALL_FORMS, PREPARED, UPLOADS, CallForm, convert_convolution
+from ttmem.prediction.compiled.operations import CALL_FORMS, CREATED, PREPARED, UPLOADS, CallForm, convert_convolution
 from ttmem.profile.tensor_type import HOST
 from ttmem.readers.mlir._types import parse_tensor_type, shard_of
 from ttmem.readers.mlir.functions import ModuleOperation
@@ -87,34 +87,38 @@ class ModuleValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenSteps:
     """What stands for an operation."""
 
     steps: list[Step]
     unsupported: str = ""
 
 
-def build_steps(operation: ModuleOperation, operands: Sequence[ModuleValue | None], results: Sequence[ModuleValue]) -> Written:
+def build_steps(
+    operation: ModuleOperation, operands: Sequence[ModuleValue | None], results: Sequence[ModuleValue]
+) -> WrittenSteps:
     """The steps of an operation with these operands (None: the device, a number) and results on the device."""
     name = operation.name.removeprefix("ttnn.")
     form = CALL_FORMS.get(name)
     if name in CREATED or name in UPLOADS or name in PREPARED:
-        return Written(_allocate_results(results))
+        return WrittenSteps(_allocate_results(results))
     tensors = [held for held in operands if held is not None]
     if name in _CONVOLUTIONS and len(results) == 1 and len(tensors) >= 2:
         return _build_convolution(name, operation, operands, results)
     if not all(is_on_device(held.form) for held in tensors):
-        return Written(_allocate_results(results))  # the host's part is done there: what arrives is allocated
+        return WrittenSteps(_allocate_results(results))  # the host's part is done there: what arrives is allocated
     if form is None:
-        return Written(_allocate_results(results), f"no call is known for {operation.name}")
-    return Written([_build_call(form, operation, operands, results)])
+        return WrittenSteps(_allocate_results(results), f"no call is known for {operation.name}")
+    return WrittenSteps([_build_call(form, operation, operands, results)])
 
 
 def _allocate_results(results: Sequence[ModuleValue]) -> list[Step]:
     return [{"alloc": held.name, **held.form} for held in results if held.form is not None]
 
 
-def _build_call(form: CallForm, operation: ModuleOperation, operands: Sequence[ModuleValue | None], results: Sequence[ModuleValue]) -> Step:
+def _build_call(
+    form: CallForm, operation: ModuleOperation, operands: Sequence[ModuleValue | None], results: Sequence[ModuleValue]
+) -> Step:
     given = _pair_keywords(form, operation, operands)
     args: list[Any] = [tensor for keyword, tensor in given if not keyword]
     kwargs: dict[str, Any] = {keyword: tensor for keyword, tensor in given if keyword}
@@ -148,7 +152,9 @@ def _call_step(call: str, args: list[Any], kwargs: dict[str, Any], results: Sequ
     return step
 
 
-def _pair_keywords(form: CallForm, operation: ModuleOperation, operands: Sequence[ModuleValue | None]) -> list[tuple[str, dict[str, str]]]:
+def _pair_keywords(
+    form: CallForm, operation: ModuleOperation, operands: Sequence[ModuleValue | None]
+) -> list[tuple[str, dict[str, str]]]:
     """Keyword and tensor of each operand; segments say which of the optional ones are there."""
     segments = operation.properties.get("operandSegmentSizes")
     places: list[int] = []
@@ -181,7 +187,7 @@ def _memory_config(made: TensorForm) -> dict[str, Any]:
 
 def _build_convolution(
     name: str, operation: ModuleOperation, operands: Sequence[ModuleValue | None], results: Sequence[ModuleValue]
-) -> Written:
+) -> WrittenSteps:
     """Weights that come from the host are made there: the library prepares and uploads them in the call."""
     tensors = [held for held in operands if held is not None and held.form is not None]
     steps: list[Step] = []
@@ -189,14 +195,14 @@ def _build_convolution(
         form = held.form
         if form is not None and not is_on_device(form):
             if prod(form["shape"]) > _MOST_HOST_ELEMENTS or form["dtype"] not in ("bfloat16", "float32"):
-                return Written(_allocate_results(results), "its weights are on the host and too large to be made")
+                return WrittenSteps(_allocate_results(results), "its weights are on the host and too large to be made")
             plain = {"shape": form["shape"], "dtype": form["dtype"], "layout": form["layout"]}
             steps.append({"host": held.name, **plain})
     keywords = ("input_tensor", "weight_tensor", "bias_tensor")
     kwargs: dict[str, Any] = {keyword: {"tensor": held.name} for keyword, held in zip(keywords, tensors, strict=False)}
     made = results[0].form
     if made is None:
-        return Written([])
+        return WrittenSteps([])
     kwargs |= convert_convolution(name, operation.properties, made["dtype"])
     kwargs["memory_config"] = _memory_config(made)
     steps.append(_call_step(name, [], kwargs, results))
@@ -204,4 +210,4 @@ def _build_convolution(
     if isinstance(config, dict) and config.get("deallocate_activation") is True:
         steps.append({"free": tensors[0].name, "force": False})  # the call has freed it: its name goes too
         tensors[0].owners = 0
-    return Written(steps)
+    return WrittenSteps(steps)

@@ -6,7 +6,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ttmem.base.errors import BadInputError
-from ttmem.prediction.compiled.calls import ModuleValue, ModuleTypes, Step, TensorForm, Written, is_on_device, build_steps
+from ttmem.prediction.compiled.calls import (
+    ModuleTypes,
+    ModuleValue,
+    Step,
+    TensorForm,
+    WrittenSteps,
+    build_steps,
+    is_on_device,
+)
 from ttmem.prediction.compiled.operations import SAME_TENSOR, SILENT
 from ttmem.prediction.stream import CACHE, CONSTANT, INPUT, WEIGHT, Kept, ModelCall, Resident
 from ttmem.readers.mlir.functions import FunctionArgument, ModuleFunction, ModuleOperation, ModuleText
@@ -300,7 +308,7 @@ class FirstRun:
         return made[-count:] if count else []
 
 
-def _parts(made: Written) -> tuple[Sequence[Step], str]:
+def _parts(made: WrittenSteps) -> tuple[Sequence[Step], str]:
     return made.steps, made.unsupported
 
 

@@ -323,7 +323,9 @@ class Decoder:
         )
         return ModelCall("ttnn.linear", (step,), tuple(frees), module)
 
-    def _call_one(self, name: str, given: Sequence[Any], made: str, module: str, frees: Sequence[str] = ()) -> ModelCall:
+    def _call_one(
+        self, name: str, given: Sequence[Any], made: str, module: str, frees: Sequence[str] = ()
+    ) -> ModelCall:
         arguments = [{"tensor": item} if isinstance(item, str) else item for item in given]
         return ModelCall(f"ttnn.{name}", (_call_step(name, arguments, made),), tuple(frees), module)
 

@@ -15,9 +15,9 @@ from ttmem.prediction.language.recipe import (
     MATRICES,
     REQUESTED,
     ConditionalNumber,
-    StageTensor,
     Recipe,
     StageRecord,
+    StageTensor,
     TensorRecord,
 )
 from ttmem.prediction.language.scope import Scope, collect_names
@@ -76,7 +76,10 @@ class RecipeLayout:
         """All of the board where the heads can be divided among them, else as many as a smaller mesh has."""
         sizes = self.dimensions
         for chips in (self.board_chips, 8, 4, 2):
-            if chips <= self.board_chips and sizes.key_heads % _count_shares(chips) == sizes.heads % _count_shares(chips) == 0:
+            if (
+                chips <= self.board_chips
+                and sizes.key_heads % _count_shares(chips) == sizes.heads % _count_shares(chips) == 0
+            ):
                 return chips
         return 1
 
@@ -155,7 +158,9 @@ class RecipeLayout:
         """What every recipe may keep, whatever its tensors are: a trace region, and a share of each bank."""
         names = self.scope.names
         if self.trace_bytes:
-            yield self._build_reserve("trace region", round_up(-(-self.trace_bytes // names["banks"]), _TRACE_PAGE_BYTES))
+            yield self._build_reserve(
+                "trace region", round_up(-(-self.trace_bytes // names["banks"]), _TRACE_PAGE_BYTES)
+            )
         free = int(names["bank_bytes"] * self.recipe.reserve_percent / 100) // _KEPT_PAGE_BYTES * _KEPT_PAGE_BYTES
         if free:
             yield self._build_reserve("kept free", free)

@@ -313,7 +313,9 @@ class _RecipeText:
             return
         try:
             if unknown := find_names(text) - known:
-                raise self.describe_problem(path, f"unknown name {min(unknown)!r}", f"known: {', '.join(sorted(known))}")
+                raise self.describe_problem(
+                    path, f"unknown name {min(unknown)!r}", f"known: {', '.join(sorted(known))}"
+                )
             LANGUAGE.evaluate(text, dict.fromkeys(known, 1))
         except NoValueError:
             return  # under these values

@@ -53,7 +53,9 @@ LANGUAGE = Language(
     "ceil(size, by) and 'a if b else c'",
 )
 
-_MODEL_NAMES = tuple(field.name for field in fields(Dimensions) if field.name not in ("sliding", "per_layer", "assumed"))
+_MODEL_NAMES = tuple(
+    field.name for field in fields(Dimensions) if field.name not in ("sliding", "per_layer", "assumed")
+)
 _LAYER_NAMES = ("layer", "is_sliding")
 _BOARD_NAMES = ("chips", "chip_rows", "chip_columns", "banks", "bank_bytes", "architecture")
 _REQUEST_NAMES = ("users", "context", "prompt", "chunk", "phase")

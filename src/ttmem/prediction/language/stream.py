@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ttmem.prediction.language.configuration import read_config, model_name
+from ttmem.prediction.language.configuration import model_name, read_config
 from ttmem.prediction.language.decoder import Decoder
 from ttmem.prediction.language.dimensions import read_dimensions
 from ttmem.prediction.language.layout import RecipeLayout
