@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How fast the twin is, against the real ttnn doing the same in the same run.
 
-    python bench/twin.py [--steps N] [--batch N] [--json]
+    python bench/twin.py [--steps N] [--specs N] [--json]
 
-Step by step: one allocation script, with names, on the twin and in ttnn, the addresses compared. In batch: bytes per
-bank of many shapes, by numpy columns here, one tensor at a time there. Ratios count: both sides share one machine.
+Step by step: one allocation script, with names, on the twin and in ttnn, the addresses compared. Placements: bytes
+per bank of many shapes. Ratios count: both sides share one machine.
 Without an interpreter that has ttnn (tools/ttnn_env.py makes one) only the twin's own rates are printed.
 """
 
@@ -24,14 +24,12 @@ from typing import Any, TypeVar
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
-import numpy as np  # noqa: E402
-
 from oracle.real import find_ttnn, mock_environment  # noqa: E402
 from ttmem.hardware import BFLOAT16, DRAM, open_board  # noqa: E402
-from ttmem.twin.batch import place_table, table_of  # noqa: E402
 from ttmem.twin.device import Device  # noqa: E402
+from ttmem.twin.placement import place  # noqa: E402
 from ttmem.twin.replay import ScriptRunner  # noqa: E402
-from ttmem.twin.tensor_spec import TILE  # noqa: E402
+from ttmem.twin.tensor_spec import TILE, TensorSpec  # noqa: E402
 
 T = TypeVar("T")
 COMPARED_SHAPES = 20_000
@@ -77,56 +75,56 @@ def replay(steps: list[dict[str, Any]]) -> list[int]:
     return [result.buffer.address for result in results if result.buffer is not None]
 
 
-def measure(steps_wanted: int, batch_wanted: int) -> dict[str, Any]:
+def measure(steps_wanted: int, specs_wanted: int) -> dict[str, Any]:
     steps = script(steps_wanted)
-    generator = np.random.default_rng(1)
-    shapes = generator.integers(1, 300, size=(batch_wanted, 4))
+    choose = random.Random(1)
+    shapes = [tuple(choose.randint(1, 299) for _ in range(4)) for _ in range(specs_wanted)]
+    specs = [TensorSpec(shape, BFLOAT16, TILE, DRAM) for shape in shapes]
     memory_map = open_board("n150")
     twin_replay, addresses = best_of(lambda: replay(steps))
-    twin_batch, table = best_of(lambda: place_table(table_of(shapes, BFLOAT16, TILE, DRAM), memory_map))
+    twin_place, placements = best_of(lambda: [place(spec, memory_map) for spec in specs], repeats=3)
     report: dict[str, Any] = {
         "replay": {"steps": len(steps), "twin_steps_per_second": len(steps) / twin_replay},
-        "batch": {"specs": len(shapes), "twin_specs_per_second": len(shapes) / twin_batch},
+        "place": {"specs": len(specs), "twin_specs_per_second": len(specs) / twin_place},
         "ttnn": None,
     }
     interpreter, reason = find_ttnn()
     if interpreter is None:
         report["why_no_ttnn"] = reason
         return report
-    compared = shapes[:COMPARED_SHAPES]
-    fits = table.fits_empty[:COMPARED_SHAPES]
+    compared = [one for one in placements[:COMPARED_SHAPES] if one.fits_empty]
     with tempfile.TemporaryDirectory() as folder, mock_environment(interpreter, "n150") as environment:
         steps_file, shapes_file = Path(folder) / "steps.json", Path(folder) / "shapes.json"
         steps_file.write_text(json.dumps(steps))
-        shapes_file.write_text(json.dumps(compared[fits].tolist()))
+        shapes_file.write_text(json.dumps([one.spec.shape for one in compared]))
         child = [interpreter.path, str(ROOT / "bench" / "twin_in_ttnn.py"), str(steps_file), str(shapes_file)]
         done = subprocess.run(child, capture_output=True, text=True, check=True, cwd=folder, env=environment)
     real = json.loads(done.stdout)
     if real["addresses"] != addresses:
         raise SystemExit("the twin and ttnn disagree on addresses: not a benchmark but a bug")
-    if real["bytes_per_bank"] != table.taken_bytes_per_bank[:COMPARED_SHAPES][fits].tolist():
+    if real["bytes_per_bank"] != [one.taken_bytes_per_bank for one in compared]:
         raise SystemExit("the twin and ttnn disagree on bytes per bank: not a benchmark but a bug")
     report["ttnn"] = interpreter.ttnn_version
     report["replay"]["ttnn_steps_per_second"] = len(steps) / real["replay_seconds"]
-    report["batch"]["ttnn_specs_per_second"] = int(fits.sum()) / real["sizes_seconds"]
+    report["place"]["ttnn_specs_per_second"] = len(compared) / real["sizes_seconds"]
     report["replay"]["ratio"] = report["replay"]["twin_steps_per_second"] / report["replay"]["ttnn_steps_per_second"]
-    report["batch"]["ratio"] = report["batch"]["twin_specs_per_second"] / report["batch"]["ttnn_specs_per_second"]
+    report["place"]["ratio"] = report["place"]["twin_specs_per_second"] / report["place"]["ttnn_specs_per_second"]
     return report
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Speed of the twin against the real ttnn.")
     parser.add_argument("--steps", type=int, default=50_000)
-    parser.add_argument("--batch", type=int, default=1_000_000)
+    parser.add_argument("--specs", type=int, default=100_000)
     parser.add_argument("--quick", action="store_true", help="a tenth of the work")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     share = 10 if options.quick else 1
-    report = measure(options.steps // share, options.batch // share)
+    report = measure(options.steps // share, options.specs // share)
     if options.json:
         print(json.dumps(report))
         return 0
-    for name, unit in (("replay", "steps"), ("batch", "specs")):
+    for name, unit in (("replay", "steps"), ("place", "specs")):
         row = report[name]
         line = f"{name:7s} {row[unit]:>10,} {unit}   twin {row[f'twin_{unit}_per_second']:>13,.0f} /s"
         if "ratio" in row:

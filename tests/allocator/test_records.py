@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,7 @@ from ttmem.twin.operations import (
     call_of,
     confidence_in,
     read_call,
+    registry,
     write_call,
 )
 from ttmem.twin.operations.unary import unary
@@ -43,6 +45,12 @@ def test_examples_run_and_are_as_certain_as_the_record_says(name: str) -> None:
     assert (outcome.status if outcome.is_judged else "pass") == "pass", outcome
     assert outcome.confidence == record.confidence, outcome.doubt
     assert outcome.is_judged or record.confidence == BOUNDED
+
+
+def test_every_module_with_records_is_listed() -> None:
+    folder = Path(registry.__file__).parent
+    families = [path.stem for path in folder.glob("*.py") if "\nRECORDS" in path.read_text("utf-8")]
+    assert sorted(registry.FAMILIES) == sorted(set(families) - {"registry"}), "name new modules in registry.FAMILIES"
 
 
 def test_every_record_has_a_draw_and_every_draw_a_record() -> None:

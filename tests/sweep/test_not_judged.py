@@ -35,7 +35,7 @@ def estimated_relu() -> Iterator[None]:
     """The twin knows of relu only that it needs two tensors or more."""
     known = RECORDS.find("relu")
     RECORDS.remove("relu")
-    RECORDS.add(replace(known, plan=estimated_relu_plan, is_sized_by_elements=None))
+    RECORDS.add(replace(known, plan=estimated_relu_plan))
     yield
     RECORDS.remove("relu")
     RECORDS.add(known)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sweeps on the twin: plan, journal, resume, expectations, batches."""
+"""Sweeps on the twin: plan, journal, resume, expectations."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from support.results import in_order, without_time
+from support.results import without_time
 from ttmem import TtmemError
 from ttmem.failures.outcome import Outcome
 from ttmem.operators.case import Case, CaseTensor
@@ -23,7 +21,6 @@ from ttmem.operators.case_files import write_cases
 from ttmem.operators.catalogue_entries import catalogue
 from ttmem.operators.sweeps import expectations
 from ttmem.operators.sweeps.ask_engine import Asker
-from ttmem.operators.sweeps.batch import ask_in_batches
 from ttmem.operators.sweeps.journal import Journal, read_results
 from ttmem.operators.sweeps.plan import Settings, make_plan
 from ttmem.operators.sweeps.result import Result
@@ -233,32 +230,6 @@ def test_bad_expectations_are_refused_with_their_line(tmp_path: Path, line: str,
 def test_bad_results_are_refused(told: object) -> None:
     with pytest.raises(TtmemError):
         Result.from_json(told)
-
-
-shapes = st.lists(st.integers(1, 3000), min_size=1, max_size=5).map(tuple)
-
-
-@given(
-    st.lists(shapes, min_size=8, max_size=20),
-    st.sampled_from(["silu", "gelu", "add", "mul", "clone", "relu_", "leaky_relu", "hardtanh", "div", "sin"]),
-    st.sampled_from(["tile", "row_major"]),
-    st.sampled_from(["n150", "p150"]),
-    st.sampled_from(["bfloat16", "float32", "bfloat8_b"]),
-)
-@settings(max_examples=60, deadline=None)
-def test_batches_say_what_single_cases_say(
-    many: list[tuple[int, ...]], op: str, layout: str, board: str, dtype: str
-) -> None:
-    chosen = Settings(float_dtype=dtype)
-    plan = make_plan(
-        [Case(op, (CaseTensor(shape),)) for shape in many], settings=chosen, boards=(board,), layouts=(layout,)
-    )
-
-    found = [without_time(row) for rows in ask_in_batches(plan.points, chosen) for row in rows]
-    together = in_order(found, plan.points)
-    one_by_one = [without_time(row) for row in Asker(chosen).ask(plan.points)]
-
-    assert together == one_by_one
 
 
 def test_results_survive_the_journal() -> None:

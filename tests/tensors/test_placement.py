@@ -154,3 +154,9 @@ def test_specs_that_kill_the_library_are_answered_with_a_warning():
     placed = place(spec, N150)
     assert (placed.bytes_per_bank, placed.taken_bytes_per_bank) == (0, 0)
     assert "kills the process (SIGFPE)" in placed.warnings[0]
+
+
+def test_a_block_grid_without_elements_is_checked_along_its_width() -> None:
+    spec = TensorSpec((0, 33), memory=DRAM, shard=Shard("block", 32, 32, grid_of(1, 4), by_column=True))
+    with pytest.raises(InvalidSpecError, match="not on row 0"):
+        place(spec, N150)

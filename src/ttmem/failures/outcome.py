@@ -25,10 +25,7 @@ _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class Outcome(NamedTuple):
-    """The outcome of one case; ``status`` is that of the first step that failed. Byte figures are of one chip.
-
-    (A tuple, because sweeps make a hundred thousand of them in a second.)
-    """
+    """The outcome of one case; ``status`` is that of the first step that failed. Byte figures are of one chip."""
 
     status: str
     failure_class: str = ""

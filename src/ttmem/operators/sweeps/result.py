@@ -52,7 +52,7 @@ def _sizes(shapes: tuple[tuple[int, ...], ...], dtype: str, layout: str) -> tupl
 
 
 class Result(NamedTuple):
-    """What was tried, and what came of it. What a source does not say is empty. (A tuple, as ``Outcome`` is.)"""
+    """What was tried, and what came of it. What a source does not say is empty."""
 
     id: str
     """Of the case; of another tool's test its node id, unique within the operator."""

@@ -263,7 +263,6 @@ def _binary_record(name: str) -> OperationRecord:
         Argument("other", 0, None),
         *rounding,
         family="binary" if name in _IN_PLACE else "comparison",
-        is_sized_by_elements=lambda spec: True,
         takes_output=True,
         has_in_place_form=name in _IN_PLACE,
         is_drawn_odd=True,

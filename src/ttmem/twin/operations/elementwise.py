@@ -270,7 +270,6 @@ RECORDS = (
     record_of(
         write_call("clone", [EXAMPLE_TENSOR]),
         clone,
-        is_sized_by_elements=lambda spec: spec.layout is TILE,
         is_drawn_odd=True,
         takes_shards=True,
     ),

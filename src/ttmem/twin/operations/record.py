@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The record of an operation: all that is known of it, in one value.
 
-Everybody who needs to know something of an operation asks its record: the twin what it does to memory, the batch path
-whether it may be worked out in columns, the oracle which arguments a random call has, the documentation what to list.
+Whoever needs to know something of an operation asks its record: the twin what it does to memory, the oracle which
+arguments a random call has, the documentation what to list.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ttmem.twin.operations.plan import EXACT, Call, Plan, PlanWriter
-from ttmem.twin.tensor_spec import TensorSpec
 
 T = TypeVar("T")
 Step = dict[str, Any]
@@ -51,9 +50,6 @@ class OperationRecord:
     """All that were compared with the library; a call with any other is not called exact."""
     confidence: str = EXACT
     """Of the example's plan, which stands for plain calls; each call's own plan says how certain it is."""
-    is_sized_by_elements: Callable[[TensorSpec], bool] | None = None
-    """The batch form: whether, for inputs of such a spec, only the tensors' sizes follow the shape and never the
-    static buffers, so that many shapes are a few comparisons of columns. None: never."""
     takes_shards: bool = False
     """Whether a sharded ``memory_config`` was compared; where it was not, such calls are not called exact."""
     takes_nd_shards: bool = False

@@ -74,7 +74,6 @@ def _unary_record(name: str, *arguments: Argument) -> OperationRecord:
         CORES,
         family="unary",
         takes_output=True,
-        is_sized_by_elements=lambda spec: True,
         is_drawn_odd=True,
         takes_shards=True,
     )
