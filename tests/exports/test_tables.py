@@ -158,6 +158,6 @@ def test_texts_that_are_no_unicode_do_not_stop_an_export(tmp_path: Path) -> None
     build = ProfileBuilder("odd", warnings=["cannot read caf\udcff"])
     build.operation("ttnn.add", location="caf\xe9.py:3", dram=5)
     for target in ("csv", "visualizer", "perfetto"):
-        exports.export(build.build().renamed("caf\udcff"), target, tmp_path / target)
+        exports.export(build.build().rename("caf\udcff"), target, tmp_path / target)
     about = [(row["key"], row["value"]) for row in rows(tmp_path / "csv" / "source.csv")]
     assert ("name", "caf\\udcff") in about

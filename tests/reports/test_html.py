@@ -67,7 +67,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def test_a_reader_without_scripts_gets_the_figures_as_text() -> None:
-    text = Outline(profile_files.render_html(two_layers(runs=6, leak_bytes=4096, failed=True))).format_cells()
+    text = Outline(profile_files.render_html(two_layers(runs=6, leak_bytes=4096, failed=True))).cells()
     assert "# Memory Profile: two-layers" in text
     assert "Leak: DRAM starts each run" in text
 

@@ -49,7 +49,7 @@ def test_markdown_keeps_a_cell_a_cell(table: Table) -> None:
         "| %1 | 0.500 | - | 3 | - |",
     ]
     assert tables.format_markdown(table, aligned=True)[1] == "| --- | ---: | ---: | ---: | --- |"
-    assert tables.format_markdown(table.first(0)) == []
+    assert tables.format_markdown(table.take(0)) == []
 
 
 def test_a_backslash_before_a_bar_does_not_end_the_cell() -> None:
@@ -144,7 +144,7 @@ def test_a_page_holds_what_it_is_given(table: Table) -> None:
     assert (two["drawing"]["type"], two["role"], two["remarks"]) == ("lines", "depth-chart", ["said"])
     assert [part["bars"] for part in two["tables"]] == [1, 1]
     assert "7 more" in two["tables"][0]["left_out"]
-    assert "7 more" in Outline(shown).format_cells()  # for a reader without scripts
+    assert "7 more" in Outline(shown).cells()  # for a reader without scripts
 
 
 def test_a_drawing_stands_alone() -> None:

@@ -113,7 +113,7 @@ def format_operation(index: int | None, name: str) -> str:
 
 
 def flatten_text(text: str) -> str:
-    """Names and messages come from logs: whatever control characters they hold, a cell stays a cell."""
+    """Replace control characters and runs of blanks by one blank: names and messages come from logs."""
     if not text.isprintable():
         text = "".join(char if char.isprintable() else " " for char in text)
     elif "  " not in text and text[:1] != " " and text[-1:] != " ":
@@ -122,7 +122,7 @@ def flatten_text(text: str) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """Cut in the middle, and more of the head than of the tail: names begin alike and end with what they are."""
+    """Cut the middle, more of the head than of the tail: names begin alike and end with what they are."""
     text = flatten_text(text)
     if len(text) <= width:
         return text
@@ -131,7 +131,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def abbreviate(name: str, width: int) -> str:
-    """``b…_0_mlp_fc1_w…``: words are shortened, longest first, and numbers stay, because they tell layers apart."""
+    """``b…_0_mlp_fc1_w…``: shorten words, longest first, and keep numbers, because they distinguish layers."""
     parts = _WORDS.findall(flatten_text(name))
     sizes = [len(part) if part.isalpha() else 0 for part in parts]
     room = width - sum(len(part) for part, size in zip(parts, sizes, strict=True) if not size)
@@ -157,7 +157,7 @@ def abbreviate(name: str, width: int) -> str:
 
 
 def _count_kept(size: int, most: int) -> int:
-    """Letters of a word that may have so many; the mark takes a place of its own, so the first cut takes two."""
+    """Return the letters left of a word cut to ``most``; the mark takes one place, so the first cut takes two."""
     return size if size <= most else most - 1 if size == most + 1 else most
 
 
@@ -167,7 +167,7 @@ def _measure_word(size: int, most: int) -> int:
 
 
 def shorten_all(names: Sequence[str], width: int) -> list[str]:
-    """Names of one column, cut so that as many as possible stay distinct."""
+    """Cut the names of one column so that as many as possible stay distinct."""
     lines = list(map(flatten_text, names))
     if all(len(line) <= width for line in lines):
         return lines
@@ -184,7 +184,7 @@ def shorten_all(names: Sequence[str], width: int) -> list[str]:
 
 
 def _keep_differences(names: Collection[str], width: int) -> Iterator[tuple[str, str]]:
-    """Long names that begin and end alike: what differs stays whole, ``m.lay…3…_weight``."""
+    """Cut names that begin and end alike, and keep the part that differs: ``m.lay…3…_weight``."""
     head, tail = _find_common_prefix(names), _find_common_prefix([name[::-1] for name in names])
     same_head = len(head.rstrip(string.digits))  # of 10 and 11 the whole number, not its last digit
     same_tail = min(len(tail.rstrip(string.digits)), min(map(len, names)) - same_head)
@@ -199,6 +199,6 @@ def _keep_differences(names: Collection[str], width: int) -> Iterator[tuple[str,
 
 
 def _find_common_prefix(names: Collection[str]) -> str:
-    """Return the common prefix: that of the first and the last in order."""
+    """Return the common prefix: that of the first and the last in sorted order."""
     pairs = zip(min(names), max(names), strict=False)
     return "".join(letter for letter, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -13,7 +13,7 @@ from ttmem.reports.kit.tables import Table, mib_column, number_column, text_colu
 
 
 class PoolRow(Document, frozen=True):
-    """One memory of one chip."""
+    """A memory of one chip."""
 
     banks: int
     bytes_per_bank: int
@@ -23,7 +23,7 @@ class PoolRow(Document, frozen=True):
 
 
 class BoardFacts(Document, frozen=True):
-    """One board; sizes are those of one chip."""
+    """A board; sizes are those of one chip."""
 
     name: str
     description: str
@@ -41,7 +41,7 @@ class BoardFacts(Document, frozen=True):
     l1_bytes_per_core: int
     max_circular_buffers_per_core: int | None
     runs_operations: bool
-    """Whether the mock of this board runs operations, or allocates only."""
+    """True when the mock of this board runs operations; false when it allocates only."""
     memories: dict[str, PoolRow] | None
     """By name; null where the release was not measured on this board."""
 
@@ -55,7 +55,7 @@ class Boards(Document, frozen=True, tag_field="schema", tag="ttmem.boards/1"):
 
 
 class OpenedBoard(Document, frozen=True):
-    """Which board an answer is about and how it was opened."""
+    """The board that an answer is about, and how it was opened."""
 
     board: str
     bank_sizes_from: str
@@ -69,7 +69,7 @@ class OpenedBoard(Document, frozen=True):
 
 
 def describe_board(board: Board, memory_map: MemoryMap | None) -> BoardFacts:
-    """A board with its memories, where they are known."""
+    """Describe a board, with its memories where they are known."""
     return BoardFacts.of(
         board,
         board.architecture,
@@ -81,7 +81,7 @@ def describe_board(board: Board, memory_map: MemoryMap | None) -> BoardFacts:
 
 
 def describe_opening(memory_map: MemoryMap) -> dict[str, Any]:
-    """The fields of an ``OpenedBoard``."""
+    """Return the fields of an ``OpenedBoard``."""
     return {
         "board": memory_map.board_name,
         "bank_sizes_from": memory_map.source,
@@ -101,7 +101,7 @@ _MEMORIES = ("DRAM", "L1")
 
 
 def render_terminal(boards: Boards, *, width: int = 100, color: bool = False) -> str:
-    """One line per board; sizes are those of one chip."""
+    """Render one line per board; sizes are those of one chip."""
     columns = [text_column("board"), number_column("chips"), text_column("grid")]
     for memory in _MEMORIES:
         columns += [
@@ -123,7 +123,7 @@ def render_terminal(boards: Boards, *, width: int = 100, color: bool = False) ->
 
 
 def format_opened_board(board: OpenedBoard) -> str:
-    """One line: which board, opened how, sizes from where."""
+    """Return one line: the board, how it was opened, and the origin of its sizes."""
     regions = {
         "L1_SMALL {:,} B per bank": board.l1_small_bytes_per_bank,
         "TRACE {:,} B per bank": board.trace_region_bytes_per_bank,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from ttmem.base.formatting import flatten_text, format_count, format_kib_number, format_range, pluralize, shorten
 from ttmem.circular_buffers.analyze import Analysis, cross_checks
 from ttmem.circular_buffers.buffer_depths import Curve
-from ttmem.circular_buffers.busy_intervals import nominal_spans
+from ttmem.circular_buffers.stall_time import nominal_spans
 from ttmem.circular_buffers.scan import KernelFigures, Scan
 from ttmem.circular_buffers.simulate import Simulation, critical_points
 from ttmem.circular_buffers.stall_time import DEADLOCK
@@ -20,7 +20,7 @@ from ttmem.reports.kit.tables import Table, escape_markup, format_markdown
 
 
 class ScannedSource(Document, frozen=True):
-    """One file or folder of C++ code."""
+    """A file or folder of C++ code."""
 
     name: str
     strategies: dict[str, int]
@@ -30,7 +30,7 @@ class ScannedSource(Document, frozen=True):
 
 
 class CbAnalysis(Document, frozen=True, tag_field="schema", tag="ttmem.cb-analysis/1"):
-    """Prediction, source code and evidence beside each other."""
+    """Simulation, source code and evidence next to each other."""
 
     cross_checks: tuple[str, ...]
     simulation: cb_simulate_document.CbSimulation | None
@@ -39,7 +39,7 @@ class CbAnalysis(Document, frozen=True, tag_field="schema", tag="ttmem.cb-analys
 
 
 def build_document(analysis: Analysis, *, multi: bool) -> CbAnalysis:
-    """All parts that there are."""
+    """Build the document of all parts of the analysis."""
     simulation = None
     if multi:
         simulation = cb_simulate_document.build_multi(analysis.simulations, critical_points(analysis.simulations))
@@ -55,7 +55,7 @@ def build_document(analysis: Analysis, *, multi: bool) -> CbAnalysis:
 
 
 def summarize_scan(found: Scan) -> ScannedSource:
-    """What a scan found; sizes that are borrowed take no memory of their own and are not summed."""
+    """Summarize a scan; borrowed buffers take no memory of their own and are not summed."""
     scan = cb_scan.build_document(found)
     own = [one.total_bytes for one in scan.declarations if not one.borrowed]
     return ScannedSource(
@@ -72,7 +72,7 @@ _EXPRESSION_CHARACTERS = 80
 
 
 def build_sections(analysis: Analysis) -> list[Section]:
-    """What there is, in the order of the questions: does it matter, why, what does the code do, what was seen."""
+    """Build the sections in the order of the questions: does it matter, why, what does the code do, what was measured."""
     found: list[Section] = []
     if checks := cross_checks(analysis):
         found.append(Section("checks", "What the parts say of each other", remarks=checks))
@@ -106,7 +106,7 @@ def build_sections(analysis: Analysis) -> list[Section]:
 
 
 def _build_depth(curves: Sequence[Curve]) -> Section:
-    """The drawing, and its figures as a table for formats that do not draw."""
+    """Build the drawing, and its figures as a table for formats without drawings."""
     depths = sorted({depth for curve in curves for depth in curve.depth_tiles})
     rows = []
     for curve in curves:
@@ -128,7 +128,7 @@ def _build_depth(curves: Sequence[Curve]) -> Section:
 
 
 def _compare_sources(sources: Sequence[ScannedSource]) -> Section:
-    """Two versions of a program: the same question to each."""
+    """Compare two versions of a program, question by question."""
     questions: dict[str, Callable[[ScannedSource], str]] = {
         "Files": lambda one: format_count(one.scan.files),
         "Declarations": lambda one: format_count(len(one.scan.declarations)),
@@ -198,7 +198,7 @@ _KERNEL_FIGURES = {
 
 
 def _build_kernel_table(kernels: Sequence[KernelFigures]) -> Table:
-    """Size and complexity of the source; what a binary takes of the kernel ring only a build tells."""
+    """Build the table of source size and complexity; the bytes in the kernel ring are known only after a build."""
     rows = [(one.file, *(str(getattr(one, key)) for key in _KERNEL_FIGURES)) for one in kernels[:_MOST_ROWS]]
     return Table.build(("File", *_KERNEL_FIGURES.values()), rows, left=1, title="Kernels (read from the code)")
 
@@ -217,7 +217,7 @@ def _format_size(declaration: DeclarationRow) -> str:
 
 
 def render_markdown(analysis: Analysis) -> str:
-    """Headings, sentences and tables; the drawing is a table here."""
+    """Render headings, sentences and tables; the drawing is a table here."""
     blocks = ["# Circular buffers", *(_render_section(section) for section in build_sections(analysis))]
     blocks.append(
         "Figures are labelled: measured (on a card), computed (exact), simulated (a range), heuristic (the guide's)."
@@ -241,12 +241,12 @@ _FOOT = (
 _MOST_NAMES = 12
 _MOST_CARDS = 6
 _MUCH_PERCENT = 25.0
-"""Of the time at least, from which on waiting is worth a look."""
+"""Share of the time from which on waiting is highlighted."""
 _MOST_SPANS = 160
 
 
 def render_html(analysis: Analysis) -> str:
-    """Whatever parts there are."""
+    """Render the page with the drawings."""
     names = [str(one.workload) for one in analysis.simulations]
     names += [scan.path for scan in analysis.sources] + [evidence.name for evidence in analysis.evidence]
     subtitle = " · ".join(names[:_MOST_NAMES])
@@ -259,7 +259,7 @@ def render_html(analysis: Analysis) -> str:
 
 
 def _build_cards(simulation: Simulation) -> list[Card]:
-    """How long compute waits with each strategy, and what to choose instead."""
+    """Build one card per strategy with the time that compute waits, and the recommended one."""
     cards = []
     for name, result in list(simulation.results.items())[:_MOST_CARDS]:
         stall, hangs = result.stall, result.stall.cause == DEADLOCK
@@ -282,7 +282,7 @@ def _build_cards(simulation: Simulation) -> list[Card]:
 
 
 def _build_pipelines(simulation: Simulation) -> Iterator[Section]:
-    """Who was busy and who waited, strategy by strategy; the start of it, because the rest repeats it."""
+    """Draw the busy and waiting times of each strategy; only the start, because the rest repeats it."""
     about = "Constant transfer times, from the start. A kernel waits for pages (wait front) or for room (reserve back)."
     for number, (name, result) in enumerate(simulation.results.items()):
         kernels = nominal_spans(simulation.workload, result, simulation.assumptions)

@@ -6,7 +6,7 @@ from collections.abc import Sized
 import msgspec
 
 from ttmem.base.formatting import flatten_text, format_count, pluralize, shorten
-from ttmem.circular_buffers.measured_facts import INSTEAD, Evidence, ProgramPeakFact
+from ttmem.circular_buffers.facts import INSTEAD, Evidence, ProgramPeakFact
 from ttmem.engines.worker.graph_nodes import CapturedStaticBuffer
 from ttmem.profile import source_facts
 from ttmem.profile.source_facts import Fact, LogFacts, ProfilerFacts, WatcherFacts
@@ -17,23 +17,23 @@ from ttmem.reports.kit.tables import Table
 
 
 class EvidenceSource(Document, frozen=True):
-    """What was read."""
+    """The source."""
 
     name: str
     kind: str
     lines: int | None
     debug_lines: int | None
-    """Without any, nothing can be concluded from what a log does not say."""
+    """0: nothing can be concluded from what is missing in the log."""
 
 
 class BufferEvents(Document, frozen=True):
-    """What a kernel's own prints say of one buffer."""
+    """The events of one buffer that a kernel printed."""
 
     pages: dict[str, int]
     """By call: reserve, push, wait, pop."""
     highest_held: int = msgspec.field(name="highest_held_pages")
     left_pages: int
-    """Pushed and never popped."""
+    """Pages pushed and never popped."""
     cycles: tuple[int, int]
 
 
@@ -56,11 +56,11 @@ class StuckCore(Document, frozen=True):
     """The waypoint of each."""
     held_pages: dict[str, int]
     story: tuple[str, ...]
-    """What it waits for, in sentences."""
+    """The reason for the wait, in sentences."""
 
 
 class WatcherRow(Document, frozen=True):
-    """What a watcher log says."""
+    """The facts of a watcher log."""
 
     dumps: int
     cores: int
@@ -82,7 +82,7 @@ class MeasuredOperation(Document, frozen=True):
 
 
 class MeasuredStallRow(Document, frozen=True):
-    """What a profiler table says."""
+    """The waits in a profiler table."""
 
     origin: str
     rows: int
@@ -97,32 +97,32 @@ class CapturedBufferRow(Document, frozen=True):
     kind: str
     bytes_per_core: int = msgspec.field(name="bytes")
     borrowed: bool
-    """It lies in a tensor's memory and takes none of its own."""
+    """It is located in a tensor's memory and takes none of its own."""
     address: int | None
     cores: int
 
 
 class CapturedProgramRow(Document, frozen=True):
-    """One captured program."""
+    """A captured program."""
 
     operation: str
     origin: str
     bytes_per_core: int
     end_address: int | None
     margin_bytes: int | None
-    """Between the buffers and the lowest tensor."""
+    """Bytes between the buffers and the lowest tensor."""
     buffers: tuple[CapturedBufferRow, ...]
 
 
 class CbProfile(Document, frozen=True, tag_field="schema", tag="ttmem.cb-profile/1"):
-    """What one source says about circular buffers; a part that it cannot have is null."""
+    """The circular buffers that one source reports; a part that it cannot have is null."""
 
     source: EvidenceSource
     verdict: str
     has_events: bool
     has_facts: bool
     facts: dict[str, tuple[dict[str, int | str], ...]]
-    """By kind: the line and what it says."""
+    """By kind: the line and its values."""
     fact_counts: dict[str, int]
     events: dict[str, BufferEvents]
     failures: tuple[EvidenceFailure, ...]
@@ -132,7 +132,7 @@ class CbProfile(Document, frozen=True, tag_field="schema", tag="ttmem.cb-profile
     peak_bytes_per_core: int | None
     peak: ProgramPeakFact | None = msgspec.field(name="profile_peak")
     left_out: tuple[str, ...]
-    """What of the source was too much to be looked at."""
+    """The parts of the source that were too large to be read."""
     capture_instead: tuple[str, ...]
     """What to capture where this source has no events."""
 
@@ -202,7 +202,7 @@ _TITLES = {
 
 
 def list_sentences(evidence: Evidence) -> list[str]:
-    """What it is and what it can tell."""
+    """List the source, its verdict and its findings as sentences."""
     lines = [f"{evidence.name}: {evidence.kind}. {evidence.verdict[0].upper()}{evidence.verdict[1:]}."]
     if evidence.watcher:
         for core in evidence.watcher.stuck_cores[:_ROWS]:
@@ -228,12 +228,12 @@ def _describe_rest(items: Sized, noun: str) -> list[str]:
 
 
 def list_hints(evidence: Evidence) -> list[str]:
-    """What to capture where this source has nothing."""
+    """List what to capture instead where this source has nothing."""
     return [] if evidence.has_events or evidence.has_facts else list(INSTEAD)
 
 
 def build_tables(evidence: Evidence) -> list[Table]:
-    """All that has rows."""
+    """Build all tables that have rows."""
     found: list[Table] = []
     if evidence.programs:
         found.append(_build_programs_table(evidence))
@@ -285,7 +285,7 @@ def _build_waits_table(evidence: Evidence) -> Table:
 
 def _build_log_tables(log: LogFacts) -> list[Table]:
     found = []
-    if buffers := log.of(source_facts.BUFFER):
+    if buffers := log.get_facts(source_facts.BUFFER):
         rows = tuple(
             (
                 str(fact.values["index"]),
@@ -297,7 +297,7 @@ def _build_log_tables(log: LogFacts) -> list[Table]:
         title = f"Buffers that operations print (debug log; {pluralize(log.counts[source_facts.BUFFER], 'line')})"
         found.append(Table.build(("Buffer", "Line", "Page B", "Pages", "Bytes"), rows, left=1, title=title))
     for kind, title in _TITLES.items():
-        if facts := log.of(kind):
+        if facts := log.get_facts(kind):
             rows = tuple((str(fact.line), _format_fact(fact)) for fact in facts[:_ROWS])
             found.append(Table.build(("Line", "Says"), rows, title=f"{title}; {pluralize(log.counts[kind], 'line')}"))
     if log.events:
@@ -321,7 +321,7 @@ def _format_fact(fact: Fact) -> str:
 
 
 def render_terminal(evidence: Evidence, *, width: int = 100, color: bool = False) -> str:
-    """Sentences first, tables after them, and what to capture instead at the end."""
+    """Render the sentences, the tables, and at the end what to capture instead."""
     report = TextReport(width, color=color)
     first, *others = list_sentences(evidence)
     report.print(first, style="bold")

@@ -8,7 +8,7 @@ import msgspec
 
 from ttmem.base.formatting import flatten_text, format_count, pluralize, shorten
 from ttmem.circular_buffers import scan as scanning
-from ttmem.circular_buffers.scan import RULES, Finding, KernelFigures, ProgramTotals, RangeTotal, Scan, Sized
+from ttmem.circular_buffers.scan import RULES, ScanFinding, KernelFigures, ProgramTotals, RangeTotal, Scan, Sized
 from ttmem.circular_buffers.scan.cpp.arithmetic import format_of
 from ttmem.circular_buffers.scan.cpp.expressions import Bindings, Evaluation, Expression, leaves, render
 from ttmem.circular_buffers.scan.model import Skipped
@@ -41,19 +41,19 @@ class DeclarationRow(Document, frozen=True):
     index: int | str | None
     """A number, the name of a dataflow buffer, or the expression as written."""
     total: str
-    """As the source has it."""
+    """As written in the source."""
     page: str
     total_bytes: int | None = msgspec.field(name="bytes")
     format: str | None
     strategy: str
     """``fixed``, ``adaptive`` or ``unknown``."""
     borrowed: bool
-    """It lies in a tensor's memory and takes none of its own."""
+    """It is located in a tensor's memory and takes none of its own."""
     indices: tuple[int | str, ...]
     size_class: str = msgspec.field(name="class")
     total_expanded: str
     unknowns: tuple[str, ...]
-    """Names that the size waits for."""
+    """Names that must be bound before the size is known."""
     page_bytes: int | None
     pages: int | None
     core_ranges: str | None
@@ -68,7 +68,7 @@ class DeclarationRow(Document, frozen=True):
 
 
 class PlacedBufferRow(Document, frozen=True):
-    """Where a buffer lies."""
+    """The location of a buffer."""
 
     index: int | str | None
     line: int
@@ -77,7 +77,7 @@ class PlacedBufferRow(Document, frozen=True):
 
 
 class ScannedProgram(Document, frozen=True):
-    """One program against one board."""
+    """A program compared with one board."""
 
     file: str
     line: int
@@ -110,11 +110,11 @@ class ScanSummary(Document, frozen=True):
 
 
 class CbScan(Document, frozen=True, tag_field="schema", tag="ttmem.cb-scan/1"):
-    """Circular and dataflow buffers in C++ code, and the rules that kernels break."""
+    """Circular and dataflow buffers in C++ code, and rules that kernels break."""
 
     files: int
     declarations: tuple[DeclarationRow, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[ScanFinding, ...]
     programs: tuple[ScannedProgram, ...]
     kernels: tuple[KernelFigures, ...]
     summary: ScanSummary
@@ -125,7 +125,7 @@ class CbScan(Document, frozen=True, tag_field="schema", tag="ttmem.cb-scan/1"):
 
 
 def build_document(scan: Scan) -> CbScan:
-    """Everything found under a path."""
+    """Build the document of a scan."""
     sized = {id(one.declaration): one for program in scan.programs for one in program.buffers}
     return CbScan.of(
         scan,
@@ -167,7 +167,7 @@ def _describe_declaration(declaration: scanning.Declaration, sized: Sized, bindi
 
 
 def render_expression(declaration: scanning.Declaration, expression: Expression | None) -> str:
-    """As the source has it; behind a helper's parameters the caller's arguments."""
+    """Return the expression as written; a helper's parameters are replaced by the caller's arguments."""
     return render(expression, expand=bool(declaration.trail))
 
 
@@ -186,7 +186,7 @@ def _evaluate_index(expression: Expression, bindings: Bindings) -> int | str:
 
 
 def find_format(declaration: scanning.Declaration, bindings: Bindings) -> str | None:
-    """The format's name where it is known, else the expression behind it."""
+    """Return the format's name where it is known, else its expression."""
     if declaration.format is None:
         return None
     value = Evaluation(bindings).value(declaration.format)
@@ -235,7 +235,7 @@ _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
 
 def render_terminal(scan: Scan, *, width: int = 100, color: bool = False, everything: bool = False) -> str:
-    """Text for a terminal of this width; long lists are cut unless everything is wanted."""
+    """Render the programs, kernels and findings; long lists are cut unless ``everything`` is set."""
     report = TextReport(width, color=color)
     base = Path(scan.path) if Path(scan.path).is_dir() else Path(scan.path).parent
     _print_head(report, scan)
@@ -335,7 +335,7 @@ def _print_kernels(report: TextReport, kernels: tuple[KernelFigures, ...], base:
     report.print(Table.build(("kernel", *_KERNEL_FIGURES.values()), rows, left=1))
 
 
-def _print_findings(report: TextReport, findings: tuple[Finding, ...], base: Path, *, everything: bool) -> None:
+def _print_findings(report: TextReport, findings: tuple[ScanFinding, ...], base: Path, *, everything: bool) -> None:
     report.print()
     if not findings:
         report.print("No rule is broken, as far as the code tells.")
@@ -362,7 +362,7 @@ def _print_skipped(report: TextReport, scan: Scan, base: Path) -> None:
 
 
 def render_sarif(scan: Scan) -> str:
-    """Every rule is described, every finding is a result."""
+    """Render all rules, and each finding as a result."""
     rules = [sarif.SarifRule(one.identifier, one.title, f"{one.why}.", f"{one.fix}.") for one in RULES.values()]
     results = [
         sarif.SarifResult(one.rule, one.severity, f"{one.message}. Why: {one.why}. Fix: {one.fix}.", one.file, one.line)

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from ttmem.base.formatting import flatten_text, format_kib_number, format_range
-from ttmem.circular_buffers.assumptions import TRANSFER_BYTES, TRANSFERS, VARIATIONS, Assumptions
+from ttmem.circular_buffers.workload import TRANSFER_BYTES, TRANSFERS, VARIATIONS, Assumptions
 from ttmem.circular_buffers.buffer_depths import TOLERANCE_PERCENT, Curve, Recommendation
 from ttmem.circular_buffers.simulate import CRITICAL_LOSS_PERCENT, Critical, Simulation, StrategyResult
 from ttmem.circular_buffers.stall_time import COMPUTE_BOUND, DEADLOCK, READER_BOUND, SERIALISED, START_UP, WRITER_BOUND
@@ -24,12 +24,12 @@ _CAUSES = {
 
 
 def format_title(simulation: Simulation) -> str:
-    """What was simulated."""
+    """Return the heading of a simulation."""
     return f"{simulation.workload} tiles ({simulation.workload.class_name} workload)"
 
 
 def build_workload_tables(simulation: Simulation) -> list[Table]:
-    """All tables about one workload."""
+    """Build all tables about one workload."""
     buffers = list(dict.fromkeys(name for result in simulation.results.values() for name in result.tiles))
     return [
         _build_strategy_table(simulation, "Predicted (simulated)", _PREDICTED),
@@ -40,12 +40,12 @@ def build_workload_tables(simulation: Simulation) -> list[Table]:
 
 
 def list_failures(simulation: Simulation) -> list[str]:
-    """What does not fit, in the library's words."""
+    """List what does not fit, in the library's words."""
     return [f"{name}: {result.l1.failure}" for name, result in simulation.results.items() if result.l1.failure]
 
 
 def list_headlines(simulation: Simulation) -> list[str]:
-    """The answer in sentences: what stalls, what depth can do about it, what to choose."""
+    """List the answer in sentences: the stalls, the effect of deeper buffers, the recommendation."""
     lines = []
     for name, result in simulation.results.items():
         stall = result.stall
@@ -69,7 +69,7 @@ def list_headlines(simulation: Simulation) -> list[str]:
 
 
 def explain_causes(simulations: Sequence[Simulation]) -> list[str]:
-    """What the causes that occur mean."""
+    """Explain the causes that occur."""
     seen = {result.stall.cause for simulation in simulations for result in simulation.results.values()}
     return [f"{cause}: {_CAUSES[cause]}" for cause in _CAUSES if cause in seen]
 
@@ -117,7 +117,7 @@ def _build_strategy_table(simulation: Simulation, title: str, cells: _Cells, buf
 
 
 def build_choices(simulation: Simulation) -> Table:
-    """Depths worth their L1, per batch size."""
+    """Build the table of depths worth their L1, per batch size."""
     rows = tuple(_build_choice_row(choice, choice is simulation.best) for choice in simulation.recommendations)
     heads = ("Tiles per barrier", "Depths", "KiB", "Cycles per pair", "Lost %", "")
     title = f"Depths within {TOLERANCE_PERCENT:g} % of unlimited depth (simulated)"
@@ -137,7 +137,7 @@ def _build_choice_row(choice: Recommendation, best: bool) -> tuple[str, ...]:
 
 
 def build_scaling(simulations: Sequence[Simulation]) -> Table:
-    """All workloads and strategies."""
+    """Build the table of all workloads and strategies."""
     rows = [
         (
             str(simulation.workload),  # in every row: the page sorts and filters them
@@ -158,7 +158,7 @@ def build_scaling(simulations: Sequence[Simulation]) -> Table:
 
 
 def list_critical_points(critical: Mapping[str, Critical]) -> list[str]:
-    """Where pressure becomes critical."""
+    """List the workloads from which on pressure is critical."""
     lines = []
     for name, point in critical.items():
         guide = f"from {point.by_guide}" if point.by_guide else "never"
@@ -171,7 +171,7 @@ def list_critical_points(critical: Mapping[str, Critical]) -> list[str]:
 
 
 def list_assumptions(machine: Assumptions) -> list[str]:
-    """What the simulation rests on, in words."""
+    """List the assumptions of the simulation as sentences."""
     low, high = machine.compute_cycles
     batch, cores = machine.tiles_per_barrier, machine.cores
     exact = batch in TRANSFERS and machine.tile_bytes in TRANSFER_BYTES and cores == 1
@@ -201,12 +201,12 @@ def format_tiles(tiles: Mapping[str, int]) -> str:
 
 
 def render_svg(curves: Sequence[Curve]) -> str:
-    """A drawing that stands alone."""
+    """Render the drawing as a complete SVG."""
     return charts.draw_svg(build_chart(curves))
 
 
 def build_chart(curves: Sequence[Curve]) -> charts.LineChart:
-    """Depth on a logarithmic axis, because each doubling brings less.
+    """Build the chart; depth is on a logarithmic axis, because each doubling brings less.
 
     A line is the rate with constant transfer times, the band below it reaches down to the rate with varying ones.
     """
@@ -238,7 +238,7 @@ def build_chart(curves: Sequence[Curve]) -> charts.LineChart:
 
 
 def draw_bars(curves: Sequence[Curve], width: int) -> list[str]:
-    """For a terminal: full blocks up to the rate with varying times, light ones up to the rate with constant times."""
+    """Draw bars of text: full blocks up to the rate with varying times, light ones up to that with constant times."""
     highest = _find_highest(curves)
     room = max(10, width - 34)
     lines = []
@@ -255,7 +255,7 @@ def _find_highest(curves: Sequence[Curve]) -> float:
 
 
 def render_single(simulation: Simulation, curves: Sequence[Curve], *, width: int = 100, color: bool = False) -> str:
-    """One workload: the sentences first, then the tables behind them."""
+    """Render one workload: the sentences first, then their tables."""
     report = TextReport(width, color=color)
     report.print(format_title(simulation), style="bold")
     report.print(*(f"  {line}" for line in list_headlines(simulation)))
@@ -273,7 +273,7 @@ def render_single(simulation: Simulation, curves: Sequence[Curve], *, width: int
 def render_multi(
     simulations: Sequence[Simulation], critical: Mapping[str, Critical], *, width: int = 100, color: bool = False
 ) -> str:
-    """The scaling table and where pressure becomes critical."""
+    """Render the scaling table and the critical workloads."""
     report = TextReport(width, color=color)
     report.print_titled(build_scaling(simulations), spaced=False)
     report.print("", *list_critical_points(critical))

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import msgspec
 
-from ttmem.circular_buffers import assumptions as assumed
+from ttmem.circular_buffers import workload as assumed
 from ttmem.circular_buffers import buffer_depths, simulate
 from ttmem.circular_buffers.l1_use import L1Use
-from ttmem.circular_buffers.pressure import score_band
+from ttmem.circular_buffers.l1_use import score_band
 from ttmem.circular_buffers.stall_time import Occupancy
 from ttmem.circular_buffers.workload import Workload
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType, round_floats
@@ -23,7 +23,7 @@ ORIGINS = {
     **dict.fromkeys(("miss_rate_percent", "risk", "utilisation_percent"), HEURISTIC),
     **dict.fromkeys(_SIMULATED, SIMULATED),
 }
-"""How each figure came to be; nothing of a simulation is measured on a card except the latencies it is fed with."""
+"""The origin of each figure. Only the latencies of a simulation's input are measured on a card."""
 
 _ORIGINS_OF_ASSUMPTIONS = {
     "read_cycles": "measured on one core and on all (tt-metal noc_latencies.yaml), interpolated",
@@ -55,7 +55,7 @@ class KernelConfig(Document, frozen=True):
 
 
 class L1(Document, frozen=True):
-    """Where the buffers lie in L1."""
+    """The location of the buffers in L1."""
 
     base_address: int
     region_end_address: int
@@ -69,7 +69,7 @@ class L1(Document, frozen=True):
 
 
 class StrategyRow(Document, frozen=True):
-    """What one strategy gives a workload; a pair is a range over what is assumed."""
+    """The result of one strategy; a pair is a range over the assumptions."""
 
     tiles: dict[str, int]
     total_bytes: int = msgspec.field(name="bytes")
@@ -81,7 +81,7 @@ class StrategyRow(Document, frozen=True):
     stall_percent: Range
     """Share of its time that the compute kernel waits."""
     depth_loss_percent: Range
-    """What unlimited depth would save of the time."""
+    """Share of the time that unlimited depth would save."""
     cause: str
     cycles_per_pair: Range | None
     """null: it hangs."""
@@ -96,7 +96,7 @@ class StrategyRow(Document, frozen=True):
 
 
 class DepthChoice(Document, frozen=True):
-    """Depths that are worth their L1."""
+    """Depths worth their L1."""
 
     tiles_per_barrier: int
     tiles: dict[str, int]
@@ -125,7 +125,7 @@ class CriticalRow(Document, frozen=True):
 
 
 class AssumptionsDocument(Document, frozen=True):
-    """Everything that the simulated figures rest on."""
+    """The assumptions of the simulated figures."""
 
     board: str
     architecture: str
@@ -144,7 +144,7 @@ class AssumptionsDocument(Document, frozen=True):
 
 
 class CbSimulation(Document, frozen=True, kw_only=True, tag_field="schema", tag="ttmem.cb-simulate/1"):
-    """One workload, or with ``--multi`` several under ``workloads``."""
+    """A workload, or with ``--multi`` several under ``workloads``."""
 
     workload: ClassedWorkload | UnsetType = UNSET
     strategies: dict[str, StrategyRow] | UnsetType = UNSET
@@ -154,7 +154,7 @@ class CbSimulation(Document, frozen=True, kw_only=True, tag_field="schema", tag=
     critical: dict[str, CriticalRow] | UnsetType = UNSET
     assumptions: AssumptionsDocument
     origins: dict[str, str]
-    """How each figure came to be: computed, simulated or heuristic."""
+    """The origin of each figure: computed, simulated or heuristic."""
     throughput_over_depth: tuple[buffer_depths.Curve, ...] | UnsetType = UNSET
 
 
@@ -172,7 +172,7 @@ def build_single(simulation: simulate.Simulation, curves: Sequence[buffer_depths
 
 
 def build_multi(simulations: Sequence[simulate.Simulation], critical: Mapping[str, simulate.Critical]) -> CbSimulation:
-    """The scaling table; there is at least one workload."""
+    """Build the document of several workloads, at least one."""
     return CbSimulation.of(
         workloads=[_describe_workload(simulation) for simulation in simulations],
         critical={

@@ -15,12 +15,12 @@ from ttmem.reports.profile_document import RunEndEntry
 
 
 class CheckDocument(Document, frozen=True, tag_field="schema", tag="ttmem.check/1"):
-    """``ok`` is the answer: all limits hold. One verdict per limit, in the order of the limits."""
+    """The verdicts, one per limit in the order of the limits; ``ok`` when all limits hold."""
 
     ok: bool
     verdicts: list[Verdict]
     ended: RunEndEntry | None = None
-    """Null when the run came to its end. An end for another reason than memory breaks no limit."""
+    """Null when the run completed. An end for another reason than memory breaks no limit."""
 
 
 _STYLES = {"FAIL": "bold red", "ok": "green"}
@@ -30,7 +30,7 @@ _COLUMNS = (text_column("", style=lambda word: _STYLES.get(word, "")), text_colu
 def render_terminal(
     verdicts: Sequence[Verdict], ended: RunEnd | None = None, *, width: int = 100, color: bool = False
 ) -> str:
-    """``FAIL max-dram  DRAM peak ...``, then the operation to look at."""
+    """Render one line per verdict, broken limits first: ``FAIL max-dram  DRAM peak ...``, then the operation."""
     rows = []
     for verdict in sorted(verdicts, key=lambda verdict: verdict.ok):
         rows.append(("ok" if verdict.ok else "FAIL", verdict.rule, verdict.message))
@@ -54,7 +54,7 @@ def render_terminal(
 
 
 def render_github(verdicts: Sequence[Verdict], source_name: str) -> str:
-    """An error for each broken limit; what holds needs nobody's attention."""
+    """Render an error for each broken limit; a limit that holds needs no annotation."""
     commands = ""
     for verdict in verdicts:
         if verdict.ok:
@@ -66,7 +66,7 @@ def render_github(verdicts: Sequence[Verdict], source_name: str) -> str:
 
 
 def _escape_data(text: str) -> str:
-    """The escapes that the runner undoes; without them a log could write commands of its own."""
+    """Escape as the runner expects; otherwise a log could write commands of its own."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
@@ -75,7 +75,7 @@ def _escape_property(text: str) -> str:
 
 
 def render_junit(verdicts: Sequence[Verdict], source_name: str) -> str:
-    """One test case per rule."""
+    """Render one test case per rule, on one line each text: XML 1.0 cannot hold the control characters of logs."""
     failed = sum(not verdict.ok for verdict in verdicts)
     counts = {"tests": str(len(verdicts)), "failures": str(failed), "errors": "0"}
     suites = ElementTree.Element("testsuites", counts)
@@ -112,7 +112,7 @@ _OTHER_RULES = {
 
 
 def render_sarif(verdicts: Sequence[Verdict], source_name: str) -> str:
-    """Limits that hold are results too: a viewer shows what was checked."""
+    """Render one result per verdict, at the operation's line in the log; limits that hold are results too."""
     rules = {verdict.rule: sarif.SarifRule(verdict.rule, _describe_rule(verdict)) for verdict in verdicts}
     results = [
         sarif.SarifResult(

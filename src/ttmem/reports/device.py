@@ -8,7 +8,7 @@ from ttmem.reports.kit.documents import Document
 
 
 class InterpreterRow(Document, frozen=True):
-    """A Python that has ttnn; what it does not have is null."""
+    """A Python interpreter with ttnn; a missing package is null."""
 
     path: str
     found_by: str
@@ -19,26 +19,26 @@ class InterpreterRow(Document, frozen=True):
 
 
 class Releases(Document, frozen=True):
-    """Which ttnn releases ttmem knows."""
+    """The ttnn releases that ttmem supports."""
 
     tested: str
     oldest: str
 
 
 class Cache(Document, frozen=True):
-    """What the workers keep between runs."""
+    """The cache that workers keep between runs."""
 
     folder: str
     cache_bytes: int = msgspec.field(name="bytes")
 
 
 class DeviceInfo(Document, frozen=True, tag_field="schema", tag="ttmem.device-info/1"):
-    """What this machine has for running ttnn, without trying it."""
+    """The interpreters, cards and mocks of this machine, without trying them."""
 
     interpreter: InterpreterRow | None
     """The one that is used."""
     interpreters: tuple[InterpreterRow, ...]
-    """Those with ttnn, in the order in which they are tried."""
+    """All interpreters with ttnn, in the order in which they are tried."""
     ttnn: Releases
     cards: tuple[str, ...]
     driver: str | None
@@ -55,7 +55,7 @@ class DeviceInstall(Document, frozen=True, tag_field="schema", tag="ttmem.device
 
 
 class DoctorCheckRow(Document, frozen=True):
-    """One thing that was tried."""
+    """The result of one check."""
 
     name: str
     state: str
@@ -66,14 +66,14 @@ class DoctorCheckRow(Document, frozen=True):
 
 
 class DeviceDoctor(Document, frozen=True, tag_field="schema", tag="ttmem.device-doctor/1"):
-    """Everything that a mock board needs, tried."""
+    """The checks of everything that a mock board needs."""
 
     works: bool
     checks: tuple[DoctorCheckRow, ...]
 
 
 def render_info(found: DeviceInfo) -> str:
-    """The interpreter in use is marked."""
+    """Render the interpreters; the one in use is marked."""
     lines = []
     for one in found.interpreters:
         mark = "*" if found.interpreter and one.path == found.interpreter.path else " "
@@ -95,7 +95,7 @@ def render_info(found: DeviceInfo) -> str:
 
 
 def render_doctor(found: DeviceDoctor) -> str:
-    """What was tried, and below it what to do."""
+    """Render each check, and below it what to do."""
     lines = []
     for check in found.checks:
         lines.append(f"{check.state:<8} {check.name}: {check.detail}")

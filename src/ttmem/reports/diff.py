@@ -31,7 +31,7 @@ class MemoryChangeEntry(Document, frozen=True):
     before_bytes_per_bank: int | None = msgspec.field(name="before")
     after_bytes_per_bank: int | None = msgspec.field(name="after")
     delta_bytes_per_bank: int | None
-    """Null where one of the profiles does not show this memory: that is not known, and no change of 100 %."""
+    """Null where one of the profiles does not show this memory: unknown, not a change of 100 %."""
     delta_percent: float | None
     """Null also for growth from nothing."""
     unattributed_delta_bytes_per_bank: int | None
@@ -57,7 +57,7 @@ class ChangedOperation(Document, frozen=True):
 
 
 class TensorTypeEntry(Document, frozen=True):
-    """What a tensor is; bytes with padding."""
+    """The type of a tensor; bytes with padding."""
 
     shape: list[int]
     dtype: str
@@ -76,7 +76,7 @@ class TensorChangeEntry(Document, frozen=True):
     before: TensorTypeEntry | None
     after: TensorTypeEntry | None
     counterpart: str
-    """What the first profile calls it, where two different programs ran the same model."""
+    """Its name in the first profile, where two different programs ran the same model."""
 
 
 class DiffDocument(Document, frozen=True, tag_field="schema", tag="ttmem.diff/1"):
@@ -89,12 +89,12 @@ class DiffDocument(Document, frozen=True, tag_field="schema", tag="ttmem.diff/1"
     shrank: list[TensorChangeEntry]
     operation_counts: list[CountChange]
     remarks: list[str]
-    """Why the figures may not compare: another board, another way to open the device."""
+    """Reasons why the figures may not compare: another board, another way to open the device."""
     regression: bool
 
 
 def build_document(diff: MemoryDiff, regression: bool) -> DiffDocument:
-    """``regression`` says whether the limit that was given is passed."""
+    """Build the document; ``regression`` is true when the given limit is exceeded."""
     return DiffDocument.of(
         diff,
         memories={memory: _describe_memory(change) for memory, change in diff.memories.items()},
@@ -127,7 +127,7 @@ _ROWS = 10
 
 
 def render_terminal(diff: MemoryDiff, *, width: int = 100, color: bool = False) -> str:
-    """Text for a terminal of this width."""
+    """Render the peaks, and the tensors and operations that moved them."""
     report = TextReport(width, color=color)
     report.print(f"{flatten_text(diff.before_name)} -> {flatten_text(diff.after_name)}", style="bold")
     report.print("", build_memory_table(diff))
@@ -146,13 +146,13 @@ def render_terminal(diff: MemoryDiff, *, width: int = 100, color: bool = False) 
 
 
 def is_unchanged(diff: MemoryDiff) -> bool:
-    """Whether there is nothing to report; what is not known is no such thing."""
+    """Return whether nothing changed; an unknown change does not count as none."""
     changes = diff.memories.values()
     return not (diff.grew or diff.shrank) and all(change.delta_bytes_per_bank == 0 for change in changes)
 
 
 def build_memory_table(diff: MemoryDiff) -> Table:
-    """The peaks of both profiles."""
+    """Build the table of the peaks of both profiles."""
     columns: Columns = [
         (text_column("Peak, MiB per bank"), attrgetter("memory")),
         (mib_column("Before"), attrgetter("before_bytes_per_bank")),
@@ -165,7 +165,7 @@ def build_memory_table(diff: MemoryDiff) -> Table:
 
 
 def list_notes(diff: MemoryDiff) -> Iterator[str]:
-    """What the table cannot say: chip totals where banks differ, L1 with what programs take."""
+    """Yield what the table does not show: totals per chip where banks differ, and L1 with programs."""
     for change in diff.memories.values():
         before, after = change.before_peak, change.after_peak
         used = change.before_bytes_per_bank or change.after_bytes_per_bank
@@ -187,13 +187,13 @@ def _format_change(change: MemoryChange) -> str:
 
 
 def _find_unattributed(change: MemoryChange) -> int | None:
-    """Part of the change that no tensor explains, unless rounding explains it."""
+    """Return the change that no tensor explains; None where rounding explains it."""
     left = change.unattributed_delta_bytes_per_bank
     return left if left is not None and abs(left) > 2 * change.error_bytes else None
 
 
 def build_tensor_table(title: str, changes: Sequence[TensorChange], width: int, *, rows: int = _ROWS) -> Table:
-    """What changed, the first suspects."""
+    """Build the table of changed tensors, the first suspects first."""
     columns: Columns = [
         (text_column(title), attrgetter("memory")),
         (mib_column("MiB/bank", signed=True, unknown=""), attrgetter("delta_bytes_per_bank")),
@@ -213,7 +213,7 @@ def _format_operation_place(change: TensorChange) -> str:
 
 
 def format_operation_counts(diff: MemoryDiff) -> str:
-    """Which operations ran more or less often."""
+    """List the operations that ran more or less often."""
     shown = [f"{flatten_text(item.name)} {item.before} -> {item.after}" for item in diff.operation_counts[:_ROWS]]
     more = len(diff.operation_counts) - len(shown)
     return ", ".join(shown) + (f", {more} more" if more else "")
@@ -225,7 +225,7 @@ _DETAILS = ((20, 90), (10, 60), (5, 24), (2, 12))
 
 
 def render_markdown(diff: MemoryDiff, *, regression: bool = False) -> str:
-    """The peaks, what grew and shrank with the first suspect first, and what cannot be compared."""
+    """Render compact Markdown for an LLM agent, at most some 8,000 tokens."""
     text = ""
     for rows, width in _DETAILS:
         text = _render_rows(diff, rows, width, regression=regression)
@@ -260,11 +260,11 @@ def _render_tensors(title: str, changes: Sequence[TensorChange], rows: int, widt
 
 _MOST_PAIRS = 5000
 _MOST_ALIGNED = 200_000
-"""Operations of a profile from which on curves are laid over one another by number."""
+"""Longer profiles are aligned by the number of the operation."""
 
 
 def render_html(before: Profile, after: Profile, changes: MemoryDiff, *, regression: bool = False) -> str:
-    """The page; each profile's own overview is on it too."""
+    """Render the page with both curves and the overview of each profile."""
     names = [shorten(name, 60) for name in (changes.before_name, changes.after_name)]
     title = f"{names[0]} and {names[1]}"
     known = [change for change in changes.memories.values() if change.is_known]
@@ -295,7 +295,7 @@ def render_html(before: Profile, after: Profile, changes: MemoryDiff, *, regress
 
 
 def _align_memories(before: Profile, after: Profile, changes: MemoryDiff) -> dict[str, dict[str, object]]:
-    """For each memory: where the operations of the process of one peak lie in the process of the other."""
+    """Align the operations of the two processes with the peaks, by memory."""
     found: dict[str, dict[str, object]] = {}
     known: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for memory, change in changes.memories.items():
@@ -311,7 +311,7 @@ def _align_memories(before: Profile, after: Profile, changes: MemoryDiff) -> dic
 
 
 def _compare_tests(before: Profile, after: Profile) -> list[tuple[str, str, int | None, int | None]]:
-    """Tests of two suites that need other amounts, or that one of them does not have: name, memory, before, after."""
+    """List the tests whose memory changed, or that one suite does not have: name, memory, before, after."""
     first, second = memory_of_tests(before), memory_of_tests(after)
     changed = []
     for test in {**first, **second}:
@@ -322,7 +322,7 @@ def _compare_tests(before: Profile, after: Profile) -> list[tuple[str, str, int 
 
 
 def _find_shifts(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Those after which the distance between the two is another one."""
+    """Return the pairs at which the distance between the two indices changes."""
     kept: list[tuple[int, int]] = []
     for pair in pairs:
         if not kept or pair[1] - pair[0] != kept[-1][1] - kept[-1][0]:
@@ -331,7 +331,7 @@ def _find_shifts(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _find_anchors(before: Profile, first: Timeline, after: Profile, second: Timeline) -> list[tuple[int, int]]:
-    """(operation before, operation after) that are the same one, where the distance between the two changes.
+    """Return the pairs of equal operations (before, after) at which their distance changes.
 
     Only pairs in order count: a curve runs one way. Empty when the profiles are too long to be aligned.
     """

@@ -24,7 +24,7 @@ _OWNER = "tenstorrent"
 
 
 def describe_saving(remedy: Remedy) -> str:
-    """What a remedy saves and whether that is enough, in a few words; empty when neither is known."""
+    """Describe the bytes that a remedy saves and whether that is enough; empty when neither is known."""
     parts = []
     per_bank, whole = remedy.saves_bytes_per_bank, remedy.saves_bytes
     if per_bank is not None:
@@ -37,13 +37,13 @@ def describe_saving(remedy: Remedy) -> str:
 
 
 def find_thread_url(thread: str) -> str:
-    """Where a thread can be read: ``tt-metal#15746`` is an issue (or pull request) of that repository."""
+    """Return the URL of a thread: ``tt-metal#15746`` is an issue (or pull request) of that repository."""
     repository, _, number = thread.partition("#")
     return f"https://github.com/{_OWNER}/{repository}/issues/{number}"
 
 
 def describe_board(board: BoardGuess) -> str:
-    """Which board and build, and from what: ``n150, n300, t3k or galaxy (wormhole, likely): 12 DRAM banks; ...``."""
+    """Describe the inferred board and build: ``n150, n300, t3k or galaxy (wormhole, likely); from 12 DRAM banks; ...``."""
     if board.architecture is None:
         return ""
     listed = " or ".join(filter(None, (", ".join(board.boards[:-1]), *board.boards[-1:])))
@@ -53,13 +53,13 @@ def describe_board(board: BoardGuess) -> str:
 
 
 def build_figures_table(diagnosis: Diagnosis) -> Table:
-    """The arithmetic; allocator figures are per bank."""
+    """Build the table of the arithmetic; allocator figures are per bank."""
     columns = [text_column("Figure"), number_column("Bytes"), name_column("How")]
     return Table(columns, [[figure.label, figure.value, figure.note] for figure in diagnosis.arithmetic])
 
 
 def describe_place(diagnosis: Diagnosis) -> str:
-    """Class, memory and line: ``oom/fragmented in DRAM, line 2``."""
+    """Return class, memory and line: ``oom/fragmented in DRAM, line 2``."""
     failure = diagnosis.failure
     text = failure.failure_class + (f" in {failure.memory}" if failure.memory else "")
     if failure.line:
@@ -85,7 +85,7 @@ def describe_live_tensor(tensor: LiveTensor, *, with_name: bool = True) -> str:
 
 
 def list_advice(diagnosis: Diagnosis, most: int = 3) -> list[str]:
-    """The first remedies, a line each: what to do, what it saves, who showed it."""
+    """List the first remedies, one line each: the action, its saving, its evidence."""
     lines = []
     for remedy in diagnosis.remedies[:most]:
         notes = "; ".join(filter(None, (describe_saving(remedy), ", ".join(remedy.evidence[:3]))))
@@ -94,7 +94,7 @@ def list_advice(diagnosis: Diagnosis, most: int = 3) -> list[str]:
 
 
 def list_live_lines(diagnosis: Diagnosis, most: int, *, with_names: bool = True) -> list[str]:
-    """The largest tensors that were alive, a line each, and one about the others."""
+    """List the largest live tensors, one line each, and one line for the rest."""
     ordered = sorted(diagnosis.live, key=lambda tensor: -tensor.bytes_per_bank)
     lines = [describe_live_tensor(tensor, with_name=with_names) for tensor in ordered[:most]]
     if rest := ordered[most:]:
@@ -118,11 +118,11 @@ _LOOKS = {
 """Kind -> (ASCII, with block characters, colour): kinds differ by character, so that nothing is lost without colour."""
 
 Line = tuple[tuple[str, str], ...]
-"""Some characters and how they are coloured, again and again."""
+"""Texts with their styles."""
 
 
 def draw_picture(picture: Picture, *, width: int, ascii_only: bool = False) -> list[Line]:
-    """Title, the bar, the request below it to the same scale, and a legend with the figures."""
+    """Draw the title, the bar, the request below it to the same scale, and a legend."""
     cells = max(20, width - 4)
     if picture.end is None:
         scale, columns = "not to scale", [(one, cells // len(picture.stretches)) for one in picture.stretches]
@@ -155,7 +155,7 @@ def _find_look(stretch: Stretch, ascii_only: bool) -> tuple[str, str]:
 
 
 def _scale_columns(every: Sequence[Stretch], start: int, end: int, cells: int) -> list[tuple[Stretch, int]]:
-    """How many cells each stretch gets: rounded at its borders, so that errors do not add up; at least one."""
+    """Assign cells to each stretch, at least one; borders are rounded, so that errors do not add up."""
     stretches = [stretch for stretch in every if stretch.bytes > 0]
     counts: list[int] = []
     for stretch in stretches:
@@ -167,7 +167,7 @@ def _scale_columns(every: Sequence[Stretch], start: int, end: int, cells: int) -
 
 
 def _build_legend(stretches: list[Stretch], ascii_only: bool, *, addresses: bool) -> list[Line]:
-    """One row for all tensors whose places are known; the picture shows them, the list of what was alive names them."""
+    """Build the legend, with one row for all tensors with known addresses: the list of live tensors names them."""
     merged: dict[tuple[str, str], list[Stretch]] = {}
     for stretch in stretches:
         is_one_of_many = addresses and stretch.kind == "tensors" and not stretch.label.startswith("tensors")
@@ -191,13 +191,13 @@ _MOST_GENERAL = 3
 _MOST_LIVE = 5
 _MOST_SHOWN = 20
 _NARROWEST, _WIDEST = 40, 110
-"""Longer lines than that are hard to read, however wide the terminal is."""
+"""Longer lines are hard to read, however wide the terminal is."""
 
 
 def render_terminal(
     diagnoses: Sequence[Diagnosis], *, width: int = 80, color: bool = False, ascii_only: bool = False
 ) -> str:
-    """The answer as text; colour by meaning only, so that nothing is lost without it."""
+    """Render the diagnoses: a sentence, a picture to scale, the arithmetic, then what to do."""
     columns = min(max(width, _NARROWEST), _WIDEST)
     lines: list[Line] = []
     for number, diagnosis in enumerate(diagnoses[:_MOST_SHOWN]):
@@ -267,7 +267,7 @@ def _list_remarks(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _build_remedies(remedies: Sequence[Remedy], width: int) -> Iterator[Line]:
-    """Those for this failure in full; general advice in a line each."""
+    """Render the remedies for this failure in full, and general advice in one line each."""
     particular = [remedy for remedy in remedies if not remedy.is_general]
     shown = particular[:_MOST_REMEDIES] or remedies[:_MOST_GENERAL]
     yield from _build_heading("What to do")
@@ -298,7 +298,7 @@ def _wrap(text: str, width: int, *, first: str = "", rest: str = "", style: str 
 
 
 def _fit_line(line: Line, width: int) -> Iterator[Line]:
-    """A line of the picture: the bar is made to fit, a legend that is too long goes on below itself."""
+    """Fit a line of the picture: the bar has the right width, a legend that is too long is wrapped."""
     if sum(len(text) for text, _ in line) + 2 <= width or len(line) != 1:
         yield (("  ", ""), *line)
     else:
@@ -324,7 +324,7 @@ _MOST_LIVE_IN_MARKDOWN = 10
 
 
 def render_markdown(diagnoses: Sequence[Diagnosis]) -> str:
-    """The report; failures beyond what fits are counted, not shown."""
+    """Render compact Markdown for an LLM agent; failures beyond its limit are counted, not shown."""
     parts: list[str] = []
     size = 0
     for number, diagnosis in enumerate(diagnoses):
@@ -339,7 +339,7 @@ def render_markdown(diagnoses: Sequence[Diagnosis]) -> str:
 
 
 def fill_template(template: str, diagnosis: Diagnosis, **more: Any) -> str:
-    """A Markdown template about one diagnosis, with the words that all reports share."""
+    """Render a Markdown template about one diagnosis."""
     return templates.render_template(
         f"{template}.md.j2",
         diagnosis=diagnosis,
@@ -361,7 +361,7 @@ _MOST_REMEDIES_IN_ISSUE = 5
 
 
 def render_issue(diagnoses: Sequence[Diagnosis], *, private_names: Iterable[str] = (), mask: Mask | None = None) -> str:
-    """Markdown; of the user's text only what is known to be harmless stays, and ``mask`` tells what did not."""
+    """Render an issue report; ``mask`` removes private text from the user's words and records it."""
     mask = mask or Mask(private_names)
     reports = (
         fill_template(

@@ -16,14 +16,14 @@ _MOST_CANDIDATES = 20
 
 
 class Thread(Document, frozen=True):
-    """An issue or pull request that showed it."""
+    """An issue or pull request with the same failure."""
 
     thread: str
     url: str
 
 
 class RemedyEntry(Document, frozen=True):
-    """What to change; ``saves_bytes`` counts all banks of a chip, or one core where static buffers are concerned."""
+    """A change to make; ``saves_bytes`` counts all banks of a chip, or one core for static buffers."""
 
     do: str
     why: str
@@ -43,7 +43,7 @@ class RemedyEntry(Document, frozen=True):
 
 
 class TensorGuessEntry(Document, frozen=True):
-    """Which tensor it may have been."""
+    """The tensor that was probably allocated."""
 
     confidence: str
     text: str
@@ -57,7 +57,7 @@ class TensorGuessEntry(Document, frozen=True):
 
 
 class FindingEntry(Document, frozen=True):
-    """What the figures say."""
+    """A conclusion from the figures."""
 
     id: str
     text: str
@@ -65,7 +65,7 @@ class FindingEntry(Document, frozen=True):
 
 
 class ContextEntry(Document, frozen=True):
-    """What else the text names."""
+    """The operation, test, settings and frames that the text names."""
 
     operation: str | None
     test: str | None
@@ -96,7 +96,7 @@ class LiveTensorEntry(Document, frozen=True):
 
 
 class PictureEntry(Document, frozen=True):
-    """A bank or core to scale; ``schematic`` says that sizes are known and places are not."""
+    """A bank or core to scale; ``schematic`` when sizes are known and addresses are not."""
 
     title: str
     end: int | None
@@ -107,7 +107,7 @@ class PictureEntry(Document, frozen=True):
 
 
 class NearestTemplate(Document, frozen=True):
-    """The known message that comes nearest to an unknown one."""
+    """The known message that is most similar to an unknown one."""
 
     template: str
     text: str
@@ -116,7 +116,7 @@ class NearestTemplate(Document, frozen=True):
 
 
 class Explanation(Document, frozen=True, tag_field="schema", tag="ttmem.explanation/1"):
-    """One failure. Byte figures of the allocator are per bank."""
+    """A failure explained. Byte figures of the allocator are per bank."""
 
     failure_class: str = msgspec.field(name="class")
     memory: str | None
@@ -165,7 +165,7 @@ def _explain(diagnosis: Diagnosis) -> Explanation:
 
 
 def list_live_tensors(diagnosis: Diagnosis) -> list[LiveTensorEntry]:
-    """What was alive in the memory concerned, largest first."""
+    """List the live tensors of the memory concerned, largest first."""
     largest = sorted(diagnosis.live, key=lambda tensor: -tensor.bytes_per_bank)[:_MOST_LIVE]
     return [LiveTensorEntry.of(tensor) for tensor in largest]
 

@@ -65,12 +65,12 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 def mask_private_text(text: str, *, names: Iterable[str] = ()) -> str:
-    """A sentence of our own, freed of what came into it from the text and can be recognised as private."""
+    """Mask what is recognised as private in a sentence of our own."""
     return Mask(names).mask_sentence(text)
 
 
 class Mask:
-    """Takes private things out of texts and remembers what they were.
+    """Masks private text and records what it was.
 
     ``names`` are the reader's own: account and host of the machine, which no pattern can know.
     """
@@ -78,14 +78,14 @@ class Mask:
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names = [name for name in names if len(name) > 2 and name.lower() not in _COMMON_NAMES]
         self.masked: list[tuple[str, str]] = []
-        """(what kind, the text itself), in the order in which they were met."""
+        """(kind, text), in order of occurrence."""
 
     def count_kinds(self) -> dict[str, int]:
-        """Different things by kind."""
+        """Count the distinct masked texts by kind."""
         return dict(Counter(kind for kind, _ in dict.fromkeys(self.masked)))
 
     def mask_sentence(self, text: str) -> str:
-        """Our own words around pieces of the text: what can be recognised goes; of a path its last part may stay."""
+        """Mask what is recognised as private in our own words; the last part of a path may stay."""
         text = _URL.sub(lambda found: self._replace("url", found[0]), text)
         for pattern in (_SECRET, _SCHEME):
             text = pattern.sub(self._mask_secret, text)
@@ -103,7 +103,7 @@ class Mask:
         return text
 
     def mask_quotation(self, text: str) -> str:
-        """Somebody else's words: of them only those stay that are known to be harmless."""
+        """Mask every word of a quotation that is not known to be harmless."""
         return _PIECE.sub(self._mask_piece, self.mask_sentence(text))
 
     def _mask_piece(self, found: re.Match[str]) -> str:
@@ -127,7 +127,7 @@ class Mask:
         return self._replace("address", found[0]) if bare.strip(":") else found[0]
 
     def _mask_path(self, path: str) -> str:
-        """``bank_manager.cpp`` of a path to it; nothing of a path to a folder, which may be someone's home."""
+        """Keep ``bank_manager.cpp`` of a path to it, and nothing of a path to a folder."""
         parts: Sequence[str] = re.split(r"[/\\]", path.rstrip("/\\"))
         last = parts[-1]
         self.masked.append(("path", path))
@@ -142,13 +142,13 @@ class Mask:
 
 
 def _is_count(found: re.Match[str]) -> bool:
-    """``max_token: 128`` and ``token is 5`` are figures of a model."""
+    """Return whether it is a figure of a model: ``max_token: 128``, ``token is 5``."""
     return found["key"].lower().endswith("token") and bool(re.fullmatch(r"\d{1,7}[.,;)]?", found["value"]))
 
 
 @cache
 def _is_harmless(word: str) -> bool:
-    """A figure, a word of the messages, or a name that is made of such words."""
+    """Return whether a word is a figure, a word of the messages, or a name made of such words."""
     if len(word) > 100:
         return False
     if _FIGURE.fullmatch(word):
@@ -217,7 +217,7 @@ prompts quoted removed reshaped reshard si32 ttrt ui32 xxl t5
 
 
 def list_harmless_words() -> frozenset[str]:
-    """In lower case. Names with digits in them (``n150``, ``conv2d``, ``bfloat16``) count only as they are known."""
+    """List words of the library's messages in lower case; names with digits (``n150``, ``conv2d``) only as a whole."""
     registered = chain.from_iterable(
         (entry.name for entry in registry)
         for registry in (ARCHITECTURES, BOARDS, DATA_TYPES, MEMORIES, RELEASES, LAYOUTS)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trace-event JSON for ui.perfetto.dev: a counter per memory, a slice per operation and program, tensors as spans.
 
-No source of a profile has times, so the horizontal axis counts operations: operation i lies from i to i + 1
-milliseconds, a state before it stands at i, a moment inside it at i + 1/2.
+No source of a profile has times, so the horizontal axis counts operations: operation i spans i to i + 1
+milliseconds, a state before it is at i, a moment inside it at i + 1/2.
 """
 
 import io
@@ -47,7 +47,7 @@ def write_trace(profile: Profile, out: Path, *, with_source: bool = False) -> Pa
 
 
 def build_events(profile: Profile) -> Iterator[Event]:
-    """All events; a process of the trace is a rank of the profile."""
+    """Yield all events; a process of the trace is a rank of the profile."""
     for number, timeline in enumerate(profile.timelines):
         process = _find_process(profile, number)
         yield from _build_names(profile, timeline, process)
@@ -110,13 +110,13 @@ def _build_counters(profile: Profile, timeline: Timeline, process: int) -> Itera
 
 
 def _find_times(timeline: Timeline) -> list[int]:
-    """When each state is: never earlier than the one before it."""
+    """Return the time of each state, never earlier than the previous one."""
     at = timeline.state_operation.astype(np.int64)
     started = np.maximum.accumulate(np.where(at >= 0, at, timeline.first_index - 1)) if len(at) else at
     times = np.where(at >= 0, at, started + 1) * OPERATION_MICROSECONDS
     kinds = timeline.state_kind
     times[kinds == WITHIN_OPERATION] += OPERATION_MICROSECONDS // 2
-    # Between two operations there is no room: a state after one stands a little before the next.
+    # There is no gap between two operations: a state after one is drawn a little before the next.
     last = len(times) - 1
     times[:last][kinds[:last] == SNAPSHOT] -= OPERATION_MICROSECONDS // 10
     found: list[int] = np.maximum(np.maximum.accumulate(times), 0).tolist() if len(times) else []
@@ -134,7 +134,7 @@ def _build_failures(profile: Profile) -> Iterator[Event]:
 
 
 def _build_tensors(profile: Profile) -> Iterator[Event]:
-    """The largest tensors alive at each peak, from their producer to their release."""
+    """Yield the largest tensors alive at each peak, from producer to release."""
     number = 0
     for memory in seen_memories(profile):
         if (live := alive_at_peak(profile, memory)) is None:

@@ -41,13 +41,13 @@ INTEGER, TEXT, TRUTH = "integer", "text", "truth"
 
 
 def make_printable(text: str) -> str:
-    """A file name that is not UTF-8 holds lone surrogates, which no format of the exports can."""
+    """Replace the lone surrogates of a file name that is not UTF-8: no export format can hold them."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 @dataclass(frozen=True, slots=True)
 class ExportColumn:
-    """A column: its values (None where there is none) and what they are."""
+    """A column: the kind of its values, and the values (None where there is none)."""
 
     kind: str
     values: Values
@@ -55,14 +55,14 @@ class ExportColumn:
 
 @dataclass(frozen=True, slots=True)
 class ExportTable:
-    """A table by its name."""
+    """A table with a name."""
 
     name: str
     columns: dict[str, ExportColumn]
 
 
 def build_tables(profile: Profile) -> Iterator[ExportTable]:
-    """All tables of a profile, one at a time: a long run makes large ones."""
+    """Yield all tables, one at a time: a long run makes large ones."""
     yield build_operations(profile)
     yield build_states(profile)
     yield build_tensors(profile)
@@ -76,7 +76,7 @@ def _find_rank(timeline: Timeline) -> int | None:
 
 
 def build_operations(profile: Profile) -> ExportTable:
-    """One row per executed operation."""
+    """Build a table with one row per executed operation."""
     forms = profile.forms
     location = cache(forms.location)
     names = ("rank", "index", "name", "location", "program", "run", "line")
@@ -102,7 +102,7 @@ def build_operations(profile: Profile) -> ExportTable:
 
 
 def _list_program_needs(timeline: Timeline) -> Iterator[Values]:
-    """What programs needed in L1, part by part, and whether it was measured; for sources that know it."""
+    """Yield the columns of L1 bytes that programs needed, and whether they were measured."""
     needs = timeline.programs_l1
     if needs is None:
         yield from repeat([None] * len(timeline), len(L1_PARTS) + 1)
@@ -114,7 +114,7 @@ def _list_program_needs(timeline: Timeline) -> Iterator[Values]:
 
 
 def build_states(profile: Profile) -> ExportTable:
-    """One row per state and memory that it shows."""
+    """Build a table with one row per state and memory."""
     figures = {
         "banks": VIEW_BANKS,
         "bank_bytes": VIEW_TOTAL,
@@ -142,7 +142,7 @@ def build_states(profile: Profile) -> ExportTable:
 
 
 def build_tensors(profile: Profile) -> ExportTable:
-    """One row per tensor and the part of the run in which it lived."""
+    """Build a table with one row per tensor and its lifetime."""
     lives = [(timeline, life) for timeline in profile.timelines for life in all_lifetimes(profile, timeline)]
     return _build_table(
         "tensors",
@@ -202,7 +202,7 @@ def _build_failures(profile: Profile) -> ExportTable:
 
 
 def _build_source(profile: Profile) -> ExportTable:
-    """Where it all comes from: caveats travel with the figures."""
+    """Build the table of the source, its facts and warnings."""
     rows: list[tuple[str, str]] = [
         ("name", profile.name),
         ("kind", profile.source.kind),
@@ -234,7 +234,7 @@ def write_csv(profile: Profile, out: Path, *, with_source: bool = False) -> Path
 
 
 class _EscapedFile:
-    """A file for people's spreadsheets and pagers."""
+    """A file without control characters, for spreadsheets and pagers."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -260,7 +260,7 @@ def write_parquet(profile: Profile, out: Path, *, with_source: bool = False) -> 
 
 
 def build_arrow_table(table: ExportTable, *, extra: str) -> Any:
-    """One table; ``extra`` is the part of ttmem that brings pyarrow to whoever asks."""
+    """Convert a table for pyarrow; ``extra`` is the optional part of ttmem that installs it."""
     arrow = _import_pyarrow(extra=extra)
     types = {INTEGER: arrow.int64(), TRUTH: arrow.bool_()}
     return arrow.table(
@@ -275,7 +275,7 @@ def build_arrow_table(table: ExportTable, *, extra: str) -> Any:
 
 
 def _import_pyarrow(name: str = "pyarrow", *, extra: str) -> Any:
-    """The module, or how to get it."""
+    """Import the module; the error names the command that installs it."""
     try:
         return import_module(name)
     except ImportError:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A report folder that ttnn-visualizer opens: ``db.sqlite`` and ``config.json``.
 
-What the profile does not know is left empty, never made up; the one exception are addresses of tensors that a log
-names, which the twin lays out, and ``report_metadata`` says so under ``ttmem_provenance``.
+Unknown values are left empty, never invented; the one exception are addresses of tensors that a log
+names, which the twin computes, and ``report_metadata`` says so under ``ttmem_provenance``.
 """
 
 import json
@@ -81,7 +81,7 @@ def _fill_database(
 
 
 class _Writer:
-    """Fills the tables, process by process."""
+    """Writes the tables, process by process."""
 
     def __init__(self, profile: Profile, database: sqlite3.Connection, *, with_source: bool) -> None:
         self._profile = profile
@@ -102,7 +102,7 @@ class _Writer:
         self._write_errors(timeline)
 
     def write_metadata(self, *, simulated: bool) -> None:
-        """Where the report comes from, so that nobody takes a reconstruction for a measurement."""
+        """Write the origin of the report, so that a reconstruction is not mistaken for a measurement."""
         source = self._profile.source
         provenance = f"{source.kind}; addresses {'simulated' if simulated else 'as recorded'}"
         rows = [
@@ -117,11 +117,11 @@ class _Writer:
         self._write("report_metadata", ((key, make_printable(value)) for key, value in rows))
 
     def _insert(self, table: str, rows: Iterable[Row]) -> None:
-        """Rows of the process; ``rank`` is the last column of all its tables."""
+        """Write rows of the process; ``rank`` is the last column of all its tables."""
         self._write(table, ((*row, self._rank) for row in rows))
 
     def _write(self, table: str, rows: Iterable[Row]) -> None:
-        """Rows with every column, in the order of the schema."""
+        """Write rows with all columns, in the order of the schema."""
         columns = self._database.execute(f"PRAGMA table_info({table})").fetchall()
         self._database.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' for _ in columns)})", rows)
 
@@ -142,7 +142,7 @@ class _Writer:
         self._insert("stack_traces", traces)
 
     def _embed_source(self, file: str) -> int | None:
-        """The embedded file's number; None when sources are not wanted, or the file is not there (any more)."""
+        """Return the embedded file's number; None when sources are not embedded or the file is missing."""
         if self._with_source and file not in self._sources:
             self._sources[file] = None
             with suppress(OSError):
@@ -191,7 +191,7 @@ class _Writer:
 
 
 def _build_device_row(profile: Profile, timeline: Timeline, grid: Grid | None) -> dict[str, int]:
-    """The columns of the table ``devices``; 0 where the profile does not know.
+    """Return the columns of the table ``devices``; 0 where unknown.
 
     Totals are those that the library itself computes: all compute cores, no storage cores.
     """
@@ -223,19 +223,19 @@ def _build_device_row(profile: Profile, timeline: Timeline, grid: Grid | None) -
 
 
 def _find_grid(profile: Profile, timeline: Timeline) -> Grid | None:
-    """The grid of the first board of the chip with so many banks; boards with as many have the same grid."""
+    """Return the grid of the first board with as many L1 banks; boards with as many have the same grid."""
     chip, cores = architecture_of(profile), bank_size(profile, timeline, "L1")[0]
     grids = (grid for board in BOARDS if board.architecture is chip for _, grid in board.grids)
     return next((grid for grid in grids if grid.cores == cores), None)
 
 
 def _number_operation(timeline: Timeline, index: int | None) -> int | None:
-    """The visualizer counts from 1."""
+    """Return the visualizer's number, which counts from 1."""
     return None if index is None else index - timeline.first_index + 1
 
 
 def _build_buffer_rows(found: Residency) -> Iterator[Row]:
-    """In the order of operations, as the library writes them."""
+    """Yield the rows in the order of operations, as the library writes them."""
     coming: dict[int, list[ExportedBuffer]] = {}
     last = -1
     for item in found.residents:
@@ -251,7 +251,7 @@ def _build_buffer_rows(found: Residency) -> Iterator[Row]:
 
 
 def _describe_type(type_: TensorType) -> tuple[str, str, str, str]:
-    """Shape, data type, layout and memory config as ttnn's importer writes them."""
+    """Return shape, data type, layout and memory config as ttnn's importer writes them."""
     sharded = type_.placement.endswith("sharded")
     config = (
         f"MemoryConfig(memory_layout=TensorMemoryLayout::{type_.placement.upper() or 'INTERLEAVED'},"
@@ -279,7 +279,7 @@ def _list_produced(
 def _list_consumed(
     profile: Profile, timeline: Timeline, known: list[ExportedBuffer], numbers: dict[int, int]
 ) -> Iterator[tuple[int, int, int]]:
-    """Operands by their value names; a name that comes back means the newest tensor that has it."""
+    """Yield operands by value name; a repeated name means the newest tensor that has it."""
     by_name: dict[str, list[ExportedBuffer]] = {}
     for item in sorted(known, key=lambda item: item.first_after):
         by_name.setdefault(_format_value_name(item.life.name), []).append(item)

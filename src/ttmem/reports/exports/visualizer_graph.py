@@ -37,23 +37,23 @@ _BUFFER_TYPES = {name: number for number, name in BUFFER_TYPES.items()}
 
 @dataclass(frozen=True, slots=True)
 class ExportedBuffer:
-    """One buffer: positions count the timeline's operations from 0."""
+    """A buffer with its address; positions count the timeline's operations from 0."""
 
     life: TensorLife
     address: int
     total_bytes: int
     first_after: int
-    """The first operation after which it is there; -1 when it was there before the first."""
+    """The first operation after which it exists; -1 when it existed before the first."""
     last_after: int
-    """The last operation after which it is there; before ``first_after`` when it lived inside one operation only."""
+    """The last operation after which it exists; less than ``first_after`` when it lived inside one operation only."""
     made_in: int = -1
     """The operation that made it, -1 when none did."""
     freed_in: int = -1
     """The operation that freed it, -1 when none did."""
     made_late: bool = False
-    """It came after the fullest moment of the operation that made it."""
+    """It was allocated after the fullest moment of the operation that made it."""
     freed_late: bool = False
-    """It went after the fullest moment of the operation that freed it."""
+    """It was freed after the fullest moment of the operation that freed it."""
 
     @property
     def buffer_type(self) -> int:
@@ -70,12 +70,12 @@ class Residency:
 
     @property
     def rows(self) -> int:
-        """How many (operation, buffer) pairs there are."""
+        """The number of (operation, buffer) pairs."""
         return sum(max(0, item.last_after - max(item.first_after, 0) + 1) for item in self.residents)
 
 
 def find_residency(profile: Profile, timeline: Timeline) -> Residency:
-    """Every buffer of a process with its address."""
+    """Find all buffers of a process with their addresses."""
     lives = all_lifetimes(profile, timeline)
     if timeline.buffers is None:
         return Residency(tuple(_lay_out(profile, timeline, lives)), simulated=True)
@@ -93,7 +93,7 @@ def find_residency(profile: Profile, timeline: Timeline) -> Residency:
     found = []
     for row, life in enumerate(lives):
         first, last = int(buffers.first_state[row]), int(buffers.last_state[row])
-        # Alive after operation i when the state that follows it lies between the two.
+        # A buffer is alive after operation i when the state that follows it is between the two.
         start, end = (int(position) for position in np.searchsorted(after, (first, last + 1)))
         made_in = -1 if life.producer_index is None else life.producer_index - timeline.first_index
         freed_in = int(timeline.state_operation[last]) - timeline.first_index if last < last_state else -1
@@ -115,7 +115,7 @@ def find_residency(profile: Profile, timeline: Timeline) -> Residency:
 
 
 def _find_fullest_moments(timeline: Timeline) -> dict[tuple[int, int], int]:
-    """(operation, memory) -> the state that shows its fullest moment, where it has one inside."""
+    """Map (operation, memory) to the state of its fullest moment, where it has one inside."""
     inside = np.flatnonzero(timeline.state_kind == WITHIN_OPERATION)
     state_numbers, memories = np.nonzero(timeline.state_view[inside] >= 0)
     return {
@@ -125,7 +125,7 @@ def _find_fullest_moments(timeline: Timeline) -> dict[tuple[int, int], int]:
 
 
 def _find_states_after(timeline: Timeline) -> list[int]:
-    """Per operation: the state that shows what it left. That is the next one outside it."""
+    """Return per operation the state after it: the next one outside it."""
     outside = [state for state, kind in enumerate(timeline.state_kind.tolist()) if kind != WITHIN_OPERATION]
     own = {int(operation): state for state, operation in enumerate(timeline.state_operation.tolist()) if operation >= 0}
     after = []
@@ -138,7 +138,7 @@ def _find_states_after(timeline: Timeline) -> list[int]:
 
 
 def _lay_out(profile: Profile, timeline: Timeline, lives: list[TensorLife]) -> list[ExportedBuffer]:
-    """The tensors of a log, given addresses; a tensor is freed by an operation before that makes anything itself."""
+    """Assign addresses to the tensors of a log; an operation frees tensors before it makes new ones."""
     first, end = timeline.first_index, len(timeline) - 1
     spans = []
     for life in lives:
@@ -164,7 +164,7 @@ def _lay_out(profile: Profile, timeline: Timeline, lives: list[TensorLife]) -> l
 def _simulate_addresses(
     profile: Profile, timeline: Timeline, lives: list[TensorLife], spans: list[tuple[int, int]]
 ) -> dict[int, int]:
-    """Addresses by the allocator's own rule: first fit, DRAM upwards, L1 downwards. What ends makes room at once."""
+    """Compute addresses by the allocator's rule: first fit, DRAM upwards, L1 downwards."""
     pools = _create_pools(profile, timeline)
     events: list[tuple[int, int, int]] = []
     for row, (start, end) in enumerate(spans):
@@ -204,7 +204,7 @@ Node = dict[str, Any]
 
 
 def build_graphs(profile: Profile, timeline: Timeline, found: Residency, grid: Grid | None) -> Iterator[list[Node]]:
-    """One graph per operation; ``grid`` is that of the compute cores, if it is known."""
+    """Yield one graph per operation; ``grid`` is that of the compute cores, if it is known."""
     steps: dict[int, list[tuple[int, str, ExportedBuffer]]] = {}
     for item in found.residents:
         # Releases come first where the order is not known: then no moment is fuller than the states around it.
@@ -223,7 +223,7 @@ def build_graphs(profile: Profile, timeline: Timeline, found: Residency, grid: G
 
 
 def _find_program_position(ordered: list[tuple[int, str, ExportedBuffer]], held: int, wanted: int) -> int:
-    """Before which step the program ran: where L1 held most of what it held at the program's worst moment.
+    """Return the step before which the program ran: where L1 held most of its amount at the program's fullest moment.
 
     Buffers that show in no state are not among the steps, so the very amount may never be reached.
     """
@@ -237,7 +237,7 @@ def _find_program_position(ordered: list[tuple[int, str, ExportedBuffer]], held:
 
 
 def _read_l1_before(profile: Profile, timeline: Timeline) -> list[int]:
-    """Per operation: what L1 held before it, -1 when no state tells."""
+    """Return per operation the L1 bytes before it, -1 where no state shows them."""
     views = timeline.state_view[:, MEMORIES.index("L1")]
     held = [-1] * len(timeline)
     for state, operation in enumerate(timeline.state_operation.tolist()):
@@ -249,7 +249,7 @@ def _read_l1_before(profile: Profile, timeline: Timeline) -> list[int]:
 
 
 def _build_program_nodes(timeline: Timeline, position: int, grid: Grid | None) -> Iterator[tuple[str, Node]]:
-    """What programs needed beside tensors: one node per kind, with the bytes of the fullest core on all cores."""
+    """Yield one node per kind of program buffer, with the bytes of the fullest core on all cores."""
     needs = timeline.programs_l1
     if needs is None or grid is None or (parts := needs.parts(position)) is None:
         return
@@ -282,7 +282,7 @@ def _describe_buffer(item: ExportedBuffer) -> Node:
 
 
 def _build_graph(operation: str, inside: list[tuple[str, Node]]) -> list[Node]:
-    """A capture of one function, with what happened inside it: (kind, parameters) of nodes."""
+    """Build the graph of one function from the (kind, parameters) of the nodes inside it."""
     listed = [
         (0, "capture_start", {}),
         (1, "function_start", {"name": operation, "inputs": "0"}),
