@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from measure import Row, run
-from ttmem.circular_buffers.scan import Declaration, parse_bindings, scan
 from ttmem.circular_buffers.scan.cpp.expressions import Symbol, every_node
+from ttmem.circular_buffers.scan.model import Declaration
+from ttmem.circular_buffers.scan.scanning import parse_bindings, scan
 
 CAPTURED = Path(__file__).resolve().parent.parent / "tests" / "data" / "cb" / "captured.json"
 SITES = {"CircularBufferConfig": 378, "CBDescriptor": 844, "CBDescriptor fields": 111, "DataflowBufferSpec": 584}
@@ -80,9 +81,9 @@ def rows(checkout: Path) -> list[Row]:
     cold = run(command, repeat=1, env={})
     one = run([*command, "--jobs", "1"], repeat=1, env={})
     found = scan(tree)
-    from ttmem.reports.cb_scan.document import document
+    from ttmem.reports.cb_scan import build_document
 
-    answer = document(found).to_json()
+    answer = build_document(found).to_json()
     sites = answer["summary"]["sites_by_api"]
     by_helper = sum(1 for one in found.declarations if one.trail and one.trail[0][0] == "create_cb")
     return [

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.command_line import ROOT
-from ttmem.engines.worker.graph_nodes.programs import nodes_of, programs_of
+from ttmem.engines.worker.graph_nodes import find_nodes, read_programs
 from ttmem.profile import source_facts
 from ttmem.profile.source_facts import WAITS_FOR_DATA, WAITS_FOR_ROOM, HeldBuffer
 from ttmem.readers.log_facts import read as read_lines
@@ -272,7 +272,7 @@ def test_programs_of_a_small_capture() -> None:
         _node("function_end", name="ttnn.mul"),
     ]
     # WHEN read
-    first, second = programs_of(nodes)
+    first, second = read_programs(nodes)
     # THEN the core on which both ranges lie has the sum, and the tensor that is left limits it
     assert (first.operation, first.bytes_per_core, first.end_address) == ("ttnn.add", 150, 106_002)
     assert first.margin_bytes == 200_000 - 106_002
@@ -288,10 +288,10 @@ def test_programs_of_a_small_capture() -> None:
 def test_captures_agree_with_the_library_s_own_sums(name: str) -> None:
     """``extract_resource_usage_per_core`` of the library, recorded beside each capture."""
     path = CAPTURES / f"{name}.json.gz"
-    nodes = nodes_of(json.loads(gzip.decompress(path.read_bytes())))
+    nodes = find_nodes(json.loads(gzip.decompress(path.read_bytes())))
     truth = json.loads(gzip.decompress((CAPTURES / f"{name}.truth.json.gz").read_bytes()))["extracted"]
     assert nodes is not None
-    programs = programs_of(nodes)
+    programs = read_programs(nodes)
     for kind, key in (("circular", "peak_cb"), ("dataflow", "peak_dataflow_buffer")):
         own = [one.bytes_per_core for one in programs if {buffer.kind for buffer in one.buffers} == {kind}]
         assert max(own, default=0) == truth.get(key, 0)
@@ -308,12 +308,12 @@ def test_captures_agree_with_the_library_s_own_sums(name: str) -> None:
     )
 )
 def test_any_json_is_a_capture_or_none(document: object) -> None:
-    nodes = nodes_of(document)
+    nodes = find_nodes(document)
     if nodes is not None:
-        programs_of(nodes)
+        read_programs(nodes)
 
 
 def test_captures_are_lists_of_nodes() -> None:
-    assert nodes_of({"graph": [{"node_type": "x"}]}) == [{"node_type": "x"}]
-    assert nodes_of({"other": 1}) is None
-    assert nodes_of([1, 2]) is None
+    assert find_nodes({"graph": [{"node_type": "x"}]}) == [{"node_type": "x"}]
+    assert find_nodes({"other": 1}) is None
+    assert find_nodes([1, 2]) is None

@@ -14,9 +14,9 @@ from ttmem.base.errors import BadInputError
 from ttmem.circular_buffers.pipeline import (
     RESERVE,
     WAIT,
-    Kernel,
-    Run,
-    Step,
+    KernelStep,
+    PipelineRun,
+    SimulatedKernel,
     busy,
     pop,
     push,
@@ -29,7 +29,7 @@ cycles = st.integers(1, 500).map(float)
 sync = st.integers(0, 40).map(float)
 
 
-def wait_cycle(found: Run) -> tuple[str, ...]:
+def wait_cycle(found: PipelineRun) -> tuple[str, ...]:
     """The kernels that wait for each other in a ring, the first one repeated at the end; empty without a ring."""
     waits_for = {blocked.kernel: blocked.waits_for for blocked in found.deadlock}
     for first in waits_for:
@@ -51,16 +51,16 @@ def stream(
     write: Sequence[float],
     depths: tuple[int, int],
     sync_cycles: float,
-) -> Run:
+) -> PipelineRun:
     """reader -> in -> compute -> out -> writer, ``batch`` tiles at a time."""
-    reader: list[Step] = []
-    middle: list[Step] = []
-    writer: list[Step] = []
+    reader: list[KernelStep] = []
+    middle: list[KernelStep] = []
+    writer: list[KernelStep] = []
     for block in range(blocks):
         reader += [reserve("in", batch), busy(read[block]), push("in", batch)]
         middle += [wait("in", batch), reserve("out", batch), busy(compute), pop("in", batch), push("out", batch)]
         writer += [wait("out", batch), busy(write[block]), pop("out", batch)]
-    kernels = (Kernel("reader", reader), Kernel("compute", middle), Kernel("writer", writer))
+    kernels = (SimulatedKernel("reader", reader), SimulatedKernel("compute", middle), SimulatedKernel("writer", writer))
     return run(kernels, {"in": depths[0], "out": depths[1]}, sync_cycles=sync_cycles)
 
 
@@ -69,7 +69,7 @@ def test_two_kernels_by_hand() -> None:
     reader = [reserve("a", 1), busy(10), push("a", 1)] * 2
     compute = [wait("a", 1), busy(4), pop("a", 1)] * 2
     # WHEN they run
-    found = run((Kernel("reader", reader), Kernel("compute", compute)), {"a": 1}, sync_cycles=1)
+    found = run((SimulatedKernel("reader", reader), SimulatedKernel("compute", compute)), {"a": 1}, sync_cycles=1)
     # THEN: page seen at 11, popped at 15, room seen at 16, second page pushed at 26, seen at 27, done at 31
     assert found.makespan_cycles == 31
     assert found.kernels["reader"].waits == {(RESERVE, "a"): 6}
@@ -154,7 +154,7 @@ def test_tiles_are_conserved_and_time_is_accounted_for(data: st.DataObject) -> N
 def test_the_order_of_the_kernels_does_not_matter(batch: int, depth_blocks: int, blocks: int) -> None:
     reader = [reserve("a", batch), busy(7), push("a", batch)] * blocks
     compute = [wait("a", batch), busy(5), pop("a", batch)] * blocks
-    kernels = [Kernel("reader", reader), Kernel("compute", compute)]
+    kernels = [SimulatedKernel("reader", reader), SimulatedKernel("compute", compute)]
     depths = {"a": depth_blocks * batch}
     forward, backward = run(kernels, depths), run(kernels[::-1], depths)
     assert (forward.makespan_cycles, forward.kernels, forward.buffers) == (
@@ -170,8 +170,8 @@ def test_the_order_of_the_kernels_does_not_matter(batch: int, depth_blocks: int,
 @given(st.integers(1, 8), st.integers(1, 8), st.integers(1, 10))
 @settings(deadline=None)
 def test_r1_asking_for_more_than_the_capacity_hangs(capacity: int, asked: int, blocks: int) -> None:
-    producer = Kernel("producer", [reserve("a", asked), push("a", asked)] * blocks)
-    consumer = Kernel("consumer", [wait("a", asked), pop("a", asked)] * blocks)
+    producer = SimulatedKernel("producer", [reserve("a", asked), push("a", asked)] * blocks)
+    consumer = SimulatedKernel("consumer", [wait("a", asked), pop("a", asked)] * blocks)
     found = run((producer, consumer), {"a": capacity})
     assert bool(found.deadlock) == (asked > capacity)
 
@@ -181,8 +181,8 @@ def test_r1_asking_for_more_than_the_capacity_hangs(capacity: int, asked: int, b
 def test_r4_pushed_and_popped_must_be_equal(
     step_in: int, times_in: int, step_out: int, times_out: int, capacity: int
 ) -> None:
-    producer = Kernel("producer", [reserve("a", step_in), push("a", step_in)] * times_in)
-    consumer = Kernel("consumer", [wait("a", step_out), pop("a", step_out)] * times_out)
+    producer = SimulatedKernel("producer", [reserve("a", step_in), push("a", step_in)] * times_in)
+    consumer = SimulatedKernel("consumer", [wait("a", step_out), pop("a", step_out)] * times_out)
     found = run((producer, consumer), {"a": max(capacity, step_in + step_out)})  # room for both: no hang for room alone
     pushed, popped = step_in * times_in, step_out * times_out
     if pushed == popped:
@@ -202,7 +202,7 @@ def test_r5_a_self_loop_needs_room_for_what_it_holds_and_what_it_reserves(
     steps = [reserve("p", held), push("p", held)]
     for _ in range(rounds):
         steps += [wait("p", held), reserve("p", reserved), push("p", reserved), pop("p", reserved)]
-    found = run((Kernel("compute", steps),), {"p": capacity})
+    found = run((SimulatedKernel("compute", steps),), {"p": capacity})
     assert bool(found.deadlock) == (capacity < held + reserved)
     if found.deadlock and capacity >= held:
         assert wait_cycle(found) == ("compute", "compute")
@@ -211,14 +211,14 @@ def test_r5_a_self_loop_needs_room_for_what_it_holds_and_what_it_reserves(
 @given(st.integers(1, 4), st.integers(0, 4))
 @settings(deadline=None)
 def test_r8_two_kernels_that_wait_for_each_other(capacity: int, primed: int) -> None:
-    first: list[Step] = []
+    first: list[KernelStep] = []
     if primed:
         first += [reserve("b", 1), push("b", 1)]
     first += [wait("a", 1), pop("a", 1), reserve("b", 1), push("b", 1)]
     second = [wait("b", 1), pop("b", 1), reserve("a", 1), push("a", 1)]
     if primed:
         second += [wait("b", 1), pop("b", 1)]
-    found = run((Kernel("first", first), Kernel("second", second)), {"a": capacity, "b": capacity})
+    found = run((SimulatedKernel("first", first), SimulatedKernel("second", second)), {"a": capacity, "b": capacity})
     if primed:
         assert not found.deadlock
     else:
@@ -232,7 +232,7 @@ def test_r9_depth_must_cover_the_skew(tiles: int, capacity: int) -> None:
     """The reader feeds two buffers in turn, the consumer drains the first one completely before it takes the second."""
     reader = [reserve("a", 1), push("a", 1), reserve("b", 1), push("b", 1)] * tiles
     consumer = [wait("a", 1), pop("a", 1)] * tiles + [wait("b", 1), pop("b", 1)] * tiles
-    found = run((Kernel("reader", reader), Kernel("consumer", consumer)), {"a": tiles, "b": capacity})
+    found = run((SimulatedKernel("reader", reader), SimulatedKernel("consumer", consumer)), {"a": tiles, "b": capacity})
     assert bool(found.deadlock) == (capacity < tiles - 1)
 
 
@@ -241,14 +241,14 @@ def test_r9_depth_must_cover_the_skew(tiles: int, capacity: int) -> None:
 def test_batches_that_keep_the_rules_never_hang(produced: int, consumed: int, laps: int) -> None:
     """A lumpy pair needs room for one push beside one pop."""
     total = produced * consumed * laps
-    producer = Kernel("producer", [reserve("a", produced), busy(3), push("a", produced)] * (total // produced))
-    consumer = Kernel("consumer", [wait("a", consumed), busy(2), pop("a", consumed)] * (total // consumed))
+    producer = SimulatedKernel("producer", [reserve("a", produced), busy(3), push("a", produced)] * (total // produced))
+    consumer = SimulatedKernel("consumer", [wait("a", consumed), busy(2), pop("a", consumed)] * (total // consumed))
     capacity = produced * consumed * ceil((produced + consumed) / (produced * consumed))
     assert not run((producer, consumer), {"a": capacity}).deadlock
 
 
 def test_nobody_on_the_other_side() -> None:
-    found = run((Kernel("alone", [wait("a", 1)]),), {"a": 1})
+    found = run((SimulatedKernel("alone", [wait("a", 1)]),), {"a": 1})
     assert found.deadlock[0].waits_for is None
     assert wait_cycle(found) == ()
 
@@ -256,13 +256,13 @@ def test_nobody_on_the_other_side() -> None:
 @pytest.mark.parametrize(
     ("kernels", "complaint"),
     [
-        ((Kernel("a", [push("x", 2)]),), "push of 2 into x, which has no room"),
-        ((Kernel("a", [pop("x", 1)]),), "pop of 1 from x, which does not hold them"),
-        ((Kernel("a", [wait("y", 1)]),), "uses buffer y, which has no capacity"),
-        ((Kernel("a", [push("x", 1)]), Kernel("b", [push("x", 1)])), "two producers"),
-        ((Kernel("a", [wait("x", 1)]), Kernel("b", [wait("x", 1)])), "two consumers"),
+        ((SimulatedKernel("a", [push("x", 2)]),), "push of 2 into x, which has no room"),
+        ((SimulatedKernel("a", [pop("x", 1)]),), "pop of 1 from x, which does not hold them"),
+        ((SimulatedKernel("a", [wait("y", 1)]),), "uses buffer y, which has no capacity"),
+        ((SimulatedKernel("a", [push("x", 1)]), SimulatedKernel("b", [push("x", 1)])), "two producers"),
+        ((SimulatedKernel("a", [wait("x", 1)]), SimulatedKernel("b", [wait("x", 1)])), "two consumers"),
     ],
 )
-def test_what_no_program_may_do_is_refused(kernels: tuple[Kernel, ...], complaint: str) -> None:
+def test_what_no_program_may_do_is_refused(kernels: tuple[SimulatedKernel, ...], complaint: str) -> None:
     with pytest.raises(BadInputError, match=complaint):
         run(kernels, {"x": 1})

@@ -11,19 +11,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ttmem.base.errors import BadInputError
-from ttmem.circular_buffers.assumptions import READ, WRITE, Assumptions, Scenario, assume, transfer_cycles
-from ttmem.circular_buffers.buffer_depths import BATCHES, STEPS, recommend, throughput_over_depth
-from ttmem.circular_buffers.kernels import COMPUTE, MOST_PAIRS, pairs, run_kernels, run_stream, simulated, unlimited
+from ttmem.circular_buffers.kernels import (
+    BATCHES,
+    COMPUTE,
+    MOST_PAIRS,
+    STEPS,
+    limit_workload,
+    pairs,
+    recommend,
+    run_kernels,
+    run_stream,
+    throughput_over_depth,
+    unlimited_depths,
+)
 from ttmem.circular_buffers.l1_use import l1_use
-from ttmem.circular_buffers.pipeline import Run
+from ttmem.circular_buffers.pipeline import PipelineRun
 from ttmem.circular_buffers.simulate import critical_points, simulate
 from ttmem.circular_buffers.stall_time import DEADLOCK, READER_BOUND, SERIALISED, START_UP, StallPredictor
 from ttmem.circular_buffers.strategies import choose, parse
-from ttmem.circular_buffers.workload import Workload, multi
+from ttmem.circular_buffers.workload import READ, WRITE, Assumptions, Scenario, Workload, assume, multi, transfer_cycles
 from ttmem.hardware import BLACKHOLE, WORMHOLE, open_board
 
 
-def run_pairs(workload: Workload, tiles: Mapping[str, int], assumptions: Assumptions, scenario: Scenario) -> Run:
+def run_pairs(
+    workload: Workload, tiles: Mapping[str, int], assumptions: Assumptions, scenario: Scenario
+) -> PipelineRun:
     """One core's job with these depths."""
     return run_kernels(pairs(workload, assumptions, scenario), tiles, assumptions)
 
@@ -120,8 +132,8 @@ def test_varying_times_cost_what_an_independent_simulator_says(
     variation: float, compute: float, expected: tuple[float, ...]
 ) -> None:
     """Reader alone varies there, so the writer is made free here; 3 seeds x 4,000 tiles, within 2.5 points."""
-    from ttmem.circular_buffers.assumptions import transfer_times
-    from ttmem.circular_buffers.pipeline import Kernel, busy, pop, push, reserve, run, wait
+    from ttmem.circular_buffers.pipeline import SimulatedKernel, busy, pop, push, reserve, run, wait
+    from ttmem.circular_buffers.workload import transfer_times
 
     assumptions = assume(data_type="bfloat16")
     tiles = 4000
@@ -131,7 +143,9 @@ def test_varying_times_cost_what_an_independent_simulator_says(
             times = transfer_times(assumptions, READ, Scenario(compute, variation, seed))
             reader = [step for _ in range(tiles) for step in (reserve("a", 1), busy(times(1)), push("a", 1))]
             consumer = [wait("a", 1), busy(compute), pop("a", 1)] * tiles
-            found = run((Kernel("reader", reader), Kernel("compute", consumer)), {"a": depth}, sync_cycles=0)
+            found = run(
+                (SimulatedKernel("reader", reader), SimulatedKernel("compute", consumer)), {"a": depth}, sync_cycles=0
+            )
             spans.append(found.makespan_cycles / tiles / max(479, compute))
         assert 100 * (sum(spans) / 3 - 1) == pytest.approx(percent, abs=2.5)
 
@@ -146,7 +160,7 @@ def test_depth_is_monotone_for_the_program_too(rows: int, r_tiles: int, board: s
         run_pairs(workload, {"cb0": d, "cb1": d, "cb2": max(2, d), "cb16": d}, assumptions, scenario).makespan_cycles
         for d in (1, 2, 3, 5, 8)
     ]
-    spans.append(run_pairs(workload, unlimited(workload), assumptions, scenario).makespan_cycles)
+    spans.append(run_pairs(workload, unlimited_depths(workload), assumptions, scenario).makespan_cycles)
     assert spans == sorted(spans, reverse=True)
 
 
@@ -206,10 +220,10 @@ def test_where_pressure_becomes_critical() -> None:
 
 
 def test_large_workloads_are_cut_to_whole_rows() -> None:
-    assert simulated(Workload(16, 16)) == Workload(16, 16)
-    assert simulated(Workload(1_000_000, 64)) == Workload(MOST_PAIRS // 64, 64)
-    assert simulated(Workload(1_000_000, 1_000_000)) == Workload(2, 1024)
-    assert simulated(Workload(1, 1_000_000)) == Workload(1, 1024)
+    assert limit_workload(Workload(16, 16)) == Workload(16, 16)
+    assert limit_workload(Workload(1_000_000, 64)) == Workload(MOST_PAIRS // 64, 64)
+    assert limit_workload(Workload(1_000_000, 1_000_000)) == Workload(2, 1024)
+    assert limit_workload(Workload(1, 1_000_000)) == Workload(1, 1024)
 
 
 @pytest.mark.parametrize("board", ["n150", "p150"])
@@ -230,7 +244,7 @@ def test_recommended_depths_reach_the_bound_and_cannot_shrink(board: str) -> Non
             worst = 0.0
             for variation in (0.0, 0.3, 0.6):
                 scenario = Scenario(own.nominal_compute_cycles, variation, 1)
-                bound = run_pairs(workload, unlimited(workload), own, scenario).makespan_cycles
+                bound = run_pairs(workload, unlimited_depths(workload), own, scenario).makespan_cycles
                 span = run_pairs(workload, {**one.tiles, "cb0": 32, "cb1": less, "cb16": 32}, own, scenario)
                 worst = max(worst, 100 * (span.makespan_cycles / bound - 1))
             assert worst > 2

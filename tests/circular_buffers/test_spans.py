@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttmem.circular_buffers.assumptions import Scenario, assume
-from ttmem.circular_buffers.busy_intervals import spans
 from ttmem.circular_buffers.kernels import pairs, run_kernels
 from ttmem.circular_buffers.pipeline import BUSY
-from ttmem.circular_buffers.workload import Workload
+from ttmem.circular_buffers.stall_time import find_spans
+from ttmem.circular_buffers.workload import Scenario, Workload, assume
 
 
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 8), st.integers(1, 3))
@@ -21,7 +20,7 @@ def test_spans_are_the_times_of_the_run(rows: int, r_tiles: int, depth: int, dee
     assumptions = assume()
     kernels = pairs(Workload(rows, r_tiles), assumptions, Scenario(assumptions.nominal_compute_cycles))
     finished = run_kernels(kernels, {"cb0": depth, "cb1": depth, "cb2": deep_2, "cb16": depth}, assumptions)
-    drawn = spans(kernels, finished)
+    drawn = find_spans(kernels, finished)
     for kernel in kernels:
         times, mine = finished.kernels[kernel.name], drawn[kernel.name]
         assert sum(b - a for a, b, kind in mine if kind == BUSY) == pytest.approx(times.busy_cycles)

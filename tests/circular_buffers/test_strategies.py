@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ttmem.base.errors import BadInputError
 from ttmem.base.expression import ExpressionError
-from ttmem.circular_buffers.pressure import HIGH, LOW, MEDIUM, heuristic, miss_band, score_band, utilisation_band
+from ttmem.circular_buffers.l1_use import HIGH, LOW, MEDIUM, heuristic, miss_band, score_band, utilisation_band
 from ttmem.circular_buffers.strategies import BUILT_IN, LANGUAGE, choose, load, parse
 from ttmem.circular_buffers.workload import Workload, multi
 

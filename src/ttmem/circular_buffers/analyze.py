@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``analyze``: prediction, source code and evidence beside each other, and where they confirm or contradict."""
+"""``analyze``: prediction, source code and evidence side by side, and whether they agree."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ttmem.circular_buffers.buffer_depths import Curve
-from ttmem.circular_buffers.measured_facts import Evidence
+from ttmem.circular_buffers.facts import Evidence
+from ttmem.circular_buffers.kernels import Curve
 from ttmem.circular_buffers.simulate import CRITICAL_LOSS_PERCENT, Simulation, critical_points
 from ttmem.circular_buffers.strategies import choose
 from ttmem.circular_buffers.workload import Workload
@@ -16,12 +16,12 @@ from ttmem.profile import source_facts
 from ttmem.profile.source_facts import LogFacts
 
 if TYPE_CHECKING:
-    from ttmem.circular_buffers.scan import Scan
+    from ttmem.circular_buffers.scan.scanning import Scan
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """All parts; each may be empty."""
+    """The parts of an analysis; each may be empty."""
 
     simulations: tuple[Simulation, ...] = ()
     curves: tuple[Curve, ...] = ()
@@ -30,10 +30,10 @@ class Analysis:
 
 
 def cross_checks(analysis: Analysis) -> list[str]:
-    """What one part says about another, in sentences; only what the parts really say."""
+    """Return sentences on how the parts confirm or contradict each other."""
     lines: list[str] = []
     for evidence in analysis.evidence:
-        lines += _measured_against_predicted(evidence, analysis.simulations)
+        lines += _compare_stalls(evidence, analysis.simulations)
         if evidence.log is not None:
             lines += _tiles_against_strategies(evidence.log)
             lines += _base_against_map(evidence.log, analysis.simulations)
@@ -43,7 +43,7 @@ def cross_checks(analysis: Analysis) -> list[str]:
     return lines
 
 
-def _measured_against_predicted(evidence: Evidence, simulations: Sequence[Simulation]) -> list[str]:
+def _compare_stalls(evidence: Evidence, simulations: Sequence[Simulation]) -> list[str]:
     measured = evidence.profiler.stall_percent if evidence.profiler else None
     if measured is None:
         return []
@@ -60,10 +60,10 @@ def _measured_against_predicted(evidence: Evidence, simulations: Sequence[Simula
 
 
 def _tiles_against_strategies(log: LogFacts) -> list[str]:
-    """Which rule explains the tiles that a program printed, for the workload that it printed."""
-    workloads = log.of(source_facts.WORKLOAD)
+    """Find the rule that explains the tiles that a program printed for its workload."""
+    workloads = log.get_facts(source_facts.WORKLOAD)
     lines = []
-    for fact in log.of(source_facts.PROGRAM_BUFFERS)[:1] if workloads else ():
+    for fact in log.get_facts(source_facts.PROGRAM_BUFFERS)[:1] if workloads else ():
         tiles = {name: int(fact.values[name]) for name in ("cb0", "cb1")}
         shard = max(1, int(workloads[0].values["tiles_per_shard"]))
         every = max(1, int(workloads[0].values["num_tiles"]))
@@ -82,7 +82,7 @@ def _tiles_against_strategies(log: LogFacts) -> list[str]:
 
 def _base_against_map(log: LogFacts, simulations: Sequence[Simulation]) -> list[str]:
     lines = []
-    for fact in log.of(source_facts.L1_MAP)[:1] if simulations else ():
+    for fact in log.get_facts(source_facts.L1_MAP)[:1] if simulations else ():
         printed, assumed = int(fact.values["l1_base_address"]), simulations[0].assumptions.memory_map
         relation = "as" if printed == assumed.l1_base_address else "not"
         lines.append(
@@ -100,7 +100,7 @@ def _wrong_results(log: LogFacts) -> list[str]:
     )
     return [
         f"line {fact.line}: {int(fact.values['checked']) - int(fact.values['passed']):,} wrong results. {advice}"
-        for fact in log.of(source_facts.VERIFICATION)
+        for fact in log.get_facts(source_facts.VERIFICATION)
         if int(fact.values["passed"]) < int(fact.values["checked"])
     ]
 

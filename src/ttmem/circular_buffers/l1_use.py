@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an allocation takes of a core's real L1: the buffers above the base, the kernels' ring below it."""
+"""L1 use of an allocation on a core, and the guide's verdict on it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ttmem.circular_buffers.strategies import index_of
+from ttmem.circular_buffers.strategies import ROLES, index_of
+from ttmem.circular_buffers.workload import Workload
 from ttmem.hardware import MemoryMap
 from ttmem.twin.errors import DeviceFailureError
 from ttmem.twin.programs import Program, StaticBuffer, check_regions, lay_out
@@ -16,7 +17,7 @@ CONFIG_BYTES_PER_INDEX = 16
 
 @dataclass(frozen=True, slots=True)
 class L1Use:
-    """All figures are of one core."""
+    """L1 use of one core."""
 
     buffer_bytes: int
     region_end_address: int
@@ -37,7 +38,7 @@ class L1Use:
 
     @property
     def kernel_config_percent(self) -> float:
-        """Of the ring, as far as known."""
+        """Bytes of the ring, where known."""
         return 100 * (self.buffer_config_bytes + (self.kernel_bytes or 0)) / self.kernel_config_bytes
 
     @property
@@ -77,3 +78,56 @@ def l1_use(tiles: Mapping[str, int], tile_bytes: int, memory_map: MemoryMap, ker
         gap_indices=tuple(sorted(set(range(max(indices))) - set(indices))),
         failure=failure,
     )
+
+
+LOW, MEDIUM, HIGH = "LOW", "MEDIUM", "HIGH"
+
+SELF_LOOP_TILES = 2
+"""The compute kernel holds one partial result while it makes room for the next, so cb2 uses two tiles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heuristic:
+    """The guide's verdict on an allocation."""
+
+    miss_rate_percent: float
+    """B tiles that cb1 cannot hold at once, of all: a shortfall of residency, not a slowdown."""
+    risk: str
+    """The guide's "thrashing risk", by the bands of the miss rate."""
+    utilisation_percent: float
+    """Tiles that this workload can ever fill, of those allocated."""
+    utilisation_band: str
+
+
+def heuristic(tiles: Mapping[str, int], workload: Workload) -> Heuristic:
+    """The guide's measures of an allocation."""
+    miss_rate_percent = 100 * max(0, workload.r_tiles - tiles["cb1"]) / workload.r_tiles
+    useful = {
+        "cb0": workload.tiles_per_shard,
+        "cb1": workload.r_tiles,
+        "cb2": SELF_LOOP_TILES,
+        "cb16": workload.tiles_per_shard,
+    }
+    filled = sum(min(tiles[role], useful[role]) for role in ROLES)
+    utilisation_percent = 100 * filled / sum(tiles[role] for role in ROLES)
+    return Heuristic(
+        miss_rate_percent,
+        miss_band(miss_rate_percent),
+        utilisation_percent,
+        utilisation_band(utilisation_percent),
+    )
+
+
+def miss_band(percent: float) -> str:
+    """Below 25 % low, above 75 % high; 75 % itself is medium."""
+    return LOW if percent < 25 else HIGH if percent > 75 else MEDIUM
+
+
+def score_band(score: float) -> str:
+    """Below 30 low, above 70 high."""
+    return LOW if score < 30 else HIGH if score > 70 else MEDIUM
+
+
+def utilisation_band(percent: float) -> str:
+    """The pressure that the guide reads from utilisation: above 80 % low, below 40 % high."""
+    return LOW if percent > 80 else HIGH if percent < 40 else MEDIUM

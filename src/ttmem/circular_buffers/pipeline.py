@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that hand pages to each other through circular buffers: when each of them runs, waits or never goes on.
+"""Kernels that pass pages through circular buffers: when each of them runs, waits or blocks forever.
 
 A circular buffer is a blocking queue, so a set of kernels is a network in which the order of execution cannot change
 the result: every kernel has its own clock, and a step that has to wait takes the time at which its counterpart let it
@@ -19,35 +19,35 @@ DEFAULT_SYNC_CYCLES = 20.0
 """From a push (or pop) until the other kernel sees it. A guess: no public figure exists."""
 
 
-class Step(NamedTuple):
-    """One thing that a kernel does: be busy for so many cycles, or move so many pages of a buffer."""
+class KernelStep(NamedTuple):
+    """An action of a kernel: be busy for some cycles, or move some pages of a buffer."""
 
     kind: str
     buffer: str
     amount: float
 
 
-busy = partial(Step, BUSY, "")
+busy = partial(KernelStep, BUSY, "")
 """Work that needs no other kernel: a transfer with its barrier, or math."""
-wait = partial(Step, WAIT)
-"""Go on when the buffer holds so many pages."""
-reserve = partial(Step, RESERVE)
-"""Go on when the buffer has room for so many pages."""
-push = partial(Step, PUSH)
+wait = partial(KernelStep, WAIT)
+"""Continue when the buffer holds this number of pages."""
+reserve = partial(KernelStep, RESERVE)
+"""Continue when the buffer has room for this number of pages."""
+push = partial(KernelStep, PUSH)
 """Hand over pages that were reserved."""
-pop = partial(Step, POP)
+pop = partial(KernelStep, POP)
 """Give back the room of pages that were waited for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class SimulatedKernel:
     """A kernel on one core: its steps, unrolled. Made once, it may run many times with other depths."""
 
     name: str
-    steps: Sequence[Step]
+    steps: Sequence[KernelStep]
     produces: frozenset[str] = field(init=False, compare=False)
     consumes: frozenset[str] = field(init=False, compare=False)
-    """Buffers on whose two sides it stands."""
+    """Buffers that it both fills and empties."""
 
     def __post_init__(self) -> None:
         produced = {name for kind, name, _ in self.steps if kind in (RESERVE, PUSH)}
@@ -57,11 +57,11 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocked:
+class BlockedKernel:
     """A kernel that cannot go on."""
 
     kernel: str
-    step: Step
+    step: KernelStep
     available_pages: int
     """Pages that the buffer held, or had room for, when everything stood still."""
     waits_for: str | None
@@ -78,7 +78,7 @@ class Blocked:
 
 @dataclass(slots=True)
 class KernelTimes:
-    """Where a kernel's cycles went; busy and waits sum to its end."""
+    """Cycles of a kernel by cause; busy and waits sum to its end."""
 
     end_cycles: float = 0.0
     busy_cycles: float = 0.0
@@ -90,25 +90,25 @@ class KernelTimes:
 
     @property
     def stalled_cycles(self) -> float:
-        """All waiting of this kernel."""
+        """Total waiting cycles of this kernel."""
         return sum(self.waits.values())
 
 
 @dataclass(slots=True)
 class BufferTrace:
-    """What went through a buffer and when, in the time of who did it."""
+    """Pages through a buffer and their times, in the clock of the kernel that moved them."""
 
     capacity_pages: int
     push_cycles: list[float] = field(default_factory=list)
     pop_cycles: list[float] = field(default_factory=list)
-    producer: Kernel | None = None
-    consumer: Kernel | None = None
+    producer: SimulatedKernel | None = None
+    consumer: SimulatedKernel | None = None
     sync_cycles: float = 0.0
     """From a push (or pop) until the other side sees it."""
 
     @property
     def left_pages(self) -> int:
-        """Pages that are held; at the end: that nobody took."""
+        """Pages in the buffer; at the end: pages that no kernel took."""
         return len(self.push_cycles) - len(self.pop_cycles)
 
     def occupancy(self, until_cycles: float) -> tuple[float, int]:
@@ -128,17 +128,19 @@ class BufferTrace:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """How a program went."""
+class PipelineRun:
+    """The result of simulating a program."""
 
     makespan_cycles: float
     kernels: Mapping[str, KernelTimes]
     buffers: Mapping[str, BufferTrace]
-    deadlock: tuple[Blocked, ...]
+    deadlock: tuple[BlockedKernel, ...]
     """Empty when every kernel came to its end."""
 
 
-def run(kernels: Sequence[Kernel], capacities: Mapping[str, int], *, sync_cycles: float = DEFAULT_SYNC_CYCLES) -> Run:
+def run(
+    kernels: Sequence[SimulatedKernel], capacities: Mapping[str, int], *, sync_cycles: float = DEFAULT_SYNC_CYCLES
+) -> PipelineRun:
     """Run the kernels of one core to their end or to the point where all of them wait.
 
     One kernel produces into a buffer and one consumes from it (two consumers race for a token, rule R6); a kernel may
@@ -152,19 +154,21 @@ def run(kernels: Sequence[Kernel], capacities: Mapping[str, int], *, sync_cycles
         for kernel in kernels:
             _advance(kernel.steps, clocks[kernel.name], buffers)
         moved = before != [clock.steps_done for clock in clocks.values()]
-    return Run(
+    return PipelineRun(
         makespan_cycles=max((clock.end_cycles for clock in clocks.values()), default=0.0),
         kernels=clocks,
         buffers=buffers,
         deadlock=tuple(
-            _blocked(kernel, kernel.steps[done], buffers)
+            _describe_block(kernel, kernel.steps[done], buffers)
             for kernel in kernels
             if (done := clocks[kernel.name].steps_done) < len(kernel.steps)
         ),
     )
 
 
-def _connect(kernels: Sequence[Kernel], capacities: Mapping[str, int], sync_cycles: float) -> dict[str, BufferTrace]:
+def _connect(
+    kernels: Sequence[SimulatedKernel], capacities: Mapping[str, int], sync_cycles: float
+) -> dict[str, BufferTrace]:
     buffers = {name: BufferTrace(capacity) for name, capacity in capacities.items()}
     for kernel in kernels:
         for name in sorted(kernel.produces | kernel.consumes):
@@ -184,7 +188,7 @@ def _connect(kernels: Sequence[Kernel], capacities: Mapping[str, int], sync_cycl
     return buffers
 
 
-def _advance(steps: Sequence[Step], clock: KernelTimes, buffers: Mapping[str, BufferTrace]) -> None:
+def _advance(steps: Sequence[KernelStep], clock: KernelTimes, buffers: Mapping[str, BufferTrace]) -> None:
     """Do steps until one has to wait for what has not happened yet."""
     position, now, worked, end = clock.steps_done, clock.end_cycles, clock.busy_cycles, len(steps)
     while position < end:
@@ -221,9 +225,9 @@ def _advance(steps: Sequence[Step], clock: KernelTimes, buffers: Mapping[str, Bu
     clock.steps_done, clock.end_cycles, clock.busy_cycles = position, now, worked
 
 
-def _blocked(kernel: Kernel, step: Step, buffers: Mapping[str, BufferTrace]) -> Blocked:
+def _describe_block(kernel: SimulatedKernel, step: KernelStep, buffers: Mapping[str, BufferTrace]) -> BlockedKernel:
     buffer = buffers[step.buffer]
     waiting = step.kind == WAIT
     other = buffer.producer if waiting else buffer.consumer
     available = buffer.left_pages if waiting else buffer.capacity_pages - buffer.left_pages
-    return Blocked(kernel.name, step, available, other.name if other is not None else None)
+    return BlockedKernel(kernel.name, step, available, other.name if other is not None else None)

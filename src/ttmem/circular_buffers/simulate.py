@@ -5,18 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ttmem.base.errors import BadInputError
-from ttmem.circular_buffers.assumptions import Assumptions, assume
-from ttmem.circular_buffers.buffer_depths import Recommendation, best, recommend
-from ttmem.circular_buffers.l1_use import L1Use, l1_use
-from ttmem.circular_buffers.pressure import HIGH, Heuristic, heuristic
+from ttmem.circular_buffers.kernels import Recommendation, best, recommend
+from ttmem.circular_buffers.l1_use import HIGH, Heuristic, L1Use, heuristic, l1_use
 from ttmem.circular_buffers.stall_time import DEADLOCK, Stall, StallPredictor
 from ttmem.circular_buffers.strategies import Strategy, choose
-from ttmem.circular_buffers.workload import Workload
+from ttmem.circular_buffers.workload import Assumptions, Workload, assume
 
 
 @dataclass(frozen=True, slots=True)
 class StrategyResult:
-    """What one strategy gives one workload, and what follows from it."""
+    """The allocation of a strategy for a workload, and its consequences."""
 
     strategy: Strategy
     tiles: Mapping[str, int]
@@ -31,14 +29,14 @@ class StrategyResult:
 
     @property
     def works(self) -> bool:
-        """Whether it fits an empty device, comes to its end and keeps the rules."""
+        """True if it fits an empty device, completes and keeps the rules."""
         fits = self.l1.failure is None and self.l1.kernels_fit is not False
         return fits and self.stall.cause != DEADLOCK and not self.broken_rules
 
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """One workload."""
+    """Simulation of a workload."""
 
     workload: Workload
     assumptions: Assumptions
@@ -52,7 +50,7 @@ class Simulation:
 
     @property
     def works(self) -> bool:
-        """Whether every strategy does."""
+        """True if all strategies do."""
         return all(result.works for result in self.results.values())
 
 
@@ -77,7 +75,7 @@ def simulate(
     *,
     kernel_bytes: int | None = None,
 ) -> Simulation:
-    """All strategies for a workload; the built-in ones unless others are given."""
+    """Simulate strategies for a workload; the built-in ones unless others are given."""
     strategies = choose("all") if strategies is None else strategies
     assumptions = assume() if assumptions is None else assumptions
     predictor = StallPredictor(workload, assumptions)
@@ -98,12 +96,12 @@ def simulate(
             heuristic=heuristic(tiles, workload),
             stall=predictor.predict(tiles),
             memory_efficiency_percent=100 * same_batch.total_bytes / total_bytes if same_batch and reachable else None,
-            broken_rules=_broken_rules(workload, tiles["cb1"], assumptions.tiles_per_barrier),
+            broken_rules=_find_broken_rules(workload, tiles["cb1"], assumptions.tiles_per_barrier),
         )
     return Simulation(workload, assumptions, results, choices)
 
 
-def _broken_rules(workload: Workload, cb1_tiles: int, batch: int) -> tuple[str, ...]:
+def _find_broken_rules(workload: Workload, cb1_tiles: int, batch: int) -> tuple[str, ...]:
     """Rule R2: the pushes of one lap sum exactly to the capacity, else the pointer runs past the buffer's end."""
     if batch > cb1_tiles:
         return ()  # hangs, which the simulation says itself

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The headline: how much of its time the compute kernel stands still, why, and what deeper buffers would save."""
+"""Stall time of the compute kernel: its share, the cause, the gain of deeper buffers, and intervals for drawing."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from ttmem.circular_buffers.assumptions import Assumptions, Scenario
-from ttmem.circular_buffers.kernels import COMPUTE, pairs, run_kernels, simulated, unlimited
-from ttmem.circular_buffers.pipeline import RESERVE, WAIT, Run
-from ttmem.circular_buffers.workload import Workload
+from ttmem.circular_buffers.kernels import COMPUTE, limit_workload, pairs, run_kernels, unlimited_depths
+from ttmem.circular_buffers.pipeline import BUSY, POP, PUSH, RESERVE, WAIT, PipelineRun, SimulatedKernel
+from ttmem.circular_buffers.simulate import StrategyResult
+from ttmem.circular_buffers.workload import Assumptions, Scenario, Workload
 
 DEADLOCK, SERIALISED, START_UP = "deadlock", "serialised", "start-up"
 READER_BOUND, WRITER_BOUND, COMPUTE_BOUND = "reader-bound", "writer-bound", "compute-bound"
@@ -18,7 +20,7 @@ _WITHIN_PERCENT = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """How full a buffer was, in tiles."""
+    """Fill level of a buffer, in tiles."""
 
     mean_tiles: float
     highest_tiles: int
@@ -54,14 +56,14 @@ class StallPredictor:
 
     def __init__(self, workload: Workload, assumptions: Assumptions) -> None:
         self._assumptions = assumptions
-        self.part = simulated(workload)
+        self.part = limit_workload(workload)
         self._scenarios = tuple(assumptions.scenarios())
         self._nominal = Scenario(assumptions.nominal_compute_cycles)
         self._kernels = {one: pairs(self.part, assumptions, one) for one in (*self._scenarios, self._nominal)}
-        deepest = unlimited(self.part)
+        deepest = unlimited_depths(self.part)
         self._bounds = {one: self._run(deepest, one).makespan_cycles for one in self._kernels}
 
-    def _run(self, tiles: Mapping[str, int], scenario: Scenario) -> Run:
+    def _run(self, tiles: Mapping[str, int], scenario: Scenario) -> PipelineRun:
         return run_kernels(self._kernels[scenario], tiles, self._assumptions)
 
     def predict(self, tiles: Mapping[str, int]) -> Stall:
@@ -87,7 +89,7 @@ class StallPredictor:
             simulated=self.part,
         )
 
-    def _cause(self, nominal: Run, tiles: Mapping[str, int]) -> str:
+    def _cause(self, nominal: PipelineRun, tiles: Mapping[str, int]) -> str:
         compute = nominal.kernels[COMPUTE]
         span = nominal.makespan_cycles
         if 100 * compute.stalled_cycles / span < _LITTLE_PERCENT:
@@ -100,7 +102,57 @@ class StallPredictor:
         return READER_BOUND if _share(nominal, WAIT) >= _share(nominal, RESERVE) else WRITER_BOUND
 
 
-def _share(run: Run, kind: str) -> float:
+def _share(run: PipelineRun, kind: str) -> float:
     waits = run.kernels[COMPUTE].waits
     waited = sum(cycles for (what, _), cycles in waits.items() if what == kind)
     return 100 * waited / run.makespan_cycles if run.makespan_cycles else 0.0
+
+
+class Span(NamedTuple):
+    """A stretch of cycles: ``busy``, ``wait_front`` or ``reserve_back``."""
+
+    first_cycle: float
+    end_cycle: float
+    kind: str
+
+
+def nominal_spans(workload: Workload, result: StrategyResult, assumptions: Assumptions) -> dict[str, list[Span]]:
+    """The kernels of one strategy with constant transfer times, by name."""
+    kernels = pairs(limit_workload(workload), assumptions, Scenario(assumptions.nominal_compute_cycles))
+    finished = run_kernels(kernels, result.tiles, assumptions)
+    return find_spans(kernels, finished)
+
+
+def find_spans(kernels: Sequence[SimulatedKernel], finished: PipelineRun) -> dict[str, list[Span]]:
+    """Per kernel, in order. Who waited for what is known from the moments at which pages were pushed and popped."""
+    return {kernel.name: _find_spans(kernel, finished) for kernel in kernels}
+
+
+def _find_spans(kernel: SimulatedKernel, finished: PipelineRun) -> list[Span]:
+    found: list[Span] = []
+    now = 0.0
+    pushed: Counter[str] = Counter()
+    popped: Counter[str] = Counter()
+    for kind, name, amount in kernel.steps[: finished.kernels[kernel.name].steps_done]:
+        end = now
+        if kind == BUSY:
+            end = now + amount
+        elif kind == PUSH:
+            pushed[name] += int(amount)
+        elif kind == POP:
+            popped[name] += int(amount)
+        else:
+            buffer = finished.buffers[name]
+            moments = buffer.push_cycles if kind == WAIT else buffer.pop_cycles
+            needed = popped[name] + int(amount)
+            if kind != WAIT:
+                needed = pushed[name] + int(amount) - buffer.capacity_pages
+            if needed > 0:
+                end = max(now, moments[needed - 1] + buffer.sync_cycles)
+        if end > now:
+            if found and found[-1].kind == kind and found[-1].end_cycle == now:
+                found[-1] = found[-1]._replace(end_cycle=end)
+            else:
+                found.append(Span(now, end, kind))
+        now = end
+    return found

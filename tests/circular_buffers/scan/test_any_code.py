@@ -14,15 +14,13 @@ from hypothesis import strategies as st
 
 from circular_buffers.scan.planted import COMPUTE, READER, host
 from circular_buffers.scan.sources import DATA, scan_folder, write_program
-from ttmem.circular_buffers.scan import Skipped, files
-from ttmem.circular_buffers.scan._file import scan_text
+from ttmem.circular_buffers.scan import files
 from ttmem.circular_buffers.scan.files import scan_files
-from ttmem.circular_buffers.scan.model import FileScan
+from ttmem.circular_buffers.scan.model import FileScan, Skipped
+from ttmem.circular_buffers.scan.scan_file import scan_text
 from ttmem.circular_buffers.scan.scanning import assess
 from ttmem.hardware import open_board
-from ttmem.reports.cb_scan import document as cb_scan_document
-from ttmem.reports.cb_scan import sarif as cb_scan_sarif
-from ttmem.reports.cb_scan import terminal as cb_scan_terminal
+from ttmem.reports import cb_scan
 
 SOURCES = [path.read_text() for path in sorted(DATA.rglob("*.cpp"))] + [host((0, 2), (16, 2)), READER, COMPUTE]
 PIECES = [
@@ -84,9 +82,9 @@ PIECES = [
 def everything(text: bytes) -> None:
     """Scan, judge and report."""
     found = assess(".", [scan_text(text, "any.cpp", {})], bindings={"n": 3}, memory_map=open_board("p150"))
-    cb_scan_document.document(found)
-    cb_scan_sarif.render(found)
-    cb_scan_terminal.render(found)
+    cb_scan.build_document(found)
+    cb_scan.render_sarif(found)
+    cb_scan.render_terminal(found)
 
 
 @settings(max_examples=120, deadline=None)
@@ -131,8 +129,8 @@ def test_bytes_that_are_no_text(content: bytes) -> None:
 def test_deep_nesting_and_long_chains_end(code: str, tmp_path: Path) -> None:
     (tmp_path / "deep.cpp").write_text(code)
     found = scan_folder(tmp_path)
-    cb_scan_document.document(found)
-    cb_scan_terminal.render(found)
+    cb_scan.build_document(found)
+    cb_scan.render_terminal(found)
     assert len(found.declarations) + len(found.kernels) + len(found.skipped) >= 1
 
 
@@ -159,7 +157,7 @@ def test_side_by_side_gives_the_same_as_one_by_one(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
     alone = scan_files(paths, jobs=1)
     together = scan_files(paths, jobs=2, progress=lambda done, total: seen.append((done, total)))
-    documents = [cb_scan_document.document(assess(".", found)) for found in (alone, together)]
+    documents = [cb_scan.build_document(assess(".", found)) for found in (alone, together)]
     assert documents[0] == documents[1]
     total = sum(path.stat().st_size for path in paths)
     assert seen[-1] == (total, total)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from circular_buffers.scan.sources import DATA
-from ttmem.circular_buffers.scan import parse_bindings, scan
+from ttmem.circular_buffers.scan.scanning import parse_bindings, scan
 
 CAPTURED = json.loads((DATA / "captured.json").read_text())["operators"]
 CHECKOUT = os.environ.get("TTMEM_TT_METAL")

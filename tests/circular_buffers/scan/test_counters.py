@@ -8,16 +8,24 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttmem.circular_buffers.scan.kernel.trace import POP, PUSH, RESERVE, WAIT
-from ttmem.circular_buffers.scan.rules.r09_skew import Step, run
+from ttmem.circular_buffers.scan.kernel import POP, PUSH, RESERVE, WAIT
+from ttmem.circular_buffers.scan.rules.deadlock import UnrolledStep, run
 
 
-def producer(step: int, laps: int, buffer: str = "a") -> list[Step]:
-    return [one for lap in range(laps) for one in (Step(RESERVE, buffer, step, lap), Step(PUSH, buffer, step, lap))]
+def producer(step: int, laps: int, buffer: str = "a") -> list[UnrolledStep]:
+    return [
+        one
+        for lap in range(laps)
+        for one in (UnrolledStep(RESERVE, buffer, step, lap), UnrolledStep(PUSH, buffer, step, lap))
+    ]
 
 
-def consumer(step: int, laps: int, buffer: str = "a") -> list[Step]:
-    return [one for lap in range(laps) for one in (Step(WAIT, buffer, step, lap), Step(POP, buffer, step, lap))]
+def consumer(step: int, laps: int, buffer: str = "a") -> list[UnrolledStep]:
+    return [
+        one
+        for lap in range(laps)
+        for one in (UnrolledStep(WAIT, buffer, step, lap), UnrolledStep(POP, buffer, step, lap))
+    ]
 
 
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(1, 40))
@@ -35,10 +43,10 @@ def test_an_end_is_reached_when_both_sides_keep_the_rules(step: int, depth: int,
     chain = [producer(step, laps), [], consumer(step, laps, "b")]
     for lap in range(laps):
         chain[1] += [
-            Step(WAIT, "a", step, lap),
-            Step(RESERVE, "b", step, lap),
-            Step(PUSH, "b", step, lap),
-            Step(POP, "a", step, lap),
+            UnrolledStep(WAIT, "a", step, lap),
+            UnrolledStep(RESERVE, "b", step, lap),
+            UnrolledStep(PUSH, "b", step, lap),
+            UnrolledStep(POP, "a", step, lap),
         ]
     assert run(chain, {"a": step * depth, "b": step}) == []
 

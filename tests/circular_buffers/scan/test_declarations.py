@@ -7,12 +7,12 @@ import pytest
 
 from circular_buffers.scan.sources import DATA, buffers, config, host, scan_code, scan_folder, sizes
 from ttmem.circular_buffers.scan.cpp.expressions import leaves, render
-from ttmem.reports.cb_scan.document import document
+from ttmem.reports.cb_scan import build_document
 
 
 def rows(name: str, **bindings: int | str) -> list[tuple[object, ...]]:
     keys = ("line", "api", "index", "bytes", "pages", "format", "strategy", "borrowed")
-    found = document(scan_folder(DATA / name, **bindings)).to_json()["declarations"]
+    found = build_document(scan_folder(DATA / name, **bindings)).to_json()["declarations"]
     return [tuple(one[key] for key in keys) for one in found]
 
 
@@ -40,7 +40,7 @@ def test_depths_that_follow_the_workload(tiles: int, depths: tuple[int, ...]) ->
 
 
 def test_unbound_sizes_say_what_they_depend_on() -> None:
-    found = document(scan_folder(DATA / "adaptive_add")).to_json()["declarations"]
+    found = build_document(scan_folder(DATA / "adaptive_add")).to_json()["declarations"]
     assert [one["bytes"] for one in found] == [None, None, None]
     assert [one["unknowns"] for one in found] == [
         ["tiles_per_shard", "r_tiles"],
@@ -64,7 +64,7 @@ def test_descriptors_as_literals_and_field_by_field() -> None:
 
 
 def test_a_buffer_that_borrows_under_a_condition() -> None:
-    by_default = document(scan_folder(DATA / "descriptor")).to_json()["declarations"][2]
+    by_default = build_document(scan_folder(DATA / "descriptor")).to_json()["declarations"][2]
     assert (by_default["borrowed"], by_default["borrowed_if"]) == (False, "sharded")
     assert rows("descriptor", sharded=1)[2][-1] is True
     assert rows("descriptor", sharded=0)[2][-1] is False
@@ -81,7 +81,7 @@ def test_dataflow_buffers_have_names_and_may_borrow() -> None:
 
 def test_helpers_of_a_header_are_followed_to_their_callers() -> None:
     # GIVEN a wrapper in a header, called through a function of the file, and the library's own create_cb
-    found = document(scan_folder(DATA / "helpers")).to_json()["declarations"]
+    found = build_document(scan_folder(DATA / "helpers")).to_json()["declarations"]
     # THEN the calls are the declarations, and the wrapper alone is none
     assert [(one["line"], one["api"], one["index"], one["bytes"], one["borrowed"]) for one in found] == [
         (13, "CircularBufferConfig", 0, 8 * 1088, False),

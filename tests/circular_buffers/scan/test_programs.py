@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circular_buffers.scan.sources import DATA, config, host, scan_code, scan_folder
-from ttmem.circular_buffers.scan import ProgramTotals
+from ttmem.circular_buffers.scan.host.programs import ProgramTotals
 from ttmem.circular_buffers.scan.scanning import assess
 from ttmem.hardware import open_board
 from ttmem.twin.programs import Program, StaticBuffer, lay_out

@@ -10,7 +10,8 @@ import pytest
 from circular_buffers.scan.planted import COMPUTE, MISTAKES, READER, WRITER, Planted, host, program
 from circular_buffers.scan.sources import DATA, rules_in, scan_folder, write_program
 from support.command_line import ROOT
-from ttmem.circular_buffers.scan import RULES, rules
+from ttmem.circular_buffers.scan import rules
+from ttmem.circular_buffers.scan.rules import RULES
 
 NAMES = [f"{mistake.rule} {mistake.name}" for mistake in MISTAKES]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which files a scan reads, and reading them side by side.
+"""Find the files of a scan and read them in parallel.
 
 Children are started as commands and not through `multiprocessing`, so that a user's script needs no guard.
 """
@@ -18,9 +18,9 @@ from queue import SimpleQueue
 from ttmem.base.child_process import ttmem_command
 from ttmem.base.errors import BadInputError
 from ttmem.base.text_files import read_bytes
-from ttmem.circular_buffers.scan._file import helpers_in, scan_file
 from ttmem.circular_buffers.scan.cpp.functions import Helpers
 from ttmem.circular_buffers.scan.model import FileScan, Skipped
+from ttmem.circular_buffers.scan.scan_file import helpers_in, scan_file
 
 SUFFIXES = frozenset({".cpp", ".cc", ".cxx", ".c", ".hpp", ".h", ".hh", ".hxx", ".inl", ".ipp"})
 _HEADERS = frozenset({".hpp", ".h", ".hh", ".hxx", ".inl", ".ipp"})
@@ -47,7 +47,7 @@ def find_files(path: Path) -> list[Path]:
 
 
 def scan_files(paths: Sequence[Path], *, jobs: int | None = None, progress: Progress | None = None) -> list[FileScan]:
-    """Every file, in order."""
+    """Scan the files, in order."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     workers = jobs or (min(cores, 8) if len(paths) >= _WORTH_CHILDREN else 1)
     headers = [str(path) for path in paths if path.suffix.lower() in _HEADERS]
@@ -139,7 +139,7 @@ class _Child:
 
     def start(self) -> None:
         self._process = subprocess.Popen(
-            ttmem_command("ttmem.circular_buffers.scan._worker"),
+            ttmem_command("ttmem.circular_buffers.scan.child"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -11,14 +11,14 @@ from pathlib import PurePath, PurePosixPath
 from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.polynomials import Amounts, Polynomial, as_constant
 from ttmem.circular_buffers.scan.host.programs import ProgramTotals, Sized
-from ttmem.circular_buffers.scan.kernel.trace import (
+from ttmem.circular_buffers.scan.kernel import (
     OPERATIONS,
     PASSED,
-    Operation,
+    KernelOperation,
     Trace,
     buffers_of,
-    of_buffer,
     operations,
+    select_buffer,
     total_of,
 )
 from ttmem.circular_buffers.scan.model import FileScan, Kernel, KernelUse
@@ -40,14 +40,14 @@ class JoinedBuffer:
 
     @property
     def name(self) -> str:
-        """As messages name it."""
+        """The name in messages."""
         declaration = self.candidates[0].declaration
         return f"{declaration.label} ({PurePath(declaration.file).name}:{declaration.line})"
 
     @property
     def capacities(self) -> list[Polynomial]:
         """Pages, for every declaration that may be meant; empty when one of them is not known."""
-        found = [capacity(one, self.kernel.amounts.of_the_host) for one in self.candidates]
+        found = [capacity(one, self.kernel.amounts.host_amounts) for one in self.candidates]
         return [pages for pages in found if pages is not None] if None not in found else []
 
     @property
@@ -58,17 +58,17 @@ class JoinedBuffer:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether it goes to a function that was not followed, or the kernel is not understood as a whole."""
+        """True if it is passed to a function that was not followed, or the kernel was not fully understood."""
         return self.kernel.kernel.figures.partly_understood or any(
             step.kind == PASSED and step.buffer == self.identity for step in operations(self.kernel.trace)
         )
 
     @property
     def may_start_full(self) -> bool:
-        """Whether it may hold pages before anybody pushes one, because a tensor lies in it."""
+        """True if it may hold pages before the first push, because it borrows a tensor's memory."""
         return any(one.borrowed or one.declaration.borrowed_if for one in self.candidates)
 
-    def steps(self, kind: str) -> list[Operation]:
+    def steps(self, kind: str) -> list[KernelOperation]:
         """The operations of one kind, in order."""
         return [step for step in operations(self.trace) if step.kind == kind]
 
@@ -112,7 +112,7 @@ class JoinedProgram:
 
     @property
     def buffers(self) -> list[JoinedBuffer]:
-        """Every buffer of every kernel: one that two kernels share is there twice."""
+        """Yield the buffers of all kernels; one that two kernels share comes twice."""
         return [buffer for member in self.kernels for buffer in member.buffers.values()]
 
     @property
@@ -125,7 +125,7 @@ class JoinedProgram:
 
 
 def join(files: Sequence[FileScan], programs: Sequence[ProgramTotals], bindings: cpp.Bindings) -> list[JoinedProgram]:
-    """Every program with its kernels; kernels that no program names go to the only program around, if there is one."""
+    """Return the programs with their kernels; an unnamed kernel belongs to the only program around, if there is one."""
     kernels = {scan.file: scan.kernel for scan in files if scan.kernel is not None}
     by_name: dict[str, list[str]] = {}
     for file in kernels:
@@ -151,7 +151,7 @@ def join(files: Sequence[FileScan], programs: Sequence[ProgramTotals], bindings:
 
 
 def _adopt(lone: JoinedProgram, kernels: Sequence[Kernel], bindings: cpp.Bindings) -> JoinedProgram:
-    """One program and kernels beside it that it does not name: they can only belong to it."""
+    """Link a program with the unnamed kernels of its folder."""
     program = lone.program
     uses = [KernelUse(program.file, program.name, one.figures.file, None, None) for one in kernels]
     members = tuple(join_kernel(use, one, program, bindings) for use, one in zip(uses, kernels, strict=True))
@@ -175,7 +175,7 @@ def _common_end(one: Sequence[str], other: Sequence[str]) -> int:
 
 def join_kernel(use: KernelUse, kernel: Kernel, program: ProgramTotals, bindings: cpp.Bindings) -> JoinedKernel:
     """Fill in a kernel's arguments and find its buffers."""
-    passed = _passed(use)
+    passed = _collect_arguments(use)
     evaluation = cpp.Evaluation(bindings)
     identities = {step.buffer: step.identity for step in operations(kernel.trace) if step.kind in OPERATIONS}
     joined = JoinedKernel(use, kernel, Amounts(bindings, passed))
@@ -183,7 +183,7 @@ def join_kernel(use: KernelUse, kernel: Kernel, program: ProgramTotals, bindings
         identity = identities[name] or cpp.Symbol("", "opaque")
         own_value = cpp.plain(identity)
         meant = passed.get(own_value.text, own_value) if isinstance(own_value, cpp.Symbol) else own_value
-        found = _declared(identity if meant is own_value else cpp.plain(meant), use, program, evaluation)
+        found = _find_declarations(identity if meant is own_value else cpp.plain(meant), use, program, evaluation)
         if found:
             number, first = evaluation.integer(meant), found[0]
             if number is None:
@@ -191,12 +191,12 @@ def join_kernel(use: KernelUse, kernel: Kernel, program: ProgramTotals, bindings
             key = first.declaration.name or (
                 str(number) if number is not None else cpp.render(first.declaration.index, expand=True)
             )
-            joined.buffers[name] = JoinedBuffer(joined, name, key, tuple(found), of_buffer(kernel.trace, name))
+            joined.buffers[name] = JoinedBuffer(joined, name, key, tuple(found), select_buffer(kernel.trace, name))
     return joined
 
 
-def _passed(use: KernelUse) -> dict[str, cpp.Expression]:
-    """What the host passes, by the name that the kernel reads it with."""
+def _collect_arguments(use: KernelUse) -> dict[str, cpp.Expression]:
+    """Return the host's arguments by the name under which the kernel reads them."""
     passed: dict[str, cpp.Expression] = {}
     for position, value in enumerate(use.compile_time_args or ()):
         passed[f"get_compile_time_arg_val({position})"] = value
@@ -206,7 +206,7 @@ def _passed(use: KernelUse) -> dict[str, cpp.Expression]:
     return passed
 
 
-def _declared(
+def _find_declarations(
     identity: cpp.Expression, use: KernelUse, program: ProgramTotals, evaluation: cpp.Evaluation
 ) -> list[Sized]:
     active = [one for one in program.buffers if one.active]

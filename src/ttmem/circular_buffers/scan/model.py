@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a scan finds: declarations, kernels, programs and findings, as plain values that can leave their process."""
+"""Results of a scan: declarations, kernels, programs and findings, as plain values that can leave their process."""
 
 from dataclasses import dataclass
 
 from ttmem.circular_buffers.scan.cpp.expressions import Condition, Expression, evaluate, render
-from ttmem.circular_buffers.scan.kernel.trace import PASSED, Trace, buffers_of, of_buffer, operations
+from ttmem.circular_buffers.scan.kernel import PASSED, Trace, buffers_of, operations, select_buffer
 
 CONFIG, CREATE_CB, DATAFLOW_SPEC = "CircularBufferConfig", "create_cb", "DataflowBufferSpec"
 DESCRIPTOR, DESCRIPTOR_FIELDS = "CBDescriptor", "CBDescriptor fields"
@@ -15,7 +15,7 @@ ERROR, WARNING, NOTE = "error", "warning", "note"
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """One circular or dataflow buffer of a program, as the source declares it."""
+    """A circular or dataflow buffer of a program, as the source declares it."""
 
     file: str
     line: int
@@ -48,7 +48,7 @@ class Declaration:
 
     @property
     def label(self) -> str:
-        """As messages name it: by its index or its name."""
+        """The name in messages: its index or its name."""
         if self.name:
             return f"'{self.name}'"
         value = evaluate(self.index)
@@ -108,11 +108,13 @@ class Kernel:
         if self.figures.partly_understood:
             return []
         passed = {step.buffer for step in operations(self.trace) if step.kind == PASSED and not even_passed_on}
-        return [(buffer, of_buffer(self.trace, buffer)) for buffer in buffers_of(self.trace) if buffer not in passed]
+        return [
+            (buffer, select_buffer(self.trace, buffer)) for buffer in buffers_of(self.trace) if buffer not in passed
+        ]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ScanFinding:
     """A rule that does not hold, or may not."""
 
     rule: str

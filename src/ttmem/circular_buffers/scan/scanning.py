@@ -11,7 +11,7 @@ from ttmem.circular_buffers.scan.cpp.arithmetic import ENUMERATORS, Value, forma
 from ttmem.circular_buffers.scan.cpp.syntax import parser
 from ttmem.circular_buffers.scan.files import find_files, scan_files
 from ttmem.circular_buffers.scan.host.programs import ProgramTotals, programs_of
-from ttmem.circular_buffers.scan.kernel.trace import expressions_in
+from ttmem.circular_buffers.scan.kernel import expressions_in
 from ttmem.circular_buffers.scan.link_host_and_kernels import join
 from ttmem.circular_buffers.scan.model import (
     ERROR,
@@ -19,8 +19,8 @@ from ttmem.circular_buffers.scan.model import (
     WARNING,
     Declaration,
     FileScan,
-    Finding,
     KernelFigures,
+    ScanFinding,
     Skipped,
 )
 from ttmem.circular_buffers.scan.rules import L1Space, check_joined, check_kernel, check_program
@@ -37,7 +37,7 @@ class Scan:
     sites: tuple[Declaration, ...]
     programs: tuple[ProgramTotals, ...]
     kernels: tuple[KernelFigures, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[ScanFinding, ...]
     skipped: tuple[Skipped, ...]
     broken: tuple[str, ...]
     """Files with a part that could not be understood."""
@@ -75,9 +75,9 @@ def assess(
     l1_tensor_bytes: int = 0,
 ) -> Scan:
     """Programs and findings from what the files say."""
-    declarations = _without_used_helpers([one for scanned in files for one in scanned.declarations])
+    declarations = _drop_used_helpers([one for scanned in files for one in scanned.declarations])
     programs = programs_of(declarations, bindings, memory_map)
-    findings: list[Finding] = []
+    findings: list[ScanFinding] = []
     for scanned in files:
         if scanned.kernel is not None:
             findings += check_kernel(scanned.kernel, bindings)
@@ -115,22 +115,22 @@ def names_in(declarations: Sequence[Declaration], files: Sequence[FileScan]) -> 
             pending += [*(use.compile_time_args or ()), *(value for _, value in use.named_args)]
     names: set[str] = set()
     for node in cpp.every_node(cpp.Items(tuple(one for one in pending if one is not None))):
-        if isinstance(node, cpp.Named):
+        if isinstance(node, cpp.NamedValue):
             names.update(cpp.names_of(node.name) if node.name.endswith(")") else (node.name,))
         elif isinstance(node, cpp.Symbol):
             names.update(cpp.names_of(node.text))
     return names
 
 
-def _without_used_helpers(declarations: Sequence[Declaration]) -> list[Declaration]:
+def _drop_used_helpers(declarations: Sequence[Declaration]) -> list[Declaration]:
     """A helper that other files call is there where they call it; on its own it is no program."""
     used = {one.site for one in declarations if one.trail}
     return [one for one in declarations if one.trail or one.site not in used]
 
 
-def _once(findings: Sequence[Finding]) -> list[Finding]:
+def _once(findings: Sequence[ScanFinding]) -> list[ScanFinding]:
     """A kernel that several programs use is reported once per line and rule; errors first at equal places."""
-    kept: dict[tuple[str, str, int], Finding] = {}
+    kept: dict[tuple[str, str, int], ScanFinding] = {}
     rank = {severity: position for position, severity in enumerate((ERROR, WARNING, NOTE))}
     for one in sorted(findings, key=lambda one: (one.file, one.line, rank[one.severity], one.rule, one.message)):
         kept.setdefault((one.rule, one.file, one.line), one)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many tiles each circular buffer gets for a workload: the rules are files, ours and the user's alike.
+"""Tiles of each circular buffer for a workload: the rules are files, built-in or from the user.
 
-The TOML files beside this one show the format: ``[tiles]`` has a number or an expression per buffer, ``[let]`` names
+The TOML files next to this one show the format: ``[tiles]`` has a number or an expression per buffer, ``[let]`` names
 parts of it.
 The buffers have the roles of the published program: ``cb0`` A tiles, ``cb1`` B tiles, ``cb2`` partial results that the
 compute kernel hands to itself, ``cb16`` results for the writer. Further ``cbN`` count in L1 alone.

@@ -47,7 +47,7 @@ def element_bytes(name: str) -> int | None:
     return DATA_TYPES.find(data_type).element_bytes if data_type else None
 
 
-def truncated_division(left: int, right: int) -> int | None:
+def divide_towards_zero(left: int, right: int) -> int | None:
     """C++ rounds towards zero; None where C++ would trap."""
     if right == 0:
         return None
@@ -56,7 +56,7 @@ def truncated_division(left: int, right: int) -> int | None:
 
 
 def _remainder(left: int, right: int) -> int | None:
-    quotient = truncated_division(left, right)
+    quotient = divide_towards_zero(left, right)
     return None if quotient is None else left - quotient * right
 
 
@@ -64,14 +64,14 @@ def _shift(direction: Callable[[int, int], int]) -> Callable[[int, int], int | N
     return lambda left, right: direction(left, right) if 0 <= right < 64 else None
 
 
-def _bounded(number: int | None) -> int | None:
+def _limit_bits(number: int | None) -> int | None:
     """Unknown when it is wider than any type of C++: what code squares again and again has no size."""
     return None if number is None or number.bit_length() > NUMBER_BITS else number
 
 
-def _integers(function: Callable[[int, int], int | None]) -> Callable[[Value, Value], int | None]:
+def _apply_to_integers(function: Callable[[int, int], int | None]) -> Callable[[Value, Value], int | None]:
     def on_values(left: Value, right: Value) -> int | None:
-        return _bounded(function(left, right)) if isinstance(left, int) and isinstance(right, int) else None
+        return _limit_bits(function(left, right)) if isinstance(left, int) and isinstance(right, int) else None
 
     return on_values
 
@@ -83,24 +83,24 @@ def _equal(left: Value, right: Value) -> int:
 
 
 BINARY: dict[str, Callable[[Value, Value], int | None]] = {
-    "+": _integers(operator.add),
-    "-": _integers(operator.sub),
-    "*": _integers(operator.mul),
-    "/": _integers(truncated_division),
-    "%": _integers(_remainder),
-    "<<": _integers(_shift(operator.lshift)),
-    ">>": _integers(_shift(operator.rshift)),
-    "&": _integers(operator.and_),
-    "|": _integers(operator.or_),
-    "^": _integers(operator.xor),
-    "<": _integers(lambda a, b: int(a < b)),
-    "<=": _integers(lambda a, b: int(a <= b)),
-    ">": _integers(lambda a, b: int(a > b)),
-    ">=": _integers(lambda a, b: int(a >= b)),
+    "+": _apply_to_integers(operator.add),
+    "-": _apply_to_integers(operator.sub),
+    "*": _apply_to_integers(operator.mul),
+    "/": _apply_to_integers(divide_towards_zero),
+    "%": _apply_to_integers(_remainder),
+    "<<": _apply_to_integers(_shift(operator.lshift)),
+    ">>": _apply_to_integers(_shift(operator.rshift)),
+    "&": _apply_to_integers(operator.and_),
+    "|": _apply_to_integers(operator.or_),
+    "^": _apply_to_integers(operator.xor),
+    "<": _apply_to_integers(lambda a, b: int(a < b)),
+    "<=": _apply_to_integers(lambda a, b: int(a <= b)),
+    ">": _apply_to_integers(lambda a, b: int(a > b)),
+    ">=": _apply_to_integers(lambda a, b: int(a >= b)),
     "==": _equal,
     "!=": lambda a, b: 1 - _equal(a, b),
-    "&&": _integers(lambda a, b: int(bool(a) and bool(b))),
-    "||": _integers(lambda a, b: int(bool(a) or bool(b))),
+    "&&": _apply_to_integers(lambda a, b: int(bool(a) and bool(b))),
+    "||": _apply_to_integers(lambda a, b: int(bool(a) or bool(b))),
 }
 UNARY: dict[str, Callable[[int], int]] = {
     "-": operator.neg,
@@ -110,18 +110,20 @@ UNARY: dict[str, Callable[[int], int]] = {
 }
 
 
-def _folded(function: Callable[..., int | None], count: int | None = None) -> Callable[[_Arguments], int | None]:
-    """On numbers alone, on so many of them."""
+def _apply_to_numbers(
+    function: Callable[..., int | None], count: int | None = None
+) -> Callable[[_Arguments], int | None]:
+    """A function of a fixed number of numbers."""
 
     def on_arguments(arguments: _Arguments) -> int | None:
         numbers = [argument for argument in arguments if isinstance(argument, int)]
         fits = numbers and len(numbers) == len(arguments) == (count or len(numbers))
-        return _bounded(function(*numbers)) if fits else None
+        return _limit_bits(function(*numbers)) if fits else None
 
     return on_arguments
 
 
-def _of_format(function: Callable[[str], int | None]) -> Callable[[_Arguments], int | None]:
+def _apply_to_format(function: Callable[[str], int | None]) -> Callable[[_Arguments], int | None]:
     def on_arguments(arguments: _Arguments) -> int | None:
         return function(arguments[0]) if len(arguments) == 1 and isinstance(arguments[0], str) else None
 
@@ -129,19 +131,19 @@ def _of_format(function: Callable[[str], int | None]) -> Callable[[_Arguments], 
 
 
 _PURE: dict[Callable[[_Arguments], Value | None], tuple[str, ...]] = {
-    _folded(lambda *numbers: min(numbers)): ("min",),
-    _folded(lambda *numbers: max(numbers)): ("max",),
-    _folded(math.lcm): ("lcm",),
-    _folded(math.gcd): ("gcd",),
-    _folded(abs, 1): ("abs",),
-    _folded(lambda a, b: -(-a // b) if b > 0 else None, 2): ("div_up", "div_ceil", "ceil_div", "divup"),
-    _folded(lambda a, b: -(-a // b) * b if b > 0 else None, 2): (
+    _apply_to_numbers(lambda *numbers: min(numbers)): ("min",),
+    _apply_to_numbers(lambda *numbers: max(numbers)): ("max",),
+    _apply_to_numbers(math.lcm): ("lcm",),
+    _apply_to_numbers(math.gcd): ("gcd",),
+    _apply_to_numbers(abs, 1): ("abs",),
+    _apply_to_numbers(lambda a, b: -(-a // b) if b > 0 else None, 2): ("div_up", "div_ceil", "ceil_div", "divup"),
+    _apply_to_numbers(lambda a, b: -(-a // b) * b if b > 0 else None, 2): (
         *("round_up", "roundup", "align", "align_up", "ceil_multiple_of", "round_up_to_tile"),
     ),
-    _folded(lambda a: -(-a // 32) * 32, 1): ("round_up_to_mul32",),
-    _folded(lambda a, b: a // b * b if b > 0 else None, 2): ("round_down",),
-    _of_format(tile_bytes): ("tile_size", "TileSize"),
-    _of_format(element_bytes): ("datum_size",),
+    _apply_to_numbers(lambda a: -(-a // 32) * 32, 1): ("round_up_to_mul32",),
+    _apply_to_numbers(lambda a, b: a // b * b if b > 0 else None, 2): ("round_down",),
+    _apply_to_format(tile_bytes): ("tile_size", "TileSize"),
+    _apply_to_format(element_bytes): ("datum_size",),
     lambda arguments: arguments[0] if arguments and isinstance(arguments[0], str) else None: (
         "datatype_to_dataformat_converter",
     ),

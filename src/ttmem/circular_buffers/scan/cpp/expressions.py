@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a C++ expression means for a size: a small tree that keeps its unknowns, so that it can be evaluated later.
+"""C++ expressions for sizes: a small tree that keeps its unknowns, so that it can be evaluated later.
 
 Nodes are shared (a variable used ten times is one node), so everything that walks them remembers what it has seen.
 """
@@ -28,7 +28,7 @@ class Expression(msgspec.Struct, frozen=True, eq=False):
 
 
 class Local(Expression, frozen=True):
-    """What only an open file can hold: a lambda, a draft. Its text is what remains of it elsewhere."""
+    """A value that exists only while its file is followed: a lambda, a draft. Elsewhere only its text remains."""
 
 
 class Integer(Expression, frozen=True):
@@ -56,7 +56,7 @@ class Symbol(Expression, frozen=True):
     kind: str
 
 
-class Named(Expression, frozen=True):
+class NamedValue(Expression, frozen=True):
     """A variable and its definition: `--bind` may replace the definition by the name."""
 
     name: str
@@ -74,14 +74,14 @@ class Binary(Expression, frozen=True):
     right: Expression
 
 
-class Call(Expression, frozen=True):
-    """One of the pure functions that the scan knows (`arithmetic.PURE`)."""
+class FunctionCall(Expression, frozen=True):
+    """A call of a pure function that the scan knows (`arithmetic.PURE`)."""
 
     function: str
     arguments: tuple[Expression, ...]
 
 
-class Choice(Expression, frozen=True):
+class Conditional(Expression, frozen=True):
     """A ternary, or a variable that an `if` may have changed."""
 
     condition: Expression
@@ -126,27 +126,27 @@ NO_BINDINGS: Bindings = {}
 
 
 def plain(expression: Expression) -> Expression:
-    """What a variable stands for."""
-    while isinstance(expression, Named):
+    """The definition of a variable."""
+    while isinstance(expression, NamedValue):
         expression = expression.value
     return expression
 
 
 _OPERANDS: Mapping[type[Expression], Callable[[Any], tuple[Expression, ...]]] = {
-    Named: lambda node: (node.value,),
+    NamedValue: lambda node: (node.value,),
     Unary: lambda node: (node.operand,),
     Binary: lambda node: (node.left, node.right),
-    Call: lambda node: node.arguments,
-    Choice: lambda node: (node.condition, node.yes, node.no),
+    FunctionCall: lambda node: node.arguments,
+    Conditional: lambda node: (node.condition, node.yes, node.no),
     Items: lambda node: node.items,
     Record: lambda node: tuple(value for _, value in node.fields),
 }
 _REBUILT: Mapping[type[Expression], Callable[[Any, Sequence[Expression]], Expression]] = {
-    Named: lambda node, new: Named(node.name, *new),
+    NamedValue: lambda node, new: NamedValue(node.name, *new),
     Unary: lambda node, new: Unary(node.operator, *new),
     Binary: lambda node, new: Binary(node.operator, *new),
-    Call: lambda node, new: Call(node.function, tuple(new)),
-    Choice: lambda node, new: Choice(*new),
+    FunctionCall: lambda node, new: FunctionCall(node.function, tuple(new)),
+    Conditional: lambda node, new: Conditional(*new),
     Items: lambda node, new: Items(tuple(new), node.complete),
     Record: lambda node, new: Record(node.type_name, tuple(zip((name for name, _ in node.fields), new, strict=True))),
 }
@@ -158,7 +158,7 @@ def operands(expression: Expression) -> tuple[Expression, ...]:
     return below(expression) if below else ()
 
 
-def rebuilt(expression: Expression, parts: Sequence[Expression]) -> Expression:
+def rebuild(expression: Expression, parts: Sequence[Expression]) -> Expression:
     """The same node on other operands, in the order of `operands`; a leaf is itself."""
     again = _REBUILT.get(type(expression))
     return again(expression, parts) if again else expression
@@ -188,7 +188,7 @@ class Evaluation:
         rule = _VALUES.get(type(expression))
         return rule(self, expression) if rule else None
 
-    def named(self, node: Named) -> Value | None:
+    def evaluate_named(self, node: NamedValue) -> Value | None:
         bound = self.bound(node.name) if node.name.endswith(")") else self._bindings.get(node.name)
         return self.value(node.value) if bound is None else bound
 
@@ -199,7 +199,7 @@ class Evaluation:
     def bound(self, text: str) -> Value | None:
         return next((self._bindings[name] for name in names_of(text) if name in self._bindings), None)
 
-    def choice(self, expression: Choice) -> Value | None:
+    def choice(self, expression: Conditional) -> Value | None:
         condition = self.value(expression.condition)
         if isinstance(condition, int):
             return self.value(expression.yes if condition else expression.no)
@@ -222,17 +222,17 @@ _VALUES: Mapping[type[Expression], Callable[[Evaluation, Any], Value | None]] = 
     Integer: lambda self, node: node.value,
     Enumerator: lambda self, node: node.name,
     Symbol: lambda self, node: self.bound(node.text),
-    Named: Evaluation.named,
+    NamedValue: Evaluation.evaluate_named,
     Unary: Evaluation.unary,
     Binary: Evaluation.binary,
-    Choice: Evaluation.choice,
-    Call: lambda self, node: PURE[node.function]([self.value(argument) for argument in node.arguments]),
+    Conditional: Evaluation.choice,
+    FunctionCall: lambda self, node: PURE[node.function]([self.value(argument) for argument in node.arguments]),
     Items: lambda self, node: self.value(node.items[0]) if len(node.items) == 1 else None,
 }
 
 
 def names_of(text: str) -> Iterator[str]:
-    """How a leaf may be called in `--bind`: in full, without its last call, or by the last part of that."""
+    """Return the names of a leaf in `--bind`: in full, without its last call, or the last part of that."""
     yield text
     short = text
     if text.endswith(")"):
@@ -254,7 +254,7 @@ def evaluate(expression: Expression | None, bindings: Bindings = NO_BINDINGS) ->
 
 
 def every_node(expression: Expression, *, stop: Callable[[Expression], bool] | None = None) -> Iterator[Expression]:
-    """Every node once; below a node for which `stop` holds nothing is visited."""
+    """Yield each node once; nodes below one for which `stop` is true are skipped."""
     seen: set[int] = set()
     pending = [expression]
     while pending:
@@ -268,12 +268,12 @@ def every_node(expression: Expression, *, stop: Callable[[Expression], bool] | N
 
 
 def leaves(expression: Expression) -> tuple[str, ...]:
-    """What must be bound before the expression has a value, as `--bind` can name it."""
+    """Return the names to bind with `--bind` before the expression has a value."""
     return tuple(dict.fromkeys(node.text for node in every_node(expression) if isinstance(node, Symbol)))
 
 
 def render(expression: Expression | None, *, expand: bool = False) -> str:
-    """C++-like text; variables by name, or `expand`ed to what they stand for as long as that stays readable."""
+    """C++-like text; variables by name, or `expand`ed to their definitions where that stays readable."""
     if expression is None:
         return ""
     text = _Renderer(expand).text(expression)
@@ -288,8 +288,8 @@ class _Renderer:
     def text(self, node: Expression, *, nested: bool = False) -> str:
         self._budget -= 1
         if self._budget < 0:
-            return "..." if not isinstance(node, Named) else node.name
-        if isinstance(node, Named):
+            return "..." if not isinstance(node, NamedValue) else node.name
+        if isinstance(node, NamedValue):
             return self.text(node.value, nested=nested) if self._expand else node.name
         if rule := _TEXTS.get(type(node)):
             return rule(self, node)
@@ -297,7 +297,7 @@ class _Renderer:
         joined = _JOINED.get(type(node), "?").format(*parts, operator=getattr(node, "operator", ""))
         return f"({joined})" if nested else joined
 
-    def listed(self, nodes: Sequence[Expression]) -> str:
+    def join_texts(self, nodes: Sequence[Expression]) -> str:
         return ", ".join(self.text(node) for node in nodes)
 
 
@@ -306,15 +306,15 @@ _TEXTS: Mapping[type[Expression], Callable[[_Renderer, Any], str]] = {
     Text: lambda self, node: f'"{node.value}"',
     Enumerator: lambda self, node: node.name,
     Symbol: lambda self, node: node.text,
-    Call: lambda self, node: f"{node.function}({self.listed(node.arguments)})",
-    Items: lambda self, node: f"{{{self.listed(node.items)}}}",
+    FunctionCall: lambda self, node: f"{node.function}({self.join_texts(node.arguments)})",
+    Items: lambda self, node: f"{{{self.join_texts(node.items)}}}",
     Record: lambda self, node: f"{node.type_name}{{...}}",
 }
-_JOINED = {Unary: "{operator}{}", Binary: "{} {operator} {}", Choice: "{} ? {} : {}"}
+_JOINED = {Unary: "{operator}{}", Binary: "{} {operator} {}", Conditional: "{} ? {} : {}"}
 
 
 def argument_leaf(name: str, arguments: Sequence[Expression], text: str) -> Symbol:
-    """One spelling for each way to read an argument: `get_arg_val(1)`, `get_compile_time_arg_val(0)`, `args::n`."""
+    """Return the canonical spelling of reading an argument: `get_arg_val(1)`, `get_compile_time_arg_val(0)`."""
     first = plain(arguments[0]) if arguments else None
     position = evaluate(first)
     if position is not None:
@@ -326,9 +326,9 @@ def argument_leaf(name: str, arguments: Sequence[Expression], text: str) -> Symb
     return Symbol(text, PARAMETER)
 
 
-def unwrapped(value: Expression, name: str = "") -> Expression:
+def unwrap(value: Expression, name: str = "") -> Expression:
     """A variable assigned to itself does not nest."""
-    return value.value if isinstance(value, Named) and value.name == name else value
+    return value.value if isinstance(value, NamedValue) and value.name == name else value
 
 
 def fold(expression: Expression) -> Expression:
@@ -339,7 +339,7 @@ def fold(expression: Expression) -> Expression:
     return expression if value is None else Integer(value)
 
 
-def substituted(expression: Expression, by_text: Mapping[str, Expression]) -> Expression | None:
+def substitute(expression: Expression, by_text: Mapping[str, Expression]) -> Expression | None:
     """The expression with every leaf replaced; None when some leaf is not among those that can be.
 
     What a kernel calls its third argument is something the host computed.
@@ -348,9 +348,9 @@ def substituted(expression: Expression, by_text: Mapping[str, Expression]) -> Ex
         return by_text.get(expression.text)
     if isinstance(expression, (Items, Record)):
         return expression
-    parts = [substituted(part, by_text) for part in operands(expression)]
+    parts = [substitute(part, by_text) for part in operands(expression)]
     known = [part for part in parts if part is not None]
-    return rebuilt(expression, known) if len(known) == len(parts) else None
+    return rebuild(expression, known) if len(known) == len(parts) else None
 
 
 class Portable:
@@ -366,13 +366,13 @@ class Portable:
 
     def __call__(self, expression: Expression) -> Expression:
         self._left = MOST_NODES
-        return self._rewritten(expression)
+        return self._rewrite(expression)
 
-    def known(self, expression: Expression | None) -> Expression | None:
+    def rewrite_optional(self, expression: Expression | None) -> Expression | None:
         """The same for what may be missing."""
         return None if expression is None else self(expression)
 
-    def _rewritten(self, node: Expression) -> Expression:
+    def _rewrite(self, node: Expression) -> Expression:
         done = self._done.get(id(node))
         if done is not None:
             return done[1]
@@ -383,7 +383,7 @@ class Portable:
         elif isinstance(node, Local):
             made = Symbol(str(node), OPAQUE)
         else:
-            made = rebuilt(node, [self._rewritten(part) for part in operands(node)])
+            made = rebuild(node, [self._rewrite(part) for part in operands(node)])
         self._depth -= 1
         self._done[id(node)] = (node, made)
         return made

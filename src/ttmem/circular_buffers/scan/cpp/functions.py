@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a file defines: functions, constants and enumerators, found once and looked up by name."""
+"""Definitions of a file: functions, constants and enumerators, found once and looked up by name."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from itertools import chain
 
 from ttmem.circular_buffers.scan.cpp.arithmetic import LIBRARY
 from ttmem.circular_buffers.scan.cpp.expressions import Expression
-from ttmem.circular_buffers.scan.cpp.syntax import Node, Source, listed
+from ttmem.circular_buffers.scan.cpp.syntax import Node, SourceFile, list_items
 
 _MACRO = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([^\n\\]{1,200})$", re.MULTILINE)
 _TRANSPARENT, _STATEMENTS = frozenset(LIBRARY["scopes"]), frozenset(LIBRARY["statements"])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Parameter:
-    """One parameter of a function, lambda or template."""
+class CppParameter:
+    """A parameter of a function, lambda or template."""
 
     name: str
     default: Node | None
@@ -31,17 +31,17 @@ class Function:
     """A function or lambda whose body can be followed."""
 
     name: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[CppParameter, ...]
     body: Node
-    source: Source
+    source: SourceFile
     template_parameters: tuple[str, ...] = ()
     title: str = ""
     """With its class and, for test macros, their arguments."""
     home: FileIndex | None = None
-    """The names of the file it stands in."""
+    """The names of its file."""
 
     def accepts(self, arguments: int) -> bool:
-        """Whether it can be called with so many arguments."""
+        """Return True if it accepts this number of arguments."""
         needed = sum(1 for parameter in self.parameters if parameter.default is None)
         return needed <= arguments <= len(self.parameters)
 
@@ -54,7 +54,7 @@ Helpers = dict[str, list[Function]]
 class FileIndex:
     """The names of one file."""
 
-    source: Source
+    source: SourceFile
     functions: dict[str, list[Function]] = field(default_factory=dict)
     constants: dict[str, Node] = field(default_factory=dict)
     """Name -> initialiser, for constants at namespace or class scope."""
@@ -72,11 +72,11 @@ class FileIndex:
         return chain.from_iterable(self.functions.values())
 
     def find(self, name: str, arguments: int) -> Function | None:
-        """The one function of that name that takes so many arguments."""
+        """Return the only function of that name that accepts this number of arguments."""
         return next((function for function in self.functions.get(name, ()) if function.accepts(arguments)), None)
 
 
-def index_of(source: Source) -> FileIndex:
+def index_of(source: SourceFile) -> FileIndex:
     """Everything at namespace and class scope."""
     index = FileIndex(source, macros=_macros(source.text))
     pending: list[tuple[Node, tuple[str, ...]]] = [(source.root, ())]
@@ -122,9 +122,9 @@ def _add_function(index: FileIndex, node: Node, template: tuple[str, ...]) -> No
     index.functions.setdefault(name, []).append(function)
 
 
-def parameters_of(source: Source, declarator: Node | None) -> tuple[Parameter, ...]:
-    """Of a function or lambda declarator."""
-    given = listed(declarator, "parameters") if declarator is not None else []
+def parameters_of(source: SourceFile, declarator: Node | None) -> tuple[CppParameter, ...]:
+    """Return the parameters of a function or lambda declarator."""
+    given = list_items(declarator, "parameters") if declarator is not None else []
     found = []
     for node in given:
         if node.type in ("parameter_declaration", "optional_parameter_declaration"):
@@ -132,16 +132,16 @@ def parameters_of(source: Source, declarator: Node | None) -> tuple[Parameter, .
             changeable = declared is not None and declared.type == "reference_declarator"
             constant = any(child.type == "type_qualifier" for child in node.named_children)
             default = node.child_by_field_name("default_value")
-            found.append(Parameter(declared_name(source, declared), default, changeable and not constant))
+            found.append(CppParameter(find_declared_name(source, declared), default, changeable and not constant))
     return tuple(found)
 
 
-def _template_parameters(source: Source, node: Node) -> tuple[str, ...]:
-    found = listed(node, "parameters", comments=True)
-    return tuple(declared_name(source, one.child_by_field_name("declarator") or one) for one in found)
+def _template_parameters(source: SourceFile, node: Node) -> tuple[str, ...]:
+    found = list_items(node, "parameters", comments=True)
+    return tuple(find_declared_name(source, one.child_by_field_name("declarator") or one) for one in found)
 
 
-def declared_name(source: Source, declarator: Node | None) -> str:
+def find_declared_name(source: SourceFile, declarator: Node | None) -> str:
     """The identifier inside references, pointers, arrays and initialisers."""
     while declarator is not None:
         if declarator.type in ("identifier", "field_identifier", "type_identifier"):
@@ -154,7 +154,7 @@ def declared_name(source: Source, declarator: Node | None) -> str:
     return ""
 
 
-def last_name(source: Source, node: Node | None) -> str:
+def last_name(source: SourceFile, node: Node | None) -> str:
     """`tt::detail::TileSize` -> `TileSize`, `Factory::create<int>` -> `create`."""
     while node is not None:
         if node.type in ("qualified_identifier", "template_function", "template_method", "dependent_name"):
@@ -168,7 +168,7 @@ def _add_constants(index: FileIndex, node: Node) -> None:
     for child in node.named_children:
         value = None
         if child.type == "init_declarator":
-            value, name = child.child_by_field_name("value"), declared_name(index.source, child)
+            value, name = child.child_by_field_name("value"), find_declared_name(index.source, child)
         elif child.type == "field_identifier":
             value, name = node.child_by_field_name("default_value"), index.source.of(child)
         if value is not None:

@@ -10,10 +10,19 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 
 from ttmem.circular_buffers.scan.cpp import expressions as cpp
-from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function, Helpers, declared_name, last_name
-from ttmem.circular_buffers.scan.cpp.lowering import Lowering
-from ttmem.circular_buffers.scan.cpp.syntax import Node, Source, line_of, listed, walk
-from ttmem.circular_buffers.scan.cpp.values import DraftValue, Lambda, Listener, draft_in
+from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function, Helpers, find_declared_name, last_name
+from ttmem.circular_buffers.scan.cpp.lowering import ExpressionLowering
+from ttmem.circular_buffers.scan.cpp.syntax import (
+    DraftValue,
+    FollowerListener,
+    Lambda,
+    Node,
+    SourceFile,
+    draft_in,
+    line_of,
+    list_items,
+    walk,
+)
 
 DEEPEST_CALL = 8
 MOST_STATEMENTS = 60_000
@@ -24,10 +33,10 @@ _PRIMITIVE = frozenset({"primitive_type", "sized_type_specifier"})
 _ENDINGS = frozenset({"return_statement", "throw_statement", "break_statement", "continue_statement", "goto_statement"})
 
 
-class Interpreter(Lowering):
+class FunctionFollower(ExpressionLowering):
     """Statements; the values of expressions are in `lowering`."""
 
-    def __init__(self, index: FileIndex, listener: Listener, elsewhere: Helpers | None = None) -> None:
+    def __init__(self, index: FileIndex, listener: FollowerListener, elsewhere: Helpers | None = None) -> None:
         super().__init__(index, listener, elsewhere)
         self._returned: cpp.Expression | None = None
         """By the call that is being followed."""
@@ -36,16 +45,16 @@ class Interpreter(Lowering):
         self._evaluation = cpp.Evaluation()
 
     def run(self, statements: Sequence[Node], function: Function | None = None) -> None:
-        """Follow a function's body with its parameters unknown, or statements that stand outside of any function.
+        """Follow a function's body with unknown parameters, or statements outside of functions.
 
         Lambdas handed to somebody else are followed on their own, with their parameters unknown.
         """
         self._left = MOST_STATEMENTS
-        self.variables = _unknown(function) if function is not None else {}
+        self.variables = _unknown_parameters(function) if function is not None else {}
         self.several(statements)
         for closure in list(self.uncalled.values()):
-            self.variables = {**closure.seen, **_unknown(closure.function)}
-            self.statement(closure.function.body)
+            self.variables = {**closure.seen, **_unknown_parameters(closure.function)}
+            self.follow_statement(closure.function.body)
         self.uncalled.clear()
 
     def inline(self, function: Function, arguments: Sequence[cpp.Expression], node: Node) -> cpp.Expression | None:
@@ -65,43 +74,43 @@ class Interpreter(Lowering):
             changed = self.variables
             self.variables, self._returned, self.trail, self.source, self.index, self.guards = kept
             self._depth -= 1
-        self._assigned_outside(function, changed, node)
+        self._apply_outer_assignments(function, changed, node)
         if returned is None:
             return cpp.Symbol(self.source.of(node), cpp.MEMBER)
         if function.name == "lambda" or isinstance(cpp.plain(returned), (DraftValue, Lambda, cpp.Items)):
             return returned
-        return cpp.Named(self.source.of(node), returned)  # so that the call can be bound by its name
+        return cpp.NamedValue(self.source.of(node), returned)  # so that the call can be bound by its name
 
     def _result_of(self, body: Node) -> cpp.Expression | None:
         self._returned = None
-        self.statement(body)
+        self.follow_statement(body)
         return self._returned
 
     def _parameters(self, function: Function, arguments: Sequence[cpp.Expression]) -> dict[str, cpp.Expression]:
-        inner = {**(self.variables if function.name == "lambda" else {}), **_unknown(function)}
+        inner = {**(self.variables if function.name == "lambda" else {}), **_unknown_parameters(function)}
         for name, given in zip(function.template_parameters, self.template_arguments, strict=False):
             if name:
-                inner[name] = cpp.Named(name, cpp.unwrapped(given, name))
+                inner[name] = cpp.NamedValue(name, cpp.unwrap(given, name))
         for position, parameter in enumerate(function.parameters):
             if parameter.name and position < len(arguments):
-                inner[parameter.name] = cpp.Named(parameter.name, cpp.unwrapped(arguments[position], parameter.name))
+                inner[parameter.name] = cpp.NamedValue(parameter.name, cpp.unwrap(arguments[position], parameter.name))
             elif parameter.name and parameter.default is not None:
-                inner[parameter.name] = cpp.Named(parameter.name, self.lower(parameter.default))
+                inner[parameter.name] = cpp.NamedValue(parameter.name, self.lower(parameter.default))
         return inner
 
-    def _assigned_outside(self, function: Function, changed: dict[str, cpp.Expression], node: Node) -> None:
-        """What a lambda assigned to variables around it, and any function to parameters by reference."""
+    def _apply_outer_assignments(self, function: Function, changed: dict[str, cpp.Expression], node: Node) -> None:
+        """Assignments of a lambda to captured variables, and of any function to reference parameters."""
         if function.name == "lambda":
             own = {parameter.name for parameter in function.parameters}
             shared = self.variables.keys() & changed.keys() - own
             self.variables.update((name, changed[name]) for name in shared)
-        for parameter, argument in zip(function.parameters, listed(node, "arguments"), strict=False):
+        for parameter, argument in zip(function.parameters, list_items(node, "arguments"), strict=False):
             if parameter.by_reference and argument.type == "identifier" and parameter.name in changed:
                 name = self.source.of(argument)
                 if draft_in(self.variables.get(name)) is None:
-                    self.variables[name] = cpp.Named(name, cpp.unwrapped(changed[parameter.name], name))
+                    self.variables[name] = cpp.NamedValue(name, cpp.unwrap(changed[parameter.name], name))
 
-    def statement(self, node: Node | None) -> bool:
+    def follow_statement(self, node: Node | None) -> bool:
         """Follow a statement; True when control does not go on behind it."""
         if node is None or self._left <= 0:
             return False
@@ -117,16 +126,16 @@ class Interpreter(Lowering):
         return self.several(node.named_children)
 
     def several(self, nodes: Sequence[Node]) -> bool:
-        """A sequence; what stands behind a statement that never goes on is not followed."""
+        """Follow a sequence up to a statement that never continues."""
         guards = self.guards
-        ended = any(map(self.statement, nodes))
+        ended = any(map(self.follow_statement, nodes))
         self.guards = guards
         return ended
 
     def block(self, node: Node) -> bool:
         before = dict(self.variables)
         ended = self.several(node.named_children)
-        for name in _declared_in(self.source, node):
+        for name in _find_declarations(self.source, node):
             self.variables.pop(name, None)
             if name in before:
                 self.variables[name] = before[name]
@@ -141,31 +150,31 @@ class Interpreter(Lowering):
         type_node = node.child_by_field_name("type")
         type_name = last_name(self.source, type_node)
         if any(child.type == "type_qualifier" for child in node.named_children):
-            self.unchanging.update(_declared_in(self.source, node))
+            self.unchanging.update(_find_declarations(self.source, node))
         for child in node.children_by_field_name("declarator"):
             if child.type == "init_declarator":
-                self._initialised(child, type_name)
+                self._initialize(child, type_name)
             elif child.type == "function_declarator" and type_node is not None and type_node.type not in _PRIMITIVE:
-                self._constructed(child, type_name)
+                self._construct(child, type_name)
             else:
-                name = declared_name(self.source, child)
+                name = find_declared_name(self.source, child)
                 made = self.listener.construct(type_name, None, child)
-                self.variables[name] = made if made is not None else cpp.Named(name, cpp.Symbol(name, cpp.NAME))
+                self.variables[name] = made if made is not None else cpp.NamedValue(name, cpp.Symbol(name, cpp.NAME))
         return False
 
-    def _initialised(self, node: Node, type_name: str) -> None:
+    def _initialize(self, node: Node, type_name: str) -> None:
         declarator, value_node = node.child_by_field_name("declarator"), node.child_by_field_name("value")
         value = self.lower(value_node)
         if declarator is not None and declarator.type == "structured_binding_declarator":
             self._bound_together(declarator, value)
             return
-        name = declared_name(self.source, declarator)
+        name = find_declared_name(self.source, declarator)
         if value_node is not None and value_node.type in ("initializer_list", "argument_list"):
             value = self.built(type_name, value, node)
             if isinstance(value, cpp.Items) and len(value.items) == 1 and not type_name.startswith(_LISTS):
                 value = value.items[0]
         self.variables[name] = (
-            value if isinstance(cpp.plain(value), Lambda) else cpp.Named(name, cpp.unwrapped(value, name))
+            value if isinstance(cpp.plain(value), Lambda) else cpp.NamedValue(name, cpp.unwrap(value, name))
         )
 
     def _bound_together(self, declarator: Node, value: cpp.Expression) -> None:
@@ -173,18 +182,18 @@ class Interpreter(Lowering):
         for position, child in enumerate(declarator.named_children):
             name = self.source.of(child)
             if isinstance(items, cpp.Items) and position < len(items.items):
-                self.variables[name] = cpp.Named(name, items.items[position])
+                self.variables[name] = cpp.NamedValue(name, items.items[position])
             elif draft_in(value) is not None:
                 self.variables[name] = value
             else:
                 self.variables[name] = cpp.Symbol(name, cpp.MEMBER)
 
-    def _constructed(self, node: Node, type_name: str) -> None:
+    def _construct(self, node: Node, type_name: str) -> None:
         """`DataflowBuffer x(dfb::x);` looks like a function declaration to any parser without types."""
-        name = declared_name(self.source, node)
-        given = [child.child_by_field_name("type") or child for child in listed(node, "parameters", comments=True)]
+        name = find_declared_name(self.source, node)
+        given = [child.child_by_field_name("type") or child for child in list_items(node, "parameters", comments=True)]
         made = self.listener.construct(type_name, cpp.Items(tuple(map(self.lower, given))), node)
-        self.variables[name] = cpp.Named(name, made) if made is not None else cpp.Symbol(name, cpp.NAME)
+        self.variables[name] = cpp.NamedValue(name, made) if made is not None else cpp.Symbol(name, cpp.NAME)
 
     def returning(self, node: Node) -> bool:
         if node.named_children:
@@ -195,22 +204,22 @@ class Interpreter(Lowering):
                 guard = self.guards[-1]
                 both = (value, before) if guard.holds else (before, value)
                 drafts = [one for one in both if draft_in(one) is not None]
-                self._returned = drafts[0] if drafts else cpp.Choice(guard.expression, *both)
+                self._returned = drafts[0] if drafts else cpp.Conditional(guard.expression, *both)
             elif isinstance(before, DraftValue) or draft_in(value) is not None:
                 self._returned = value
             else:
-                self._returned = cpp.Choice(cpp.Symbol("returned early", cpp.OPAQUE), before, value)
+                self._returned = cpp.Conditional(cpp.Symbol("returned early", cpp.OPAQUE), before, value)
         return True
 
     def branch(self, node: Node) -> bool:
         condition_node = node.child_by_field_name("condition")
         initialiser = condition_node.child_by_field_name("initializer") if condition_node is not None else None
         if initialiser is not None:
-            self.statement(initialiser.named_children[0] if initialiser.named_children else None)
+            self.follow_statement(initialiser.named_children[0] if initialiser.named_children else None)
         condition = self.lower(condition_node)
         text = self.source.of(condition_node).strip("()") if condition_node is not None else ""
         yes, no = node.child_by_field_name("consequence"), node.child_by_field_name("alternative")
-        return self.fork(condition, text, lambda: self.statement(yes), lambda: self.statement(no))
+        return self.fork(condition, text, lambda: self.follow_statement(yes), lambda: self.follow_statement(no))
 
     def fork(self, condition: cpp.Expression, text: str, yes: Callable[[], bool], no: Callable[[], bool]) -> bool:
         """Both ways, merged; only one where the condition is a constant of the file."""
@@ -227,7 +236,7 @@ class Interpreter(Lowering):
             self.listener.leave_side(holds)
         (ended_yes, when_true, _), (ended_no, when_false, _) = ways
         if ended_yes is ended_no:
-            values, self.guards = _merged(condition, when_true, when_false), guards
+            values, self.guards = _merge(condition, when_true, when_false), guards
         else:
             _, values, self.guards = ways[1 if ended_yes else 0]
         before.clear()  # lambdas hold on to the environment they were defined in: it is changed, not replaced
@@ -245,12 +254,12 @@ class Interpreter(Lowering):
         condition: cpp.Expression = cpp.Symbol(text, cpp.NAME)
         if node.children and self.source.of(node.children[0]) == "#ifndef":
             condition = cpp.Unary("!", condition)
-        return self.fork(condition, text, lambda: self.several(body), lambda: self.statement(alternative))
+        return self.fork(condition, text, lambda: self.several(body), lambda: self.follow_statement(alternative))
 
     def cases(self, node: Node) -> bool:
         condition = node.child_by_field_name("condition")
         chosen = self.lower(condition)
-        cases = [child for child in listed(node, "body") if child.type == "case_statement"]
+        cases = [child for child in list_items(node, "body") if child.type == "case_statement"]
         self._case(chosen, self.source.of(condition).strip("()") if condition is not None else "", cases, 0)
         return False
 
@@ -270,35 +279,37 @@ class Interpreter(Lowering):
 
     def loop(self, node: Node) -> bool:
         before = dict(self.variables)
-        counted = {"for_statement": self._counted, "for_range_loop": self._ranged}.get(node.type, lambda node: None)
+        counted = {"for_statement": self._count_iterations, "for_range_loop": self._count_range}.get(
+            node.type, lambda node: None
+        )
         trips = counted(node) or cpp.Symbol(self.source.of(node).split("{")[0].strip(), cpp.LOOP)
         own = set(self.variables) - set(before)
-        for name in _assigned_in(self.source, node):
+        for name in _find_assignments(self.source, node):
             if name in self.variables and draft_in(self.variables[name]) is None:
-                self.variables[name] = cpp.Named(name, cpp.Symbol(name, cpp.LOOP))
+                self.variables[name] = cpp.NamedValue(name, cpp.Symbol(name, cpp.LOOP))
         self.listener.enter_loop(trips, node)
         guards = self.guards
         if node.type == "while_statement":
             self.lower(node.child_by_field_name("condition"))
-        self.statement(node.child_by_field_name("body"))
+        self.follow_statement(node.child_by_field_name("body"))
         self.guards = guards
         self.listener.exit_loop()
         for name in own:
             self.variables.pop(name, None)
         return False
 
-    def _ranged(self, node: Node) -> cpp.Expression | None:
+    def _count_range(self, node: Node) -> cpp.Expression | None:
         over = cpp.plain(self.lower(node.child_by_field_name("right")))
-        name = declared_name(self.source, node.child_by_field_name("declarator"))
+        name = find_declared_name(self.source, node.child_by_field_name("declarator"))
         if name:
             self.variables[name] = cpp.Symbol(name, cpp.LOOP)
         return cpp.Integer(len(over.items)) if isinstance(over, cpp.Items) and over.complete else None
 
-    def _counted(self, node: Node) -> cpp.Expression | None:
-        """How often `for (i = a; i < b; i += s)` runs; None for anything else."""
+    def _count_iterations(self, node: Node) -> cpp.Expression | None:
+        """Return the number of iterations of `for (i = a; i < b; i += s)`; None for anything else."""
         initialiser, condition = node.child_by_field_name("initializer"), node.child_by_field_name("condition")
         update = node.child_by_field_name("update")
-        self.statement(initialiser)
+        self.follow_statement(initialiser)
         if condition is None or update is None or condition.type != "binary_expression":
             return None
         name = self.source.of(condition.child_by_field_name("left"))
@@ -316,7 +327,7 @@ class Interpreter(Lowering):
         return _trips(cpp.plain(start), end, step, inclusive=operator == "<=")
 
 
-def _unknown(function: Function) -> dict[str, cpp.Expression]:
+def _unknown_parameters(function: Function) -> dict[str, cpp.Expression]:
     names = (*function.template_parameters, *(parameter.name for parameter in function.parameters))
     return {name: cpp.Symbol(name, cpp.PARAMETER) for name in names if name}
 
@@ -327,7 +338,7 @@ def _trips(start: cpp.Expression, end: cpp.Expression, step: cpp.Expression, *, 
         span = cpp.fold(cpp.Binary("+", span, cpp.Integer(1)))
     if isinstance(step, cpp.Integer) and step.value == 1:
         return span
-    return cpp.fold(cpp.Call("div_up", (span, step)))
+    return cpp.fold(cpp.FunctionCall("div_up", (span, step)))
 
 
 def _span(start: cpp.Expression, end: cpp.Expression) -> cpp.Expression:
@@ -341,10 +352,10 @@ def _span(start: cpp.Expression, end: cpp.Expression) -> cpp.Expression:
     return cpp.fold(cpp.Binary("-", end, start))
 
 
-def _merged(
+def _merge(
     condition: cpp.Expression, yes: dict[str, cpp.Expression], no: dict[str, cpp.Expression]
 ) -> dict[str, cpp.Expression]:
-    """One environment from two: a variable that differs becomes a choice."""
+    """Merge two environments: a variable that differs becomes a choice."""
     both = {}
     for name, value in yes.items():
         other = no.get(name)
@@ -354,33 +365,35 @@ def _merged(
             pairs = takewhile(lambda pair: pair[0] is pair[1], zip(one.items, two.items, strict=False))
             shared = tuple(item for item, _ in pairs)
             complete = one.complete and two.complete and len(one.items) == len(two.items) == len(shared)
-            both[name] = cpp.Named(name, cpp.Items(shared, complete))
+            both[name] = cpp.NamedValue(name, cpp.Items(shared, complete))
         else:
-            both[name] = cpp.Named(name, cpp.Choice(condition, cpp.unwrapped(value, name), cpp.unwrapped(other, name)))
+            both[name] = cpp.NamedValue(
+                name, cpp.Conditional(condition, cpp.unwrap(value, name), cpp.unwrap(other, name))
+            )
     return {**no, **both}
 
 
-def _declared_in(source: Source, block: Node) -> list[str]:
+def _find_declarations(source: SourceFile, block: Node) -> list[str]:
     """Names that a block, or one declaration, introduces."""
     found = [child for child in (block, *block.named_children) if child.type == "declaration"]
-    return [declared_name(source, name) for child in found for name in child.children_by_field_name("declarator")]
+    return [find_declared_name(source, name) for child in found for name in child.children_by_field_name("declarator")]
 
 
-def _assigned_in(source: Source, loop: Node) -> set[str]:
-    """What a loop assigns to or counts up."""
+def _find_assignments(source: SourceFile, loop: Node) -> set[str]:
+    """Return the variables that a loop assigns or increments."""
     targets = {"assignment_expression": "left", "update_expression": "argument"}
     return {source.of(node.child_by_field_name(targets[node.type])) for node in walk(loop) if node.type in targets}
 
 
-_STATEMENTS: dict[str, Callable[[Interpreter, Node], bool]] = {
-    "compound_statement": Interpreter.block,
-    "declaration": Interpreter.declaration,
-    "expression_statement": Interpreter.effect,
-    "return_statement": Interpreter.returning,
-    "if_statement": Interpreter.branch,
-    "switch_statement": Interpreter.cases,
-    **dict.fromkeys(("preproc_ifdef", "preproc_if", "preproc_elif"), Interpreter.preprocessor),
-    **dict.fromkeys(LOOPS, Interpreter.loop),
+_STATEMENTS: dict[str, Callable[[FunctionFollower, Node], bool]] = {
+    "compound_statement": FunctionFollower.block,
+    "declaration": FunctionFollower.declaration,
+    "expression_statement": FunctionFollower.effect,
+    "return_statement": FunctionFollower.returning,
+    "if_statement": FunctionFollower.branch,
+    "switch_statement": FunctionFollower.cases,
+    **dict.fromkeys(("preproc_ifdef", "preproc_if", "preproc_elif"), FunctionFollower.preprocessor),
+    **dict.fromkeys(LOOPS, FunctionFollower.loop),
     **dict.fromkeys(
         ("comment", "function_definition", "preproc_def", "preproc_function_def"), lambda self, node: False
     ),

@@ -8,14 +8,13 @@ from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.arithmetic import BINARY, LIBRARY, PURE, SIZEOF, UNARY
 from ttmem.circular_buffers.scan.cpp.functions import Function, last_name, parameters_of
 from ttmem.circular_buffers.scan.cpp.names import Names
-from ttmem.circular_buffers.scan.cpp.syntax import Node, listed
-from ttmem.circular_buffers.scan.cpp.values import Lambda, draft_in
+from ttmem.circular_buffers.scan.cpp.syntax import Lambda, Node, draft_in, list_items
 
 _SAME = frozenset({*LIBRARY["same"], *SIZEOF})
 _QUIET, _ARGUMENT_READERS = frozenset(LIBRARY["quiet"]), frozenset(LIBRARY["argument_readers"])
 
 
-class Lowering(Names):
+class ExpressionLowering(Names):
     """Expressions under an environment; statements are in `interpreter`."""
 
     @abstractmethod
@@ -59,7 +58,7 @@ class Lowering(Names):
         condition = self.lower(node.child_by_field_name("condition"))
         yes, no = (self.lower(node.child_by_field_name(side)) for side in ("consequence", "alternative"))
         known = cpp.evaluate(condition)
-        return cpp.Choice(condition, yes, no) if known is None else yes if known else no
+        return cpp.Conditional(condition, yes, no) if known is None else yes if known else no
 
     def inner(self, node: Node) -> cpp.Expression:
         """Parentheses, references and dereferences do not change a size."""
@@ -88,7 +87,7 @@ class Lowering(Names):
         )
 
     def text_of(self, value: cpp.Expression, node: Node | None) -> str:
-        """How a leaf below a value is called: by the leaf it comes from, else as written."""
+        """Return the name of a leaf below a value: the leaf it comes from, else as written."""
         inner = cpp.plain(value)
         if (
             isinstance(inner, cpp.Symbol)
@@ -101,7 +100,7 @@ class Lowering(Names):
     def subscript(self, node: Node) -> cpp.Expression:
         argument = node.child_by_field_name("argument")
         value = cpp.plain(self.lower(argument))
-        indices = listed(node, "indices", comments=True)
+        indices = list_items(node, "indices", comments=True)
         index = cpp.evaluate(self.lower(indices[0])) if indices else None
         if isinstance(value, cpp.Items) and index is not None and 0 <= index < len(value.items):
             return value.items[index]
@@ -160,19 +159,19 @@ class Lowering(Names):
             return self.built(name, self.lower(given), node)
         arguments = self.arguments(given)
         self.template_arguments = self._template_arguments(callee)
-        return self._called(name, receiver, receiver_node, arguments, node)
+        return self._lower_call(name, receiver, receiver_node, arguments, node)
 
     def _template_arguments(self, callee: Node) -> list[cpp.Expression]:
         while callee is not None and callee.type in ("qualified_identifier", "field_expression"):
             callee = callee.child_by_field_name("name" if callee.type == "qualified_identifier" else "field")
-        given = listed(callee, "arguments", comments=True) if callee is not None else []
+        given = list_items(callee, "arguments", comments=True) if callee is not None else []
         inner = [child.child_by_field_name("type") if child.type == "type_descriptor" else child for child in given]
         return [self.lower(child) for child in inner]
 
     def arguments(self, node: Node) -> list[cpp.Expression]:
         return [self.lower(child) for child in node.named_children if child.type != "comment"]
 
-    def _called(
+    def _lower_call(
         self,
         name: str,
         receiver: cpp.Expression | None,
@@ -192,7 +191,7 @@ class Lowering(Names):
         if heard is not None:
             return heard
         if receiver is None and name in PURE:
-            return cpp.fold(cpp.Call(name, tuple(arguments)))
+            return cpp.fold(cpp.FunctionCall(name, tuple(arguments)))
         if receiver is not None:
             return self._method(name, receiver, receiver_node, arguments, node)
         if self.listener.doubts_calls and node.parent is not None and node.parent.type == "expression_statement":
@@ -201,11 +200,11 @@ class Lowering(Names):
 
     def _may_change(self, node: Node) -> None:
         """A function called for its effect alone, and not read here, may have assigned to any variable it was given."""
-        for child in listed(node, "arguments"):
+        for child in list_items(node, "arguments"):
             name = self.source.of(child)
             known = self.variables.get(name) if child.type == "identifier" and name not in self.unchanging else None
             if known is not None and isinstance(
-                cpp.plain(known), (cpp.Integer, cpp.Binary, cpp.Unary, cpp.Call, cpp.Choice, cpp.Items)
+                cpp.plain(known), (cpp.Integer, cpp.Binary, cpp.Unary, cpp.FunctionCall, cpp.Conditional, cpp.Items)
             ):
                 self.variables[name] = cpp.Symbol(name, cpp.CALL)
 
@@ -238,13 +237,13 @@ class Lowering(Names):
             elif name in ("insert", "append_range", "resize", "assign", "clear"):
                 self._extend(receiver_node, cpp.Items(value.items, complete=False))
         if name == "append_to" and arguments and isinstance(vector := cpp.plain(arguments[0]), cpp.Items):
-            self._extend(listed(node, "arguments")[0], cpp.Items(vector.items, complete=False))
+            self._extend(list_items(node, "arguments")[0], cpp.Items(vector.items, complete=False))
         if name in ("value", "get") and not arguments and isinstance(value, cpp.Integer):
             return receiver
         head = self.text_of(receiver, receiver_node)
         if name == "value_or" and len(arguments) == 1:
             there = cpp.Symbol(f"{head}.has_value()", cpp.MEMBER)
-            return cpp.Choice(there, cpp.Symbol(f"{head}.value()", cpp.MEMBER), arguments[0])
+            return cpp.Conditional(there, cpp.Symbol(f"{head}.value()", cpp.MEMBER), arguments[0])
         if not arguments:
             return cpp.Symbol(f"{head}.{name}()", cpp.MEMBER)
         return cpp.Symbol(f"{head}.{name}{self.source.of(node.child_by_field_name('arguments'))}", cpp.CALL)
@@ -252,9 +251,9 @@ class Lowering(Names):
     def _extend(self, node: Node | None, items: cpp.Items) -> None:
         if node is not None:
             name = self.source.of(node)
-            self.variables[name] = cpp.Named(name, items)
+            self.variables[name] = cpp.NamedValue(name, items)
 
-    def assignment(self, node: Node) -> cpp.Expression:
+    def lower_assignment(self, node: Node) -> cpp.Expression:
         left, sign = node.child_by_field_name("left"), node.child_by_field_name("operator")
         operator = self.source.of(sign) if sign else "="
         value = self.lower(node.child_by_field_name("right"))
@@ -278,7 +277,7 @@ class Lowering(Names):
             )
         is_draft = draft_in(self.variables.get(target)) is not None
         if left.type == "identifier" or (left.type == "field_expression" and not is_draft):
-            self.variables[target] = cpp.Named(target, value if is_draft else cpp.unwrapped(value, target))
+            self.variables[target] = cpp.NamedValue(target, value if is_draft else cpp.unwrap(value, target))
         return value
 
     def update(self, node: Node) -> cpp.Expression:
@@ -288,35 +287,35 @@ class Lowering(Names):
         if argument is not None and argument.type == "identifier":
             name = self.source.of(argument)
             after = cpp.fold(cpp.Binary(operator[0], before, cpp.Integer(1)))
-            self.variables[name] = cpp.Named(name, cpp.unwrapped(after, name))
+            self.variables[name] = cpp.NamedValue(name, cpp.unwrap(after, name))
             return after if node.children[0].id != argument.id else before
         return before
 
 
-_RULES: dict[str, Callable[[Lowering, Node], cpp.Expression]] = {
-    **dict.fromkeys(("identifier", "field_identifier", "type_identifier"), Lowering.identifier),
-    "qualified_identifier": Lowering.qualified,
-    "number_literal": Lowering.number,
+_RULES: dict[str, Callable[[ExpressionLowering, Node], cpp.Expression]] = {
+    **dict.fromkeys(("identifier", "field_identifier", "type_identifier"), ExpressionLowering.identifier),
+    "qualified_identifier": ExpressionLowering.lower_qualified,
+    "number_literal": ExpressionLowering.number,
     "true": lambda self, node: cpp.Integer(1),
     **dict.fromkeys(("false", "null", "nullptr"), lambda self, node: cpp.Integer(0)),
-    **dict.fromkeys(("string_literal", "raw_string_literal"), Lowering.string),
-    "concatenated_string": Lowering.strings,
-    "binary_expression": Lowering.binary,
-    "unary_expression": Lowering.unary,
-    "conditional_expression": Lowering.ternary,
-    **dict.fromkeys(("parenthesized_expression", "pointer_expression"), Lowering.inner),
+    **dict.fromkeys(("string_literal", "raw_string_literal"), ExpressionLowering.string),
+    "concatenated_string": ExpressionLowering.strings,
+    "binary_expression": ExpressionLowering.binary,
+    "unary_expression": ExpressionLowering.unary,
+    "conditional_expression": ExpressionLowering.ternary,
+    **dict.fromkeys(("parenthesized_expression", "pointer_expression"), ExpressionLowering.inner),
     **dict.fromkeys(
         ("condition_clause", "cast_expression"), lambda self, node: self.lower(node.child_by_field_name("value"))
     ),
-    "sizeof_expression": Lowering.size_of,
-    "field_expression": Lowering.field,
-    "subscript_expression": Lowering.subscript,
-    "initializer_list": Lowering.braces,
+    "sizeof_expression": ExpressionLowering.size_of,
+    "field_expression": ExpressionLowering.field,
+    "subscript_expression": ExpressionLowering.subscript,
+    "initializer_list": ExpressionLowering.braces,
     "argument_list": lambda self, node: cpp.Items(tuple(self.arguments(node))),
-    "compound_literal_expression": Lowering.literal,
-    "lambda_expression": Lowering.closure,
-    "call_expression": Lowering.call,
-    "assignment_expression": Lowering.assignment,
-    "update_expression": Lowering.update,
+    "compound_literal_expression": ExpressionLowering.literal,
+    "lambda_expression": ExpressionLowering.closure,
+    "call_expression": ExpressionLowering.call,
+    "assignment_expression": ExpressionLowering.lower_assignment,
+    "update_expression": ExpressionLowering.update,
     "template_function": lambda self, node: cpp.Symbol(self.source.of(node), cpp.NAME),
 }

@@ -7,16 +7,15 @@ from ttmem.base.limits import NUMBER_BITS, NUMBER_DIGITS
 from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.arithmetic import CONSTANTS, ENUMERATIONS
 from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Helpers
-from ttmem.circular_buffers.scan.cpp.syntax import Node, Source, parse
-from ttmem.circular_buffers.scan.cpp.values import Lambda, Listener
+from ttmem.circular_buffers.scan.cpp.syntax import FollowerListener, Lambda, Node, SourceFile, parse
 
 
 class Names(ABC):
     """Variables, constants and literals: what an expression is made of."""
 
-    def __init__(self, index: FileIndex, listener: Listener, elsewhere: Helpers | None = None) -> None:
+    def __init__(self, index: FileIndex, listener: FollowerListener, elsewhere: Helpers | None = None) -> None:
         self.index = index
-        self.source: Source = index.source
+        self.source: SourceFile = index.source
         self.listener = listener
         self.variables: dict[str, cpp.Expression] = {}
         self.guards: tuple[cpp.Condition, ...] = ()
@@ -43,22 +42,22 @@ class Names(ABC):
     def _constant(self, name: str) -> cpp.Expression:
         self.index.known[name] = cpp.Symbol(name, cpp.NAME)  # while its own definition is being read
         if name in self.index.constants:
-            found: cpp.Expression = cpp.Named(name, cpp.unwrapped(self._outside(self.index.constants[name])))
+            found: cpp.Expression = cpp.NamedValue(name, cpp.unwrap(self._outside(self.index.constants[name])))
         elif name in self.index.enumerators:
             position, explicit = self.index.enumerators[name]
             start = self._outside(explicit) if explicit is not None else cpp.Integer(0)
             found = start if position == 0 else cpp.fold(cpp.Binary("+", start, cpp.Integer(position)))
         elif name in self.index.macros:
-            found = cpp.Named(name, self._macro(self.index.macros[name]))
+            found = cpp.NamedValue(name, self._macro(self.index.macros[name]))
         elif name in CONSTANTS:
-            found = cpp.Named(name, cpp.Integer(CONSTANTS[name]))
+            found = cpp.NamedValue(name, cpp.Integer(CONSTANTS[name]))
         else:
             found = cpp.Symbol(name, cpp.NAME)
         self.index.known[name] = found
         return found
 
     def _macro(self, text: str) -> cpp.Expression:
-        """What a macro stands for, if it is an expression."""
+        """Return the expression of a macro, if it is one."""
         source = parse(self.source.path, f"auto value = {text};".encode())
         node = source.root.named_children[0] if source.root.named_children and not source.broken else None
         for field in ("declarator", "value"):
@@ -79,7 +78,7 @@ class Names(ABC):
         finally:
             self.variables = kept
 
-    def qualified(self, node: Node) -> cpp.Expression:
+    def lower_qualified(self, node: Node) -> cpp.Expression:
         text = self.source.of(node)
         if text in self.variables:
             return self.variables[text]

@@ -48,7 +48,7 @@ def is_certainly_positive(polynomial: Polynomial) -> bool:
 
 
 def uses_own_leaves(polynomial: Polynomial) -> bool:
-    """Whether some leaf is known to the kernel alone."""
+    """Return True if only the kernel knows some leaf."""
     return any(leaf.startswith(OWN) for monomial in polynomial for leaf in monomial)
 
 
@@ -65,7 +65,7 @@ class Amounts:
         self._known: dict[int, tuple[cpp.Expression, Polynomial | None]] = {}
 
     @property
-    def of_the_host(self) -> Amounts:
+    def host_amounts(self) -> Amounts:
         """For expressions that the host wrote."""
         return self._host if self._host is not None else self
 
@@ -86,7 +86,7 @@ class Amounts:
         value = self._evaluation.value(expression)
         if isinstance(value, int):
             return constant(value)
-        if isinstance(expression, cpp.Named):
+        if isinstance(expression, cpp.NamedValue):
             return self.of(expression.value)
         if isinstance(expression, cpp.Symbol):
             if self._passed is not None and self._host is not None and expression.text in self._passed:
@@ -103,7 +103,7 @@ class Amounts:
                 return times(left, right)
             return plus(left, right, -1 if expression.operator == "-" else 1)
         # Divisions, choices and calls: numbers if their parts are, one leaf otherwise.
-        changed = cpp.substituted(expression, self._passed) if self._passed is not None else None
+        changed = cpp.substitute(expression, self._passed) if self._passed is not None else None
         if changed is None:
             return {(self._leaf(cpp.render(expression, expand=True)),): 1}
         number = cpp.Evaluation(self._bindings).integer(changed)

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C++ text to a syntax tree, without includes and without a compiler.
-
-Kernels are full of attribute macros that no grammar knows (`FORCE_INLINE`, `tt_l1_ptr`, `void MAIN {`). They are
-blanked with spaces of equal length before parsing, so that every line and column stays true.
-"""
+"""Parsed C++ files, and values that exist only while a function is followed."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from ttmem.base.errors import MissingPartError
 from ttmem.base.extras import install_command
+from ttmem.circular_buffers.scan.cpp.expressions import Condition, Expression, Local, plain
+from ttmem.circular_buffers.scan.cpp.functions import Function
 
 Node = Any
 """A tree-sitter node; its package is optional, so that its types are not used here."""
@@ -28,8 +26,8 @@ _NEWLINES = re.compile(rb"[^\n]")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """One parsed file."""
+class SourceFile:
+    """A parsed file."""
 
     path: str
     text: bytes
@@ -55,7 +53,7 @@ def parser() -> Any:
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_cpp.language()))
 
 
-def parse(path: str, text: bytes) -> Source:
+def parse(path: str, text: bytes) -> SourceFile:
     """The tree of a file; where a preprocessor condition splits a statement, the tree of its first alternatives."""
     text = _OLD_MAIN.sub(lambda found: b"void MAIN()" + found[1].replace(b" ", b"", 2) + b"{", text)
     text = _BLANKED.sub(lambda found: b" " * len(found[0]), text)
@@ -63,12 +61,12 @@ def parse(path: str, text: bytes) -> Source:
     if root.has_error and b"#" in text and (first := _first_alternatives(text)) != text:
         other = parser().parse(first).root_node
         if _error_bytes(other) < _error_bytes(root):
-            return Source(path, first, other, broken=True)
-    return Source(path, text, root, broken=bool(root.has_error))
+            return SourceFile(path, first, other, broken=True)
+    return SourceFile(path, text, root, broken=bool(root.has_error))
 
 
 def _first_alternatives(text: bytes) -> bytes:
-    """Every `#if` taken, every `#else` blanked, and the directives themselves blanked."""
+    """Keep each `#if` branch; blank each `#else` branch and the directives."""
     pieces: list[bytes] = []
     at = 0
     taken: list[bool] = []
@@ -101,7 +99,7 @@ def _error_bytes(root: Node) -> int:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Every named node below, in source order."""
+    """Yield the named nodes below, in source order."""
     pending = [node]
     while pending:
         node = pending.pop()
@@ -109,8 +107,8 @@ def walk(node: Node) -> Iterator[Node]:
         pending.extend(reversed(node.named_children))
 
 
-def listed(node: Node, field: str, *, comments: bool = False) -> list[Node]:
-    """What a part of a node lists: arguments, parameters, cases."""
+def list_items(node: Node, field: str, *, comments: bool = False) -> list[Node]:
+    """Return the items of a part of a node: arguments, parameters, cases."""
     part = node.child_by_field_name(field)
     return [child for child in part.named_children if comments or child.type != "comment"] if part is not None else []
 
@@ -118,3 +116,78 @@ def listed(node: Node, field: str, *, comments: bool = False) -> list[Node]:
 def line_of(node: Node) -> int:
     """1-based."""
     return int(node.start_point[0]) + 1
+
+
+class Lambda(Local, frozen=True):
+    """A lambda and the variables it sees."""
+
+    function: Function
+    seen: dict[str, Expression]
+
+    def __str__(self) -> str:
+        return "lambda"
+
+
+@dataclass(slots=True, eq=False)
+class ObjectDraft:
+    """An object that later statements still change: a buffer declaration, a kernel, a buffer object of a kernel."""
+
+    kind: str
+    file: str
+    line: int
+    column: int = 0
+    fields: dict[str, Expression] = field(default_factory=dict)
+    guards: tuple[Condition, ...] = ()
+    trail: tuple[tuple[str, int], ...] = ()
+    """Calls through which it was reached: (function, line of the call)."""
+    repeats: Expression | None = None
+    order: int = 0
+    field_guards: dict[str, tuple[Condition, ...]] = field(default_factory=dict)
+
+
+class DraftValue(Local, frozen=True):
+    """A reference to a draft, as variables hold it."""
+
+    draft: ObjectDraft
+
+    def __str__(self) -> str:
+        return f"{self.draft.kind} of line {self.draft.line}"
+
+
+class FollowerListener:
+    """Receives the events of a function that is followed: host declarations, or a kernel's buffer operations.
+
+    An answer of None leaves the value to whoever follows the function.
+    """
+
+    doubts_calls = True
+    """Whether a function that was not read may have changed the variables it was given."""
+
+    def call(
+        self, name: str, receiver: Expression | None, arguments: Sequence[Expression], node: Node
+    ) -> Expression | None:
+        """A function, or a method of the receiver."""
+
+    def construct(self, type_name: str, value: Expression | None, node: Node) -> Expression | None:
+        """An object of some type."""
+
+    def assign_field(self, receiver: Expression, field: str, value: Expression, node: Node) -> Expression | None:
+        """`receiver.field = value`."""
+
+    def enter_loop(self, trips: Expression, node: Node) -> None:
+        """The next events repeat this number of times, until `exit_loop`."""
+
+    def exit_loop(self) -> None:
+        """The loop is over."""
+
+    def enter_branch(self, condition: Expression) -> None:
+        """The next events are conditional: the true side until `leave_side`, then the false side until `leave_side`."""
+
+    def leave_side(self, holds: bool) -> None:
+        """End a side of the branch: first the true one, then the other."""
+
+
+def draft_in(expression: Expression | None) -> ObjectDraft | None:
+    """The draft that a value refers to."""
+    value = plain(expression) if expression is not None else None
+    return value.draft if isinstance(value, DraftValue) else None

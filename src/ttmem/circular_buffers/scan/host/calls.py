@@ -10,9 +10,8 @@ from collections.abc import Sequence
 
 from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function, Helpers
-from ttmem.circular_buffers.scan.cpp.interpreter import Interpreter
-from ttmem.circular_buffers.scan.cpp.syntax import Node, line_of
-from ttmem.circular_buffers.scan.cpp.values import Draft, DraftValue, Listener, draft_in
+from ttmem.circular_buffers.scan.cpp.interpreter import FunctionFollower
+from ttmem.circular_buffers.scan.cpp.syntax import DraftValue, FollowerListener, Node, ObjectDraft, draft_in, line_of
 from ttmem.circular_buffers.scan.model import CONFIG, CREATE_CB, DATAFLOW_SPEC, DESCRIPTOR, DESCRIPTOR_FIELDS
 
 KERNEL = "kernel"
@@ -41,19 +40,19 @@ _FIRST_SETTERS = {"index": "page_index", "set_data_format": "data_format"}
 """Of a buffer with several indices the first one counts."""
 
 
-class HostListener(Listener):
+class HostListener(FollowerListener):
     """Collects drafts of buffers and kernels while functions are followed."""
 
     def __init__(self, index: FileIndex, elsewhere: Helpers | None = None) -> None:
-        self.interpreter = Interpreter(index, self, elsewhere)
-        self.drafts: list[Draft] = []
+        self.interpreter = FunctionFollower(index, self, elsewhere)
+        self.drafts: list[ObjectDraft] = []
         self.made = 0
         self._loops: list[cpp.Expression] = []
         self._outer_loops = 0
         """Loops that make a new program each time: they do not multiply its buffers."""
 
-    def follow(self, statements: Sequence[Node], function: Function | None = None) -> list[Draft]:
-        """Every draft that a function, or loose statements, leave, in the order in which the program gets them."""
+    def follow(self, statements: Sequence[Node], function: Function | None = None) -> list[ObjectDraft]:
+        """Return the drafts of a function or of loose statements, in the order in which the program gets them."""
         self.drafts = []
         self._loops = []
         self._outer_loops = 0
@@ -89,7 +88,7 @@ class HostListener(Listener):
         if name in _MADE_BY_CALL:
             return self.construct(name, cpp.Items(tuple(arguments)) if arguments else None, node)
         if name == "CreateCircularBuffer" and len(arguments) >= 3:
-            return self._created(arguments)
+            return self._add_program(arguments)
         if name == "create_cb" and len(arguments) >= 6:
             return self._create_cb(arguments, node)
         if name == "CreateProgram":
@@ -123,9 +122,9 @@ class HostListener(Listener):
         self._loops.pop()
         self._outer_loops = min(self._outer_loops, len(self._loops))
 
-    def _draft(self, kind: str, node: Node) -> Draft:
+    def _draft(self, kind: str, node: Node) -> ObjectDraft:
         self.made += 1
-        draft = Draft(
+        draft = ObjectDraft(
             kind,
             self.interpreter.source.path,
             line_of(node),
@@ -144,7 +143,7 @@ class HostListener(Listener):
             total = trips if total is None else cpp.fold(cpp.Binary("*", total, trips))
         return total
 
-    def _extra_guards(self, draft: Draft) -> tuple[cpp.Condition, ...]:
+    def _extra_guards(self, draft: ObjectDraft) -> tuple[cpp.Condition, ...]:
         """Conditions that hold where a field is set but not where its object was made."""
         made_under = {id(guard.expression) for guard in draft.guards}
         return tuple(guard for guard in self.interpreter.guards if id(guard.expression) not in made_under)
@@ -201,7 +200,7 @@ class HostListener(Listener):
         draft.fields[field] = cpp.Items((*listed, arguments[0]))
         return cpp.Integer(0)
 
-    def _created(self, arguments: Sequence[cpp.Expression]) -> cpp.Expression | None:
+    def _add_program(self, arguments: Sequence[cpp.Expression]) -> cpp.Expression | None:
         draft = draft_in(arguments[2])
         if draft is None:
             return None
@@ -233,13 +232,13 @@ class HostListener(Listener):
         return DraftValue(draft)
 
 
-def named_text(expression: cpp.Expression | None) -> str:
+def name_text(expression: cpp.Expression | None) -> str:
     """The string that a name object holds, else how it is called."""
     value = cpp.plain(expression) if expression is not None else None
     if isinstance(value, cpp.Items) and len(value.items) == 1:
         value = cpp.plain(value.items[0])
     if isinstance(value, cpp.Text):
         return value.value
-    if isinstance(expression, cpp.Named):
+    if isinstance(expression, cpp.NamedValue):
         return expression.name
     return value.text if isinstance(value, cpp.Symbol) else ""

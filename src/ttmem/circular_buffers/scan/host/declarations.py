@@ -7,8 +7,8 @@ from itertools import islice
 
 from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.arithmetic import OF_THE_DATA_TYPE
-from ttmem.circular_buffers.scan.cpp.values import Draft
-from ttmem.circular_buffers.scan.host.calls import KERNEL, named_text
+from ttmem.circular_buffers.scan.cpp.syntax import ObjectDraft
+from ttmem.circular_buffers.scan.host.calls import KERNEL, name_text
 from ttmem.circular_buffers.scan.model import (
     ADAPTIVE,
     DATAFLOW_SPEC,
@@ -38,7 +38,7 @@ class Finisher:
         self._path = path
         self._portable = cpp.Portable()
 
-    def finished(self, drafts: Sequence[Draft], function: str) -> tuple[list[Declaration], list[KernelUse]]:
+    def split_drafts(self, drafts: Sequence[ObjectDraft], function: str) -> tuple[list[Declaration], list[KernelUse]]:
         """The buffers and the kernels among the drafts."""
         names = program_names(drafts, function)
         buffers = [self._declaration(draft, names[id(draft)]) for draft in drafts if _is_buffer(draft)]
@@ -50,7 +50,7 @@ class Finisher:
         ]
         return buffers, uses
 
-    def _declaration(self, draft: Draft, program: str) -> Declaration:
+    def _declaration(self, draft: ObjectDraft, program: str) -> Declaration:
         fields = draft.fields
         formats = _formats(draft)
         page = fields.get("page_size") or fields.get("entry_size") or (formats[0][2] if formats else None)
@@ -65,10 +65,10 @@ class Finisher:
         if not indices and "page_index" in fields:
             only = cpp.plain(fields["page_index"])
             indices = list(only.items) if isinstance(only, cpp.Items) else [fields["page_index"]]
-        name = named_text(fields.get("unique_id")) if draft.kind == DATAFLOW_SPEC else ""
-        total = self._portable.known(total)
+        name = name_text(fields.get("unique_id")) if draft.kind == DATAFLOW_SPEC else ""
+        total = self._portable.rewrite_optional(total)
         kind = size_class(total)
-        borrowed, borrowed_if = self._borrowed(draft)
+        borrowed, borrowed_if = self._find_borrowed(draft)
         return Declaration(
             file=self._path,
             line=draft.trail[0][1] if draft.trail else draft.line,
@@ -77,23 +77,23 @@ class Finisher:
             indices=tuple(map(self._portable, indices)),
             name=name,
             total=total,
-            page=self._portable.known(page),
-            format=self._portable.known(data_format),
-            core_ranges=self._portable.known(fields.get("core_ranges")),
+            page=self._portable.rewrite_optional(page),
+            format=self._portable.rewrite_optional(data_format),
+            core_ranges=self._portable.rewrite_optional(fields.get("core_ranges")),
             size_class=kind,
             strategy=_STRATEGIES[kind],
             borrowed=borrowed,
             borrowed_if=borrowed_if,
             conditions=self._conditions(draft.guards),
             trail=draft.trail,
-            repeats=self._portable.known(draft.repeats),
+            repeats=self._portable.rewrite_optional(draft.repeats),
             site=(draft.file, draft.line, draft.column),
         )
 
     def _conditions(self, guards: Sequence[cpp.Condition]) -> tuple[cpp.Condition, ...]:
         return tuple(cpp.Condition(guard.text, guard.holds, self._portable(guard.expression)) for guard in guards)
 
-    def _borrowed(self, draft: Draft) -> tuple[bool, cpp.Condition | None]:
+    def _find_borrowed(self, draft: ObjectDraft) -> tuple[bool, cpp.Condition | None]:
         """Backed by a tensor or by a global buffer; or only under a condition."""
         for field in ("buffer", "tensor", "borrowed_from", "global_circular_buffer"):
             value = draft.fields.get(field)
@@ -103,13 +103,13 @@ class Finisher:
             if guards:
                 return False, self._conditions(guards[-1:])[0]
             inner = cpp.plain(value)
-            if isinstance(inner, cpp.Choice) and _is_nothing(inner.yes) != _is_nothing(inner.no):
+            if isinstance(inner, cpp.Conditional) and _is_nothing(inner.yes) != _is_nothing(inner.no):
                 condition = self._portable(inner.condition)
                 return False, cpp.Condition(cpp.render(condition), not _is_nothing(inner.yes), condition)
             return True, None
         return False, None
 
-    def _kernel(self, draft: Draft, program: str, source: str, guards: Sequence[cpp.Condition]) -> KernelUse:
+    def _kernel(self, draft: ObjectDraft, program: str, source: str, guards: Sequence[cpp.Condition]) -> KernelUse:
         fields = draft.fields
         positional, named = self._arguments(fields.get("compile_time_args"))
         _, more = self._arguments(fields.get("named_compile_time_args"))
@@ -117,7 +117,7 @@ class Finisher:
             file=self._path,
             program=program,
             source=source,
-            core_ranges=self._portable.known(fields.get("core_ranges")),
+            core_ranges=self._portable.rewrite_optional(fields.get("core_ranges")),
             compile_time_args=positional,
             named_args=(*named, *more),
             bindings=_bindings(fields.get("dfb_bindings")),
@@ -143,13 +143,13 @@ class Finisher:
         return tuple(positional), tuple(named)
 
 
-def program_names(drafts: Sequence[Draft], function: str) -> dict[int, str]:
-    """Which program each draft belongs to: the function's only one, or one of several that it makes."""
+def program_names(drafts: Sequence[ObjectDraft], function: str) -> dict[int, str]:
+    """Return the program of each draft: the function's only one, or one of several."""
     made_for = {id(draft): draft.fields.get("program") for draft in drafts}
     objects: dict[int, str] = {}
     for program in made_for.values():
         if program is not None:
-            called = program.name if isinstance(program, cpp.Named) else cpp.render(program)
+            called = program.name if isinstance(program, cpp.NamedValue) else cpp.render(program)
             objects.setdefault(id(cpp.plain(program)), called)
     if len(objects) < 2:
         return dict.fromkeys(made_for, function)
@@ -158,7 +158,7 @@ def program_names(drafts: Sequence[Draft], function: str) -> dict[int, str]:
     return {draft: titles[first if program is None else id(cpp.plain(program))] for draft, program in made_for.items()}
 
 
-def _is_buffer(draft: Draft) -> bool:
+def _is_buffer(draft: ObjectDraft) -> bool:
     needed = _SIGNS.get(draft.kind)
     return draft.kind != KERNEL and (needed is None or bool(draft.fields.keys() & needed))
 
@@ -170,14 +170,14 @@ def _is_nothing(value: cpp.Expression) -> bool:
     return isinstance(inner, cpp.Integer) and inner.value == 0
 
 
-def _formats(draft: Draft) -> list[Sequence[cpp.Expression | None]]:
+def _formats(draft: ObjectDraft) -> list[Sequence[cpp.Expression | None]]:
     """(index, format, page) of each index that shares the buffer."""
     listed = draft.fields.get("format_descriptors") or draft.fields.get("formats")
     return _parts(listed, ("buffer_index",), ("data_format",), ("page_size",), least=2)
 
 
 def _parts(listed: cpp.Expression | None, *fields: Sequence[str], least: int) -> list[Sequence[cpp.Expression | None]]:
-    """Of each item these fields, by one of their names; or by position, where it has no names and is long enough."""
+    """Return these fields of each item, by name, or by position where it has no names and is long enough."""
     found: list[Sequence[cpp.Expression | None]] = []
     for item in _flat(listed):
         if isinstance(item, cpp.Record):
@@ -203,7 +203,7 @@ def _flat(listed: cpp.Expression | None) -> list[cpp.Expression]:
 _Guards = tuple[cpp.Condition, ...]
 
 
-def _path_of(draft: Draft) -> cpp.Expression:
+def _path_of(draft: ObjectDraft) -> cpp.Expression:
     return draft.fields.get("kernel_source") or draft.fields.get("source") or cpp.Text("")
 
 
@@ -212,7 +212,7 @@ def _sources_of(expression: cpp.Expression, guards: _Guards = ()) -> Iterator[tu
     value = cpp.plain(expression)
     if isinstance(value, cpp.Items) and value.items:
         value = cpp.plain(value.items[0])
-    if isinstance(value, cpp.Choice):
+    if isinstance(value, cpp.Conditional):
         for holds, side in ((True, value.yes), (False, value.no)):
             yield from _sources_of(side, (*guards, cpp.Condition(cpp.render(value.condition), holds, value.condition)))
     elif isinstance(value, cpp.Text) and value.value:
@@ -222,11 +222,11 @@ def _sources_of(expression: cpp.Expression, guards: _Guards = ()) -> Iterator[tu
 def _bindings(listed: cpp.Expression | None) -> tuple[tuple[str, str], ...]:
     names = (("dfb_spec_name", "dfb", "unique_id"), ("accessor_name", "name", "local_accessor_name"))
     found = _parts(listed, *names, least=3)
-    return tuple((named_text(buffer), named_text(accessor)) for buffer, accessor in found)
+    return tuple((name_text(buffer), name_text(accessor)) for buffer, accessor in found)
 
 
 def size_class(total: cpp.Expression | None) -> str:
-    """Of a size in bytes."""
+    """Return the size in bytes."""
     if total is None:
         return UNREADABLE
     if cpp.evaluate(total) is not None:
@@ -235,16 +235,16 @@ def size_class(total: cpp.Expression | None) -> str:
     unknown = [node for node in nodes if isinstance(node, cpp.Symbol) and not _names_a_data_type(node)]
     if any(node.kind == cpp.OPAQUE for node in unknown):
         return UNREADABLE
-    if any(isinstance(node, cpp.Choice) for node in nodes) or any(node.kind == cpp.LOOP for node in unknown):
+    if any(isinstance(node, cpp.Conditional) for node in nodes) or any(node.kind == cpp.LOOP for node in unknown):
         return PIECEWISE
-    if unknown or any(isinstance(node, cpp.Call) and node.function in ("min", "max") for node in nodes):
+    if unknown or any(isinstance(node, cpp.FunctionCall) and node.function in ("min", "max") for node in nodes):
         return SYMBOLIC
     known = any(_is_of_the_data_type(node) or isinstance(node, (cpp.Symbol, cpp.Enumerator)) for node in nodes)
     return PER_DTYPE if known else UNREADABLE
 
 
 def _is_of_the_data_type(node: cpp.Expression) -> bool:
-    return isinstance(node, cpp.Call) and node.function in OF_THE_DATA_TYPE
+    return isinstance(node, cpp.FunctionCall) and node.function in OF_THE_DATA_TYPE
 
 
 def _names_a_data_type(node: cpp.Symbol) -> bool:

@@ -18,7 +18,7 @@ from ttmem.twin.tensor_spec import CoreRange, InvalidSpecError
 _MOST_TRIES = 4000
 _MOST_COPIES = 256
 EVERYWHERE = CoreRange(0, 0, 0, 0)
-"""Stands for core ranges whose cores are not known: one core that all of them share is the worst case."""
+"""Placeholder for unknown core ranges: one core that all of them share is the worst case."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +52,7 @@ class RangeTotal:
 
 @dataclass(frozen=True, slots=True)
 class ProgramTotals:
-    """One program against one board."""
+    """Check of a program against a board."""
 
     file: str
     name: str
@@ -75,8 +75,8 @@ class ProgramTotals:
     """Why the program could not be placed."""
 
 
-def sized(declaration: Declaration, evaluation: cpp.Evaluation) -> Sized:
-    """What is known of one declaration."""
+def evaluate_size(declaration: Declaration, evaluation: cpp.Evaluation) -> Sized:
+    """The known size of a declaration."""
     total, page = evaluation.integer(declaration.total), evaluation.integer(declaration.page)
     maybe = declaration.borrowed_if
     truths = [(condition, _truth(condition, evaluation)) for condition in declaration.conditions]
@@ -94,7 +94,7 @@ def sized(declaration: Declaration, evaluation: cpp.Evaluation) -> Sized:
 
 
 def _truth(condition: cpp.Condition, evaluation: cpp.Evaluation) -> bool | None:
-    """Whether it is met; None while that is not known."""
+    """True if the condition is met; None if unknown."""
     known = evaluation.integer(condition.expression)
     return None if known is None else bool(known) is condition.holds
 
@@ -102,12 +102,12 @@ def _truth(condition: cpp.Condition, evaluation: cpp.Evaluation) -> bool | None:
 def programs_of(
     declarations: Sequence[Declaration], bindings: cpp.Bindings, memory_map: MemoryMap | None
 ) -> list[ProgramTotals]:
-    """Every program of a scan, in source order."""
+    """Return the programs of a scan, in source order."""
     evaluation = cpp.Evaluation(bindings)
     grouped: dict[tuple[str, str], list[Sized]] = {}
     for declaration in declarations:
         key = (declaration.file, declaration.program)
-        grouped.setdefault(key, []).append(sized(declaration, evaluation))
+        grouped.setdefault(key, []).append(evaluate_size(declaration, evaluation))
     return [_totals(file, name, found, memory_map) for (file, name), found in grouped.items()]
 
 
@@ -128,7 +128,7 @@ def _totals(file: str, name: str, found: list[Sized], memory_map: MemoryMap | No
         for cores, members in by_range.items()
     )
     placed = [one for one in worst_case(known) for _ in range(min(one.copies or 0, _MOST_COPIES))]
-    layout, ranges_are_known, problem = _placed(placed, memory_map)
+    layout, ranges_are_known, problem = _place(placed, memory_map)
     end = layout.end_address if layout else None
     free = None
     if memory_map is not None and end is not None:
@@ -180,7 +180,7 @@ def _largest(buffers: _Open, tries: list[int]) -> list[Sized]:
     chosen = [one for one, conditions in buffers if not conditions]
     if tries[0] <= 0:
         return chosen
-    for group in _connected([(one, conditions) for one, conditions in buffers if conditions]):
+    for group in _connect([(one, conditions) for one, conditions in buffers if conditions]):
         counts = Counter(text for _, conditions in group for text in {condition.text for condition in conditions})
         split = counts.most_common(1)[0][0]
         sides = []
@@ -195,7 +195,7 @@ def _largest(buffers: _Open, tries: list[int]) -> list[Sized]:
     return chosen
 
 
-def _connected(buffers: _Open) -> list[_Open]:
+def _connect(buffers: _Open) -> list[_Open]:
     """Groups that share no condition can be decided one by one."""
     groups: list[tuple[set[str], _Open]] = []
     for entry in buffers:
@@ -212,7 +212,7 @@ def _connected(buffers: _Open) -> list[_Open]:
     return [members for _, members in groups]
 
 
-def _placed(buffers: Sequence[Sized], memory_map: MemoryMap | None) -> tuple[ProgramLayout | None, bool, str]:
+def _place(buffers: Sequence[Sized], memory_map: MemoryMap | None) -> tuple[ProgramLayout | None, bool, str]:
     """Addresses by the library's own rule (`allocator.lay_out`)."""
     if memory_map is None or not buffers:
         return None, True, ""

@@ -9,17 +9,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from ttmem.circular_buffers.scan.kernel.trace import OPERATIONS, POP, PUSH, RESERVE, WAIT, Loop, Operation, Trace
-from ttmem.circular_buffers.scan.kernel.trace import Step as Part
+from ttmem.circular_buffers.scan.kernel import (
+    OPERATIONS,
+    POP,
+    PUSH,
+    RESERVE,
+    WAIT,
+    KernelOperation,
+    Loop,
+    Trace,
+    TraceItem,
+)
 from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedKernel, JoinedProgram
-from ttmem.circular_buffers.scan.rules._rule import Breach, Breaches, Rule
+from ttmem.circular_buffers.scan.rules.scan_rule import Breach, Breaches, ScanRule
 
 MOST_STEPS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One operation with its numbers."""
+class UnrolledStep:
+    """An operation with its numbers."""
 
     kind: str
     buffer: str
@@ -28,30 +37,30 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocked:
-    """Where a kernel stands when nothing moves any more."""
+class StuckKernel:
+    """Position of a kernel when no kernel can continue."""
 
     kernel: int
-    step: Step
+    step: UnrolledStep
     available: int
 
 
-def unrolled(member: JoinedKernel) -> list[Step] | None:
+def unroll_trace(member: JoinedKernel) -> list[UnrolledStep] | None:
     """A trace as plain steps; None when a count, a trip count or a branch is not known, or when it is too long."""
     number, buffers = member.amounts.integer, member.buffers
-    steps: list[Step] = []
+    steps: list[UnrolledStep] = []
 
     def unroll(trace: Trace) -> bool:
         return all(map(one, trace))
 
-    def one(part: Part) -> bool:
-        if isinstance(part, Operation):
+    def one(part: TraceItem) -> bool:
+        if isinstance(part, KernelOperation):
             if part.kind not in OPERATIONS:
                 return True
             pages, buffer = number(part.count), buffers.get(part.buffer)
             if pages is None or buffer is None or len(steps) >= MOST_STEPS:
                 return False
-            steps.append(Step(part.kind, buffer.key, pages, part.line))
+            steps.append(UnrolledStep(part.kind, buffer.key, pages, part.line))
             return True
         if isinstance(part, Loop):
             trips = number(part.trips)
@@ -70,8 +79,8 @@ def unrolled(member: JoinedKernel) -> list[Step] | None:
     return steps if unroll(member.trace) else None
 
 
-def run(kernels: Sequence[Sequence[Step]], capacities: Mapping[str, int]) -> list[Blocked]:
-    """Everybody goes on as far as possible; empty when all reach their end."""
+def run(kernels: Sequence[Sequence[UnrolledStep]], capacities: Mapping[str, int]) -> list[StuckKernel]:
+    """Run all kernels as far as possible; return the blocked ones."""
     held = dict.fromkeys(capacities, 0)
     position = [0] * len(kernels)
     moved = True
@@ -89,10 +98,10 @@ def run(kernels: Sequence[Sequence[Step]], capacities: Mapping[str, int]) -> lis
                 position[kernel] += 1
                 moved = True
     left = [(kernel, steps[at:]) for kernel, (steps, at) in enumerate(zip(kernels, position, strict=True))]
-    return [Blocked(kernel, rest[0], _available(rest[0], held, capacities)) for kernel, rest in left if rest]
+    return [StuckKernel(kernel, rest[0], _available(rest[0], held, capacities)) for kernel, rest in left if rest]
 
 
-def _available(step: Step, held: Mapping[str, int], capacities: Mapping[str, int]) -> int:
+def _available(step: UnrolledStep, held: Mapping[str, int], capacities: Mapping[str, int]) -> int:
     """Pages that a step can have: free ones to reserve, held ones to wait for."""
     return capacities[step.buffer] - held[step.buffer] if step.kind == RESERVE else held[step.buffer]
 
@@ -109,7 +118,7 @@ def _deadlock(joined: JoinedProgram) -> Breaches:
         capacities[buffer.key] = pages
     if any(not joined.touching(key, kind) for key in capacities for kind in (PUSH, POP)):
         return
-    kernels = [steps for member in members if (steps := unrolled(member)) is not None]
+    kernels = [steps for member in members if (steps := unroll_trace(member)) is not None]
     blocked = run(kernels, capacities) if len(kernels) == len(members) else []
     if blocked:
         waits = "; ".join(
@@ -121,7 +130,7 @@ def _deadlock(joined: JoinedProgram) -> Breaches:
         yield Breach(members[blocked[0].kernel].file, blocked[0].step.line, text)
 
 
-RULE = Rule(
+SKEW = ScanRule(
     "R9",
     "A buffer holds as much as its twin lags behind",
     "one kernel fills two buffers in step while the other drains one of them first: the full one stops both",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rule is: its words, how severe it is, and how it is checked."""
+"""A rule: its texts, its severity, and its check."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from typing import NamedTuple
 from ttmem.circular_buffers.scan.cpp.polynomials import Amounts
 from ttmem.circular_buffers.scan.host.programs import ProgramTotals
 from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedProgram
-from ttmem.circular_buffers.scan.model import ERROR, Finding, Kernel
+from ttmem.circular_buffers.scan.model import ERROR, Kernel, ScanFinding
 from ttmem.hardware import MemoryMap
 
 
 class Breach(NamedTuple):
-    """Where a rule does not hold."""
+    """A violation of a rule."""
 
     file: str
     line: int
@@ -23,7 +23,7 @@ class Breach(NamedTuple):
 
 
 class L1Space(NamedTuple):
-    """What buffers have to share a core's L1 with."""
+    """The rest of a core's L1, which buffers have to share."""
 
     memory_map: MemoryMap | None
     """None: no board is given."""
@@ -34,7 +34,7 @@ Breaches = Iterator[Breach]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ScanRule:
     """A rule; its checks say where it applies: to a kernel alone, to a program's declarations, or to both together."""
 
     identifier: str
@@ -54,9 +54,9 @@ class Rule:
     only_without_errors: bool = False
     """A joined check that explains nothing where another rule has found an error in the program."""
 
-    def findings(self, breaches: Iterable[Breach]) -> list[Finding]:
+    def findings(self, breaches: Iterable[Breach]) -> list[ScanFinding]:
         """The breaches with the rule's reason and remedy."""
         return [
-            Finding(self.identifier, *found[:3], found.severity or self.severity, self.why, self.fix)
+            ScanFinding(self.identifier, *found[:3], found.severity or self.severity, self.why, self.fix)
             for found in breaches
         ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One file: host side, kernel side, or both."""
+"""Scan of a file: host side, kernel side, or both."""
 
 import re
 from collections.abc import Iterable
@@ -9,10 +9,10 @@ from pathlib import Path
 from ttmem.base.errors import BadInputError
 from ttmem.base.text_files import read_bytes
 from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function, Helpers, index_of
-from ttmem.circular_buffers.scan.cpp.syntax import Source, line_of, parse
+from ttmem.circular_buffers.scan.cpp.syntax import SourceFile, line_of, parse
 from ttmem.circular_buffers.scan.host.calls import HostListener
 from ttmem.circular_buffers.scan.host.declarations import Finisher
-from ttmem.circular_buffers.scan.kernel.reading import ENTRY, kernel_of
+from ttmem.circular_buffers.scan.kernel import ENTRY, kernel_of
 from ttmem.circular_buffers.scan.model import APIS, DESCRIPTOR, Declaration, FileScan, KernelUse, Skipped
 
 FILE_SCOPE = "file scope"
@@ -42,7 +42,7 @@ def scan_file(path: Path, shown: str, helpers: Helpers) -> FileScan:
 
 
 def scan_text(text: bytes, shown: str, helpers: Helpers) -> FileScan:
-    """As `scan_file`, for text at hand."""
+    """Scan a text, as `scan_file` does with a file."""
     is_kernel = bool(ENTRY.search(text))
     is_host = bool(_HOST.search(text) or _call_of(frozenset(helpers)).search(text))
     if not (is_kernel or is_host):
@@ -56,7 +56,7 @@ def scan_text(text: bytes, shown: str, helpers: Helpers) -> FileScan:
 
 @lru_cache(maxsize=4)
 def _call_of(names: frozenset[str]) -> re.Pattern[bytes]:
-    """Of one of these functions; a pattern that matches nothing where there are none."""
+    """Return a pattern for calls of these functions; it matches nothing where there are none."""
     words = "|".join(sorted(map(re.escape, names))) or "(?!)"
     return re.compile(rf"\b(?:{words})\s*[(<]".encode())
 
@@ -73,7 +73,7 @@ def helpers_in(text: bytes, shown: str) -> Helpers:
     return found
 
 
-def _body(source: Source, function: Function) -> bytes:
+def _body(source: SourceFile, function: Function) -> bytes:
     return source.text[function.body.start_byte : function.body.end_byte]
 
 
@@ -85,7 +85,7 @@ def _host_side(index: FileIndex, helpers: Helpers) -> tuple[list[Declaration], l
     followed: list[_Followed] = []
     for function in relevant:
         drafts = listener.follow([function.body], function)
-        made, used = finisher.finished(drafts, _title(function, relevant))
+        made, used = finisher.split_drafts(drafts, _title(function, relevant))
         followed.append((function, made, used))
         for declaration in made:
             own = not declaration.trail and declaration.site[0] == index.source.path
@@ -94,7 +94,7 @@ def _host_side(index: FileIndex, helpers: Helpers) -> tuple[list[Declaration], l
     # A fragment without any function around it is a program too.
     text = index.source.text
     fragment = any(_DECLARES.search(text, node.start_byte, node.end_byte) for node in index.loose)
-    declarations, uses = finisher.finished(listener.follow(index.loose) if fragment else [], FILE_SCOPE)
+    declarations, uses = finisher.split_drafts(listener.follow(index.loose) if fragment else [], FILE_SCOPE)
     for declaration in declarations:
         sites.setdefault(declaration.site, declaration)
     for _, made, used in _programs(followed):

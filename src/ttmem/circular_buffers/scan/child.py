@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ttmem.circular_buffers.scan._file import scan_file
 from ttmem.circular_buffers.scan.files import DEEPEST, read_helpers
+from ttmem.circular_buffers.scan.scan_file import scan_file
 
 
 def main(_: Sequence[str]) -> int:
