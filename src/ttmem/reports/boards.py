@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The answer of ``ttmem boards``, and the board that other answers are about."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from ttmem.base.formatting import format_shape
 from ttmem.hardware import Board, Grid, MemoryMap
+from ttmem.hardware.memory_map import Pool
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.documents import Document
 from ttmem.reports.kit.tables import Table, mib_column, number_column, text_column
@@ -32,7 +34,7 @@ class BoardFacts(Document, frozen=True):
     mesh: tuple[int, int]
     grid: tuple[int, int]
     """Columns and rows of cores that programs may use, with the default dispatch."""
-    dispatch: dict[str, tuple[int, int]]
+    dispatch: Mapping[str, tuple[int, int]]
     """The grid by where dispatch runs."""
     default_dispatch: str
     dram_alignment_bytes: int
@@ -42,7 +44,7 @@ class BoardFacts(Document, frozen=True):
     max_circular_buffers_per_core: int | None
     runs_operations: bool
     """True when the mock of this board runs operations; false when it allocates only."""
-    memories: dict[str, PoolRow] | None
+    memories: Mapping[str, PoolRow] | None
     """By name; null where the release was not measured on this board."""
 
 
@@ -51,7 +53,7 @@ class Boards(Document, frozen=True, tag_field="schema", tag="ttmem.boards/1"):
 
     release: str
     """The ttnn release whose bank sizes these are."""
-    boards: tuple[BoardFacts, ...]
+    boards: Sequence[BoardFacts]
 
 
 class OpenedBoard(Document, frozen=True):
@@ -70,13 +72,31 @@ class OpenedBoard(Document, frozen=True):
 
 def describe_board(board: Board, memory_map: MemoryMap | None) -> BoardFacts:
     """Describe a board, with its memories where they are known."""
-    return BoardFacts.of(
-        board,
-        board.architecture,
+    return BoardFacts(
+        name=board.name,
+        description=board.description,
         architecture=board.architecture.name,
+        chips=board.chips,
+        mesh=board.mesh,
         grid=_read_grid(board.grid()),
         dispatch={name: _read_grid(grid) for name, grid in board.grids},
-        memories=memory_map and {pool.memory.name: pool for pool in memory_map.pools},
+        default_dispatch=board.default_dispatch,
+        dram_alignment_bytes=board.architecture.dram_alignment_bytes,
+        l1_alignment_bytes=board.architecture.l1_alignment_bytes,
+        quantum_bytes=board.architecture.quantum_bytes,
+        l1_bytes_per_core=board.architecture.l1_bytes_per_core,
+        max_circular_buffers_per_core=board.architecture.max_circular_buffers_per_core,
+        runs_operations=board.runs_operations,
+        memories={pool.memory.name: _describe_pool(pool) for pool in memory_map.pools} if memory_map else None,
+    )
+
+
+def _describe_pool(pool: Pool) -> PoolRow:
+    return PoolRow(
+        banks=pool.banks,
+        bytes_per_bank=pool.bytes_per_bank,
+        base_address=pool.base_address,
+        total_bytes=pool.total_bytes,
     )
 
 

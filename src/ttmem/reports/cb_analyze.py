@@ -2,14 +2,14 @@
 """The answer of ``ttmem cb analyze``: simulation, source code and evidence in one report."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ttmem.base.formatting import flatten_text, format_count, format_kib_number, format_range, pluralize, shorten
 from ttmem.circular_buffers.analyze import Analysis, cross_checks
-from ttmem.circular_buffers.buffer_depths import Curve
-from ttmem.circular_buffers.stall_time import nominal_spans
-from ttmem.circular_buffers.scan import KernelFigures, Scan
-from ttmem.circular_buffers.simulate import Simulation, critical_points
+from ttmem.circular_buffers.kernels import Curve
+from ttmem.circular_buffers.scan.model import KernelFigures
+from ttmem.circular_buffers.scan.scanning import Scan
+from ttmem.circular_buffers.simulate import Simulation, critical_points, nominal_spans
 from ttmem.circular_buffers.stall_time import DEADLOCK
 from ttmem.reports import cb_profile, cb_scan, cb_simulate, cb_simulate_document
 from ttmem.reports.cb_scan import DeclarationRow
@@ -23,7 +23,7 @@ class ScannedSource(Document, frozen=True):
     """A file or folder of C++ code."""
 
     name: str
-    strategies: dict[str, int]
+    strategies: Mapping[str, int]
     known_bytes: int
     open_sizes: int
     scan: cb_scan.CbScan
@@ -32,10 +32,10 @@ class ScannedSource(Document, frozen=True):
 class CbAnalysis(Document, frozen=True, tag_field="schema", tag="ttmem.cb-analysis/1"):
     """Simulation, source code and evidence next to each other."""
 
-    cross_checks: tuple[str, ...]
+    cross_checks: Sequence[str]
     simulation: cb_simulate_document.CbSimulation | None
-    sources: tuple[ScannedSource, ...]
-    evidence: tuple[cb_profile.CbProfile, ...]
+    sources: Sequence[ScannedSource]
+    evidence: Sequence[cb_profile.CbProfile]
 
 
 def build_document(analysis: Analysis, *, multi: bool) -> CbAnalysis:
@@ -45,8 +45,7 @@ def build_document(analysis: Analysis, *, multi: bool) -> CbAnalysis:
         simulation = cb_simulate_document.build_multi(analysis.simulations, critical_points(analysis.simulations))
     elif analysis.simulations:
         simulation = cb_simulate_document.build_single(analysis.simulations[0], analysis.curves)
-    return CbAnalysis.of(
-        analysis,
+    return CbAnalysis(
         cross_checks=cross_checks(analysis),
         simulation=simulation,
         sources=[summarize_scan(found) for found in analysis.sources],
@@ -72,7 +71,7 @@ _EXPRESSION_CHARACTERS = 80
 
 
 def build_sections(analysis: Analysis) -> list[Section]:
-    """Build the sections in the order of the questions: does it matter, why, what does the code do, what was measured."""
+    """Build the sections in the order of the questions: does it matter, why, what the code does, what was measured."""
     found: list[Section] = []
     if checks := cross_checks(analysis):
         found.append(Section("checks", "What the parts say of each other", remarks=checks))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The answer of ``ttmem cb profile``: the circular buffers that one source reports."""
 
-from collections.abc import Sized
+from collections.abc import Mapping, Sequence, Sized
 
 import msgspec
 
@@ -29,7 +29,7 @@ class EvidenceSource(Document, frozen=True):
 class BufferEvents(Document, frozen=True):
     """The events of one buffer that a kernel printed."""
 
-    pages: dict[str, int]
+    pages: Mapping[str, int]
     """By call: reserve, push, wait, pop."""
     highest_held: int = msgspec.field(name="highest_held_pages")
     left_pages: int
@@ -42,7 +42,7 @@ class EvidenceFailure(Document, frozen=True):
 
     failure_class: str = msgspec.field(name="class")
     message: str
-    numbers: dict[str, int]
+    numbers: Mapping[str, int]
     line: int | None
 
 
@@ -52,10 +52,10 @@ class StuckCore(Document, frozen=True):
     device: int
     core: tuple[int, int]
     line: int
-    processors: dict[str, str]
+    processors: Mapping[str, str]
     """The waypoint of each."""
-    held_pages: dict[str, int]
-    story: tuple[str, ...]
+    held_pages: Mapping[str, int]
+    story: Sequence[str]
     """The reason for the wait, in sentences."""
 
 
@@ -64,8 +64,8 @@ class WatcherRow(Document, frozen=True):
 
     dumps: int
     cores: int
-    stuck: tuple[StuckCore, ...]
-    overflow_lines: tuple[int, ...]
+    stuck: Sequence[StuckCore]
+    overflow_lines: Sequence[int]
 
 
 class MeasuredOperation(Document, frozen=True):
@@ -88,7 +88,7 @@ class MeasuredStallRow(Document, frozen=True):
     rows: int
     has_columns: bool
     stall_percent: float | None
-    operations: tuple[MeasuredOperation, ...]
+    operations: Sequence[MeasuredOperation]
 
 
 class CapturedBufferRow(Document, frozen=True):
@@ -111,7 +111,7 @@ class CapturedProgramRow(Document, frozen=True):
     end_address: int | None
     margin_bytes: int | None
     """Bytes between the buffers and the lowest tensor."""
-    buffers: tuple[CapturedBufferRow, ...]
+    buffers: Sequence[CapturedBufferRow]
 
 
 class CbProfile(Document, frozen=True, tag_field="schema", tag="ttmem.cb-profile/1"):
@@ -121,19 +121,19 @@ class CbProfile(Document, frozen=True, tag_field="schema", tag="ttmem.cb-profile
     verdict: str
     has_events: bool
     has_facts: bool
-    facts: dict[str, tuple[dict[str, int | str], ...]]
+    facts: Mapping[str, Sequence[Mapping[str, int | str]]]
     """By kind: the line and its values."""
-    fact_counts: dict[str, int]
-    events: dict[str, BufferEvents]
-    failures: tuple[EvidenceFailure, ...]
+    fact_counts: Mapping[str, int]
+    events: Mapping[str, BufferEvents]
+    failures: Sequence[EvidenceFailure]
     watcher: WatcherRow | None
     measured_stall: MeasuredStallRow | None
-    programs: tuple[CapturedProgramRow, ...]
+    programs: Sequence[CapturedProgramRow]
     peak_bytes_per_core: int | None
     peak: ProgramPeakFact | None = msgspec.field(name="profile_peak")
-    left_out: tuple[str, ...]
+    left_out: Sequence[str]
     """The parts of the source that were too large to be read."""
-    capture_instead: tuple[str, ...]
+    capture_instead: Sequence[str]
     """What to capture where this source has no events."""
 
 
@@ -142,47 +142,96 @@ def build_document(evidence: Evidence) -> CbProfile:
     log = evidence.log
     facts = log.facts if log else {}
     events = sorted(log.events.items()) if log else []
-    return CbProfile.of(
-        evidence,
-        source=EvidenceSource.of(evidence, lines=log and log.lines, debug_lines=log and log.debug_lines),
+    return CbProfile(
+        source=EvidenceSource(
+            name=evidence.name,
+            kind=evidence.kind,
+            lines=log.lines if log else None,
+            debug_lines=log.debug_lines if log else None,
+        ),
+        verdict=evidence.verdict,
+        has_events=evidence.has_events,
+        has_facts=evidence.has_facts,
         facts={kind: [{"line": fact.line, **fact.values} for fact in found] for kind, found in facts.items()},
         fact_counts=log.counts if log else {},
         events={
-            f"cb{index}": BufferEvents.of(seen, cycles=(seen.first_cycle or 0, seen.last_cycle))
+            f"cb{index}": BufferEvents(
+                pages=seen.pages,
+                highest_held=seen.highest_held,
+                left_pages=seen.left_pages,
+                cycles=(seen.first_cycle or 0, seen.last_cycle),
+            )
             for index, seen in events
         },
-        watcher=evidence.watcher and _describe_watcher(evidence.watcher),
-        measured_stall=evidence.profiler and _describe_stall(evidence.profiler),
+        failures=[
+            EvidenceFailure(failure_class=one.failure_class, message=one.message, numbers=one.numbers, line=one.line)
+            for one in evidence.failures
+        ],
+        watcher=_describe_watcher(evidence.watcher) if evidence.watcher else None,
+        measured_stall=_describe_stall(evidence.profiler) if evidence.profiler else None,
         programs=[
-            CapturedProgramRow.of(program, origin=COMPUTED, buffers=[_describe_buffer(one) for one in program.buffers])
+            CapturedProgramRow(
+                operation=program.operation,
+                origin=COMPUTED,
+                bytes_per_core=program.bytes_per_core,
+                end_address=program.end_address,
+                margin_bytes=program.margin_bytes,
+                buffers=[_describe_buffer(one) for one in program.buffers],
+            )
             for program in evidence.programs
         ],
         peak_bytes_per_core=max((program.bytes_per_core for program in evidence.programs), default=None),
+        peak=evidence.peak,
+        left_out=evidence.left_out,
         capture_instead=[] if evidence.has_events else INSTEAD,
     )
 
 
 def _describe_watcher(found: WatcherFacts) -> WatcherRow:
     stuck = [
-        StuckCore.of(
-            core,
+        StuckCore(
+            device=core.device,
             core=(core.x, core.y),
+            line=core.line,
             processors=dict(core.stuck),
             held_pages={f"cb{held.index}": held.pages for held in core.held},
             story=found.story(core),
         )
         for core in found.stuck_cores
     ]
-    return WatcherRow.of(found, cores=len(found.cores), stuck=stuck)
+    return WatcherRow(dumps=found.dumps, cores=len(found.cores), stuck=stuck, overflow_lines=found.overflow_lines)
 
 
 def _describe_stall(found: ProfilerFacts) -> MeasuredStallRow:
-    operations = [MeasuredOperation.of(row, stall_percent=round_floats(row.stall_percent)) for row in found.measured]
-    return MeasuredStallRow.of(found, decimals=2, origin=MEASURED, operations=operations)
+    operations = [
+        MeasuredOperation(
+            name=row.name,
+            line=row.line,
+            duration_ns=row.duration_ns,
+            wait_front_ns=row.wait_front_ns,
+            reserve_back_ns=row.reserve_back_ns,
+            cores=row.cores,
+            stall_percent=round_floats(row.stall_percent),
+        )
+        for row in found.measured
+    ]
+    return MeasuredStallRow(
+        origin=MEASURED,
+        rows=found.rows,
+        has_columns=found.has_columns,
+        stall_percent=found.stall_percent,
+        operations=operations,
+    )
 
 
 def _describe_buffer(found: CapturedStaticBuffer) -> CapturedBufferRow:
-    return CapturedBufferRow.of(found, address=found.address or None, cores=sum(one.cores for one in found.ranges))
+    return CapturedBufferRow(
+        kind=found.kind,
+        bytes_per_core=found.bytes_per_core,
+        borrowed=found.borrowed,
+        address=found.address or None,
+        cores=sum(one.cores for one in found.ranges),
+    )
 
 
 _ROWS = 20

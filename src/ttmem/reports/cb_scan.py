@@ -2,16 +2,18 @@
 """The answer of ``ttmem cb scan``: buffers that C++ code declares, and the rules that kernels break."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from ttmem.base.formatting import flatten_text, format_count, pluralize, shorten
-from ttmem.circular_buffers import scan as scanning
-from ttmem.circular_buffers.scan import RULES, ScanFinding, KernelFigures, ProgramTotals, RangeTotal, Scan, Sized
 from ttmem.circular_buffers.scan.cpp.arithmetic import format_of
 from ttmem.circular_buffers.scan.cpp.expressions import Bindings, Evaluation, Expression, leaves, render
-from ttmem.circular_buffers.scan.model import Skipped
+from ttmem.circular_buffers.scan.host.programs import ProgramTotals, RangeTotal, Sized
+from ttmem.circular_buffers.scan.model import Declaration, KernelFigures, ScanFinding, Skipped
+from ttmem.circular_buffers.scan.rules import RULES
+from ttmem.circular_buffers.scan.scanning import Scan
 from ttmem.reports.kit import sarif
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.documents import Document
@@ -49,21 +51,21 @@ class DeclarationRow(Document, frozen=True):
     """``fixed``, ``adaptive`` or ``unknown``."""
     borrowed: bool
     """It is located in a tensor's memory and takes none of its own."""
-    indices: tuple[int | str, ...]
+    indices: Sequence[int | str]
     size_class: str = msgspec.field(name="class")
     total_expanded: str
-    unknowns: tuple[str, ...]
+    unknowns: Sequence[str]
     """Names that must be bound before the size is known."""
     page_bytes: int | None
     pages: int | None
     core_ranges: str | None
     program: str
-    conditions: tuple[str, ...]
+    conditions: Sequence[str]
     active: bool
     """False: its conditions are known not to hold."""
     borrowed_if: str | None
     repeats: str | None
-    through: tuple[HelperCallRow, ...]
+    through: Sequence[HelperCallRow]
     declared_at: SourceLineRow
 
 
@@ -87,8 +89,8 @@ class ScannedProgram(Document, frozen=True):
     buffers: int
     borrowed: int
     unknown: int
-    ranges: tuple[RangeTotal, ...] = msgspec.field(name="core_ranges")
-    placement: tuple[PlacedBufferRow, ...]
+    ranges: Sequence[RangeTotal] = msgspec.field(name="core_ranges")
+    placement: Sequence[PlacedBufferRow]
     end_address: int | None
     free_bytes_per_core: int | None
     """Negative: the buffers do not fit."""
@@ -100,9 +102,9 @@ class ScanSummary(Document, frozen=True):
     """Counts; a site is a declaration where it is written, however often it is reached."""
 
     sites: int
-    sites_by_api: dict[str, int]
-    sites_by_class: dict[str, int]
-    declarations_by_strategy: dict[str, int]
+    sites_by_api: Mapping[str, int]
+    sites_by_class: Mapping[str, int]
+    declarations_by_strategy: Mapping[str, int]
     programs: int
     kernels: int
     errors: int
@@ -113,24 +115,26 @@ class CbScan(Document, frozen=True, tag_field="schema", tag="ttmem.cb-scan/1"):
     """Circular and dataflow buffers in C++ code, and rules that kernels break."""
 
     files: int
-    declarations: tuple[DeclarationRow, ...]
-    findings: tuple[ScanFinding, ...]
-    programs: tuple[ScannedProgram, ...]
-    kernels: tuple[KernelFigures, ...]
+    declarations: Sequence[DeclarationRow]
+    findings: Sequence[ScanFinding]
+    programs: Sequence[ScannedProgram]
+    kernels: Sequence[KernelFigures]
     summary: ScanSummary
     board: str | None
-    bindings: dict[str, bool | int | float | str]
-    skipped: tuple[Skipped, ...]
-    broken: tuple[str, ...] = msgspec.field(name="partly_understood")
+    bindings: Mapping[str, bool | int | float | str]
+    skipped: Sequence[Skipped]
+    broken: Sequence[str] = msgspec.field(name="partly_understood")
 
 
 def build_document(scan: Scan) -> CbScan:
     """Build the document of a scan."""
     sized = {id(one.declaration): one for program in scan.programs for one in program.buffers}
-    return CbScan.of(
-        scan,
+    return CbScan(
+        files=scan.files,
         declarations=[_describe_declaration(one, sized[id(one)], scan.bindings) for one in scan.declarations],
+        findings=scan.findings,
         programs=[_describe_program(one) for one in scan.programs],
+        kernels=scan.kernels,
         summary=ScanSummary(
             sites=len(scan.sites),
             sites_by_api=Counter(site.api for site in scan.sites),
@@ -142,23 +146,35 @@ def build_document(scan: Scan) -> CbScan:
             warnings=scan.count("warning"),
         ),
         board=scan.memory_map.board_name if scan.memory_map is not None else None,
+        bindings=scan.bindings,
+        skipped=scan.skipped,
+        broken=scan.broken,
     )
 
 
-def _describe_declaration(declaration: scanning.Declaration, sized: Sized, bindings: Bindings) -> DeclarationRow:
+def _describe_declaration(declaration: Declaration, sized: Sized, bindings: Bindings) -> DeclarationRow:
     total = declaration.total
-    return DeclarationRow.of(
-        sized,
-        declaration,
+    return DeclarationRow(
+        file=declaration.file,
+        line=declaration.line,
+        api=declaration.api,
         index=find_index(sized),
         total=render_expression(declaration, total),
         page=render_expression(declaration, declaration.page),
+        total_bytes=sized.total_bytes,
         format=find_format(declaration, bindings),
+        strategy=declaration.strategy,
+        borrowed=sized.borrowed,
         indices=[_evaluate_index(index, bindings) for index in declaration.indices],
+        size_class=declaration.size_class,
         total_expanded=render(total, expand=True),
         unknowns=leaves(total) if total is not None and sized.total_bytes is None else (),
+        page_bytes=sized.page_bytes,
+        pages=sized.pages,
         core_ranges=render_expression(declaration, declaration.core_ranges) or None,
+        program=declaration.program,
         conditions=[str(condition) for condition in declaration.conditions],
+        active=sized.active,
         borrowed_if=str(declaration.borrowed_if) if declaration.borrowed_if is not None else None,
         repeats=render(declaration.repeats) if declaration.repeats is not None else None,
         through=[HelperCallRow(function, line) for function, line in declaration.trail],
@@ -166,7 +182,7 @@ def _describe_declaration(declaration: scanning.Declaration, sized: Sized, bindi
     )
 
 
-def render_expression(declaration: scanning.Declaration, expression: Expression | None) -> str:
+def render_expression(declaration: Declaration, expression: Expression | None) -> str:
     """Return the expression as written; a helper's parameters are replaced by the caller's arguments."""
     return render(expression, expand=bool(declaration.trail))
 
@@ -185,7 +201,7 @@ def _evaluate_index(expression: Expression, bindings: Bindings) -> int | str:
     return number if number is not None else render(expression)
 
 
-def find_format(declaration: scanning.Declaration, bindings: Bindings) -> str | None:
+def find_format(declaration: Declaration, bindings: Bindings) -> str | None:
     """Return the format's name where it is known, else its expression."""
     if declaration.format is None:
         return None
@@ -196,15 +212,22 @@ def find_format(declaration: scanning.Declaration, bindings: Bindings) -> str | 
 
 
 def _describe_program(program: ProgramTotals) -> ScannedProgram:
-    return ScannedProgram.of(
-        program,
+    return ScannedProgram(
+        file=program.file,
+        line=program.line,
+        name=program.name,
+        bytes_per_core=program.bytes_per_core,
         is_lower_bound=program.unknown > 0,
         buffers=len(program.buffers),
         borrowed=sum(1 for one in program.buffers if one.borrowed),
+        unknown=program.unknown,
+        ranges=program.ranges,
         placement=[
             PlacedBufferRow(find_index(one), one.declaration.line, address, one.total_bytes)
             for one, address in zip(program.counted, program.addresses, strict=False)
         ],
+        end_address=program.end_address,
+        free_bytes_per_core=program.free_bytes_per_core,
         assumed_one_core=not program.ranges_are_known,
     )
 

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import msgspec
 
+from ttmem.circular_buffers import kernels, simulate
 from ttmem.circular_buffers import workload as assumed
-from ttmem.circular_buffers import buffer_depths, simulate
-from ttmem.circular_buffers.l1_use import L1Use
-from ttmem.circular_buffers.l1_use import score_band
+from ttmem.circular_buffers.l1_use import L1Use, score_band
 from ttmem.circular_buffers.stall_time import Occupancy
 from ttmem.circular_buffers.workload import Workload
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType, round_floats
@@ -71,7 +70,7 @@ class L1(Document, frozen=True):
 class StrategyRow(Document, frozen=True):
     """The result of one strategy; a pair is a range over the assumptions."""
 
-    tiles: dict[str, int]
+    tiles: Mapping[str, int]
     total_bytes: int = msgspec.field(name="bytes")
     miss_rate_percent: float
     pressure_score: int
@@ -87,10 +86,10 @@ class StrategyRow(Document, frozen=True):
     """null: it hangs."""
     wait_front_percent: float
     reserve_back_percent: float
-    occupancy: dict[str, Occupancy]
+    occupancy: Mapping[str, Occupancy]
     memory_efficiency_percent: float | None
-    deadlock: tuple[str, ...]
-    broken_rules: tuple[str, ...]
+    deadlock: Sequence[str]
+    broken_rules: Sequence[str]
     simulated: Workload
     l1: L1
 
@@ -99,7 +98,7 @@ class DepthChoice(Document, frozen=True):
     """Depths worth their L1."""
 
     tiles_per_barrier: int
-    tiles: dict[str, int]
+    tiles: Mapping[str, int]
     total_bytes: int = msgspec.field(name="bytes")
     cycles_per_pair: Range
     loss_percent: float
@@ -111,9 +110,9 @@ class SimulatedWorkload(Document, frozen=True):
     """One workload."""
 
     workload: ClassedWorkload
-    strategies: dict[str, StrategyRow]
+    strategies: Mapping[str, StrategyRow]
     recommendation: DepthChoice
-    choices: tuple[DepthChoice, ...]
+    choices: Sequence[DepthChoice]
 
 
 class CriticalRow(Document, frozen=True):
@@ -136,32 +135,35 @@ class AssumptionsDocument(Document, frozen=True):
     cores: int
     compute_cycles: Range = msgspec.field(name="compute_cycles_per_pair")
     sync_cycles: float
-    variation_of_transfer_times: tuple[float, ...]
-    seeds: tuple[int, ...]
+    variation_of_transfer_times: Sequence[float]
+    seeds: Sequence[int]
     read_cycles: float
     write_cycles: float
-    origin: dict[str, str]
+    origin: Mapping[str, str]
 
 
 class CbSimulation(Document, frozen=True, kw_only=True, tag_field="schema", tag="ttmem.cb-simulate/1"):
     """A workload, or with ``--multi`` several under ``workloads``."""
 
     workload: ClassedWorkload | UnsetType = UNSET
-    strategies: dict[str, StrategyRow] | UnsetType = UNSET
+    strategies: Mapping[str, StrategyRow] | UnsetType = UNSET
     recommendation: DepthChoice | UnsetType = UNSET
-    choices: tuple[DepthChoice, ...] | UnsetType = UNSET
-    workloads: tuple[SimulatedWorkload, ...] | UnsetType = UNSET
-    critical: dict[str, CriticalRow] | UnsetType = UNSET
+    choices: Sequence[DepthChoice] | UnsetType = UNSET
+    workloads: Sequence[SimulatedWorkload] | UnsetType = UNSET
+    critical: Mapping[str, CriticalRow] | UnsetType = UNSET
     assumptions: AssumptionsDocument
-    origins: dict[str, str]
+    origins: Mapping[str, str]
     """The origin of each figure: computed, simulated or heuristic."""
-    throughput_over_depth: tuple[buffer_depths.Curve, ...] | UnsetType = UNSET
+    throughput_over_depth: Sequence[kernels.Curve] | UnsetType = UNSET
 
 
-def build_single(simulation: simulate.Simulation, curves: Sequence[buffer_depths.Curve] = ()) -> CbSimulation:
+def build_single(simulation: simulate.Simulation, curves: Sequence[kernels.Curve] = ()) -> CbSimulation:
     """One workload."""
-    return CbSimulation.of(
-        _describe_workload(simulation),
+    return CbSimulation(
+        workload=_describe_workload(simulation).workload,
+        strategies=_describe_workload(simulation).strategies,
+        recommendation=_describe_workload(simulation).recommendation,
+        choices=_describe_workload(simulation).choices,
         assumptions=_describe_assumptions(simulation.assumptions),
         origins=ORIGINS,
         throughput_over_depth=[
@@ -173,10 +175,13 @@ def build_single(simulation: simulate.Simulation, curves: Sequence[buffer_depths
 
 def build_multi(simulations: Sequence[simulate.Simulation], critical: Mapping[str, simulate.Critical]) -> CbSimulation:
     """Build the document of several workloads, at least one."""
-    return CbSimulation.of(
+    return CbSimulation(
         workloads=[_describe_workload(simulation) for simulation in simulations],
         critical={
-            name: CriticalRow.of(point, loss_percent=simulate.CRITICAL_LOSS_PERCENT) for name, point in critical.items()
+            name: CriticalRow(
+                by_guide=point.by_guide, by_simulation=point.by_simulation, loss_percent=simulate.CRITICAL_LOSS_PERCENT
+            )
+            for name, point in critical.items()
         },
         assumptions=_describe_assumptions(simulations[0].assumptions),
         origins=ORIGINS,
@@ -184,12 +189,16 @@ def build_multi(simulations: Sequence[simulate.Simulation], critical: Mapping[st
 
 
 def _describe_assumptions(given: assumed.Assumptions) -> AssumptionsDocument:
-    return AssumptionsDocument.of(
-        given,
+    return AssumptionsDocument(
         board=given.memory_map.board_name,
         architecture=given.architecture.name,
         release=str(given.memory_map.source),
         dtype=given.data_type.name,
+        tile_bytes=given.tile_bytes,
+        tiles_per_barrier=given.tiles_per_barrier,
+        cores=given.cores,
+        compute_cycles=given.compute_cycles,
+        sync_cycles=given.sync_cycles,
         variation_of_transfer_times=assumed.VARIATIONS,
         seeds=assumed.SEEDS,
         read_cycles=round(given.transfer_cycles("read", given.tiles_per_barrier), 1),
@@ -199,8 +208,12 @@ def _describe_assumptions(given: assumed.Assumptions) -> AssumptionsDocument:
 
 
 def _describe_workload(simulation: simulate.Simulation) -> SimulatedWorkload:
-    return SimulatedWorkload.of(
-        simulation,
+    return SimulatedWorkload(
+        workload=ClassedWorkload(
+            tiles_per_shard=simulation.workload.tiles_per_shard,
+            r_tiles=simulation.workload.r_tiles,
+            class_name=simulation.workload.class_name,
+        ),
         strategies={name: _describe_strategy(result) for name, result in simulation.results.items()},
         recommendation=_describe_choice(simulation.best),
         choices=[_describe_choice(choice) for choice in simulation.recommendations],
@@ -209,29 +222,57 @@ def _describe_workload(simulation: simulate.Simulation) -> SimulatedWorkload:
 
 def _describe_strategy(result: simulate.StrategyResult) -> StrategyRow:
     stall = result.stall
-    return StrategyRow.of(
-        stall,
-        result.heuristic,
-        result,
-        decimals=2,
+    return StrategyRow(
+        tiles=result.tiles,
+        total_bytes=result.total_bytes,
+        miss_rate_percent=round(result.heuristic.miss_rate_percent, 2),
+        pressure_score=stall.pressure_score,
         pressure_band=score_band(stall.pressure_score),
+        risk=result.heuristic.risk,
+        utilisation_percent=round(result.heuristic.utilisation_percent, 2),
+        stall_percent=round_floats(stall.stall_percent, 2),
+        depth_loss_percent=round_floats(stall.depth_loss_percent, 2),
+        cause=stall.cause,
         cycles_per_pair=None if math.isinf(stall.cycles_per_pair[1]) else round_floats(stall.cycles_per_pair),
+        wait_front_percent=round(stall.wait_front_percent, 2),
+        reserve_back_percent=round(stall.reserve_back_percent, 2),
         occupancy={
             name: Occupancy(round(held.mean_tiles, 2), held.highest_tiles) for name, held in stall.occupancy.items()
         },
+        memory_efficiency_percent=round_floats(result.memory_efficiency_percent, 2),
+        deadlock=stall.deadlock,
+        broken_rules=result.broken_rules,
+        simulated=stall.simulated,
         l1=_describe_l1(result.l1),
     )
 
 
 def _describe_l1(use: L1Use) -> L1:
-    return L1.of(
-        use,
-        decimals=2,
+    return L1(
+        base_address=use.base_address,
+        region_end_address=use.region_end_address,
+        free_bytes_before=use.free_bytes_before,
+        used_percent=round(use.used_percent, 2),
         fits=use.failure is None,
-        kernel_config=KernelConfig.of(use, decimals=2),
+        failure=use.failure,
+        kernel_config=KernelConfig(
+            kernel_config_bytes=use.kernel_config_bytes,
+            buffer_config_bytes=use.buffer_config_bytes,
+            kernel_bytes=use.kernel_bytes,
+            kernel_config_percent=round(use.kernel_config_percent, 2),
+            kernels_fit=use.kernels_fit,
+        ),
         index_gaps=len(use.gap_indices),
     )
 
 
-def _describe_choice(choice: buffer_depths.Recommendation) -> DepthChoice:
-    return DepthChoice.of(choice, decimals=2, within_percent=buffer_depths.TOLERANCE_PERCENT)
+def _describe_choice(choice: kernels.Recommendation) -> DepthChoice:
+    return DepthChoice(
+        tiles_per_barrier=choice.tiles_per_barrier,
+        tiles=choice.tiles,
+        total_bytes=choice.total_bytes,
+        cycles_per_pair=round_floats(choice.cycles_per_pair, 2),
+        loss_percent=round(choice.loss_percent, 2),
+        within_percent=kernels.TOLERANCE_PERCENT,
+        reaches_bound=choice.reaches_bound,
+    )

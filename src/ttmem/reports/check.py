@@ -18,7 +18,7 @@ class CheckDocument(Document, frozen=True, tag_field="schema", tag="ttmem.check/
     """The verdicts, one per limit in the order of the limits; ``ok`` when all limits hold."""
 
     ok: bool
-    verdicts: list[Verdict]
+    verdicts: Sequence[Verdict]
     ended: RunEndEntry | None = None
     """Null when the run completed. An end for another reason than memory breaks no limit."""
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The answers of ``ttmem device info``, ``install`` and ``doctor``."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from ttmem.base.formatting import format_mib
@@ -37,12 +39,12 @@ class DeviceInfo(Document, frozen=True, tag_field="schema", tag="ttmem.device-in
 
     interpreter: InterpreterRow | None
     """The one that is used."""
-    interpreters: tuple[InterpreterRow, ...]
+    interpreters: Sequence[InterpreterRow]
     """All interpreters with ttnn, in the order in which they are tried."""
     ttnn: Releases
-    cards: tuple[str, ...]
+    cards: Sequence[str]
     driver: str | None
-    boards: tuple[str, ...]
+    boards: Sequence[str]
     """Boards that have a mock."""
     cache: Cache
 
@@ -69,7 +71,7 @@ class DeviceDoctor(Document, frozen=True, tag_field="schema", tag="ttmem.device-
     """The checks of everything that a mock board needs."""
 
     works: bool
-    checks: tuple[DoctorCheckRow, ...]
+    checks: Sequence[DoctorCheckRow]
 
 
 def render_info(found: DeviceInfo) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The answer of ``ttmem diff``: two profiles compared, as JSON, text, Markdown and a page."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
@@ -15,10 +15,11 @@ from ttmem.analysis.suite import memory_of_tests
 from ttmem.analysis.tensor_diff import TensorChange
 from ttmem.base.formatting import flatten_text, format_count, format_mib, format_operation, format_percent, shorten
 from ttmem.profile.model import SUITE_KIND, Profile, Timeline
+from ttmem.profile.tensor_type import TensorType
 from ttmem.reports import profile_files
 from ttmem.reports.kit import pages, tables
 from ttmem.reports.kit.console import TextReport
-from ttmem.reports.kit.documents import Document
+from ttmem.reports.kit.documents import Document, round_floats
 from ttmem.reports.kit.pages import PackedColumns
 from ttmem.reports.kit.tables import Table, mib_column, name_column, text_column
 from ttmem.reports.profile_document import find_cause
@@ -59,7 +60,7 @@ class ChangedOperation(Document, frozen=True):
 class TensorTypeEntry(Document, frozen=True):
     """The type of a tensor; bytes with padding."""
 
-    shape: list[int]
+    shape: Sequence[int]
     dtype: str
     padded_bytes: int = msgspec.field(name="bytes")
 
@@ -84,33 +85,42 @@ class DiffDocument(Document, frozen=True, tag_field="schema", tag="ttmem.diff/1"
 
     before_name: str = msgspec.field(name="before")
     after_name: str = msgspec.field(name="after")
-    memories: dict[str, MemoryChangeEntry]
-    grew: list[TensorChangeEntry]
-    shrank: list[TensorChangeEntry]
-    operation_counts: list[CountChange]
-    remarks: list[str]
+    memories: Mapping[str, MemoryChangeEntry]
+    grew: Sequence[TensorChangeEntry]
+    shrank: Sequence[TensorChangeEntry]
+    operation_counts: Sequence[CountChange]
+    remarks: Sequence[str]
     """Reasons why the figures may not compare: another board, another way to open the device."""
     regression: bool
 
 
 def build_document(diff: MemoryDiff, regression: bool) -> DiffDocument:
     """Build the document; ``regression`` is true when the given limit is exceeded."""
-    return DiffDocument.of(
-        diff,
+    return DiffDocument(
+        before_name=diff.before_name,
+        after_name=diff.after_name,
         memories={memory: _describe_memory(change) for memory, change in diff.memories.items()},
         grew=[_describe_tensor(change) for change in diff.grew],
         shrank=[_describe_tensor(change) for change in diff.shrank],
+        operation_counts=diff.operation_counts,
+        remarks=diff.remarks,
         regression=regression,
     )
 
 
 def _describe_memory(change: MemoryChange) -> MemoryChangeEntry:
-    before, after = ((peak and find_cause(peak)) for peak in (change.before_peak, change.after_peak))
+    before, after = (find_cause(peak) if peak else None for peak in (change.before_peak, change.after_peak))
     programs = (change.before_programs, change.after_programs)
     with_programs = [peak.total_bytes_per_core if peak else None for peak in programs]
-    return MemoryChangeEntry.of(
-        change,
-        decimals=4,
+    return MemoryChangeEntry(
+        before_bytes_per_bank=change.before_bytes_per_bank,
+        after_bytes_per_bank=change.after_bytes_per_bank,
+        delta_bytes_per_bank=change.delta_bytes_per_bank,
+        delta_percent=round_floats(change.delta_percent, 4),
+        unattributed_delta_bytes_per_bank=change.unattributed_delta_bytes_per_bank,
+        error_bytes=change.error_bytes,
+        before_device_bytes=change.before_device_bytes,
+        after_device_bytes=change.after_device_bytes,
         before_with_programs_bytes_per_core=with_programs[0],
         after_with_programs_bytes_per_core=with_programs[1],
         peak_moved=before != after,
@@ -120,7 +130,28 @@ def _describe_memory(change: MemoryChange) -> MemoryChangeEntry:
 
 
 def _describe_tensor(change: TensorChange) -> TensorChangeEntry:
-    return TensorChangeEntry.of(change, operation=ChangedOperation.of(change))
+    return TensorChangeEntry(
+        tensor=change.tensor,
+        operation=ChangedOperation(
+            operation_index=change.operation_index,
+            operation_name=change.operation_name,
+            location=change.location,
+            program=change.program,
+        ),
+        delta_bytes=change.delta_bytes,
+        delta_bytes_per_bank=change.delta_bytes_per_bank,
+        memory=change.memory,
+        reason=change.reason,
+        before=_describe_type(change.before),
+        after=_describe_type(change.after),
+        counterpart=change.counterpart,
+    )
+
+
+def _describe_type(type_: TensorType | None) -> TensorTypeEntry | None:
+    if type_ is None:
+        return None
+    return TensorTypeEntry(shape=type_.shape, dtype=type_.dtype, padded_bytes=type_.padded_bytes)
 
 
 _ROWS = 10

@@ -43,7 +43,7 @@ def find_thread_url(thread: str) -> str:
 
 
 def describe_board(board: BoardGuess) -> str:
-    """Describe the inferred board and build: ``n150, n300, t3k or galaxy (wormhole, likely); from 12 DRAM banks; ...``."""
+    """Describe the inferred board and build: ``n150, n300, t3k or galaxy (wormhole, likely); ...``."""
     if board.architecture is None:
         return ""
     listed = " or ".join(filter(None, (", ".join(board.boards[:-1]), *board.boards[-1:])))

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from ttmem.failures import BoardGuess, Diagnosis, Figure, Remedy, Stretch
+from ttmem.failures import BoardGuess, Diagnosis, Figure, Picture, Stretch, TensorGuess
+from ttmem.failures.diagnosis.diagnose import Nearest
 from ttmem.reports.explain import find_thread_url
-from ttmem.reports.kit.documents import Document
+from ttmem.reports.kit.documents import Document, round_floats
 
 _MOST_LIVE = 100
 _MOST_CANDIDATES = 20
@@ -31,15 +32,10 @@ class RemedyEntry(Document, frozen=True):
     saves_bytes_per_bank: int | None
     solves: bool | None
     caution: str | None
-    evidence: list[Thread]
+    evidence: Sequence[Thread]
     id: str
     is_general: bool = msgspec.field(name="general")
     """Advice for the whole class, or for a kind of operations that the text does not name; listed last."""
-
-    @classmethod
-    def of_remedy(cls, remedy: Remedy) -> RemedyEntry:
-        """With the addresses of its threads."""
-        return cls.of(remedy, caution=remedy.caution or None, evidence=_link_threads(remedy.evidence))
 
 
 class TensorGuessEntry(Document, frozen=True):
@@ -47,12 +43,12 @@ class TensorGuessEntry(Document, frozen=True):
 
     confidence: str
     text: str
-    shape: list[int] | None
+    shape: Sequence[int] | None
     dtype: str | None
     layout: str | None
     page_bytes: int | None
     pages: int | None
-    page_candidates: list[int]
+    page_candidates: Sequence[int]
     padding_ratio: float | None
 
 
@@ -61,7 +57,7 @@ class FindingEntry(Document, frozen=True):
 
     id: str
     text: str
-    evidence: list[Thread]
+    evidence: Sequence[Thread]
 
 
 class ContextEntry(Document, frozen=True):
@@ -69,8 +65,8 @@ class ContextEntry(Document, frozen=True):
 
     operation: str | None
     test: str | None
-    settings: dict[str, int]
-    frames: list[str]
+    settings: Mapping[str, int]
+    frames: Sequence[str]
 
 
 class LiveTensorEntry(Document, frozen=True):
@@ -79,7 +75,7 @@ class LiveTensorEntry(Document, frozen=True):
     name: str = msgspec.field(name="tensor")
     memory: str
     bytes_per_bank: int
-    shape: list[int]
+    shape: Sequence[int]
     dtype: str
     layout: str
     is_weight: bool = msgspec.field(name="weight")
@@ -102,7 +98,7 @@ class PictureEntry(Document, frozen=True):
     end: int | None
     """Null: the size is unknown, and the stretches have an order but no scale."""
     is_schematic: bool = msgspec.field(name="schematic")
-    stretches: list[Stretch]
+    stretches: Sequence[Stretch]
     request: Stretch | None
 
 
@@ -122,23 +118,23 @@ class Explanation(Document, frozen=True, tag_field="schema", tag="ttmem.explanat
     memory: str | None
     operation: str | None
     """The user's call (``ttnn.conv2d``), null when the text does not name it."""
-    numbers: dict[str, int]
+    numbers: Mapping[str, int]
     diagnosis: str
     tensor_guess: TensorGuessEntry | None
-    remedies: list[RemedyEntry]
+    remedies: Sequence[RemedyEntry]
     line: int | None
     headline: str
     confidence: str
     message: str
     template: str | None
-    texts: dict[str, str]
+    texts: Mapping[str, str]
     is_warning: bool
-    derived: dict[str, int | bool]
-    arithmetic: list[Figure]
-    findings: list[FindingEntry]
+    derived: Mapping[str, int | bool]
+    arithmetic: Sequence[Figure]
+    findings: Sequence[FindingEntry]
     board: BoardGuess = msgspec.field(name="board_guess")
     context: ContextEntry
-    alive: list[LiveTensorEntry]
+    alive: Sequence[LiveTensorEntry]
     picture: PictureEntry | None
     nearest: NearestTemplate | None = msgspec.field(name="nearest_template")
 
@@ -149,25 +145,111 @@ def build_document(diagnoses: Sequence[Diagnosis]) -> list[Explanation]:
 
 def _explain(diagnosis: Diagnosis) -> Explanation:
     failure, guess, context = diagnosis.failure, diagnosis.tensor, diagnosis.context
-    return Explanation.of(
-        diagnosis,
-        failure,
-        template=failure.template or None,
+    return Explanation(
+        failure_class=failure.failure_class,
+        memory=failure.memory,
         operation=context.operation or None,
+        numbers=failure.numbers,
         diagnosis=diagnosis.text,
-        tensor_guess=guess
-        and TensorGuessEntry.of(guess, decimals=4, page_candidates=guess.page_candidates[:_MOST_CANDIDATES]),
-        remedies=[RemedyEntry.of_remedy(remedy) for remedy in diagnosis.remedies],
-        findings=[FindingEntry.of(finding, evidence=_link_threads(finding.evidence)) for finding in diagnosis.findings],
-        context=ContextEntry.of(context, operation=context.operation or None, test=context.test or None),
+        tensor_guess=_describe_guess(guess) if guess else None,
+        remedies=list_remedies(diagnosis),
+        line=failure.line,
+        headline=diagnosis.headline,
+        confidence=diagnosis.confidence,
+        message=failure.message,
+        template=failure.template or None,
+        texts=failure.texts,
+        is_warning=failure.is_warning,
+        derived=diagnosis.derived,
+        arithmetic=diagnosis.arithmetic,
+        findings=[
+            FindingEntry(id=finding.id, text=finding.text, evidence=_link_threads(finding.evidence))
+            for finding in diagnosis.findings
+        ],
+        board=diagnosis.board,
+        context=ContextEntry(
+            operation=context.operation or None,
+            test=context.test or None,
+            settings=context.settings,
+            frames=context.frames,
+        ),
         alive=list_live_tensors(diagnosis),
+        picture=_describe_picture(diagnosis.picture) if diagnosis.picture else None,
+        nearest=_describe_nearest(diagnosis.nearest) if diagnosis.nearest else None,
     )
+
+
+def _describe_guess(guess: TensorGuess) -> TensorGuessEntry:
+    return TensorGuessEntry(
+        confidence=guess.confidence,
+        text=guess.text,
+        shape=guess.shape,
+        dtype=guess.dtype,
+        layout=guess.layout,
+        page_bytes=guess.page_bytes,
+        pages=guess.pages,
+        page_candidates=guess.page_candidates[:_MOST_CANDIDATES],
+        padding_ratio=round_floats(guess.padding_ratio, 4),
+    )
+
+
+def _describe_picture(picture: Picture) -> PictureEntry:
+    return PictureEntry(
+        title=picture.title,
+        end=picture.end,
+        is_schematic=picture.is_schematic,
+        stretches=picture.stretches,
+        request=picture.request,
+    )
+
+
+def _describe_nearest(nearest: Nearest) -> NearestTemplate:
+    return NearestTemplate(
+        template=nearest.template, text=nearest.text, failure_class=nearest.failure_class, share=nearest.share
+    )
+
+
+def list_remedies(diagnosis: Diagnosis) -> list[RemedyEntry]:
+    """List the remedies with the URLs of their threads."""
+    return [
+        RemedyEntry(
+            do=remedy.do,
+            why=remedy.why,
+            saves_bytes=remedy.saves_bytes,
+            saves_bytes_per_bank=remedy.saves_bytes_per_bank,
+            solves=remedy.solves,
+            caution=remedy.caution or None,
+            evidence=_link_threads(remedy.evidence),
+            id=remedy.id,
+            is_general=remedy.is_general,
+        )
+        for remedy in diagnosis.remedies
+    ]
 
 
 def list_live_tensors(diagnosis: Diagnosis) -> list[LiveTensorEntry]:
     """List the live tensors of the memory concerned, largest first."""
     largest = sorted(diagnosis.live, key=lambda tensor: -tensor.bytes_per_bank)[:_MOST_LIVE]
-    return [LiveTensorEntry.of(tensor) for tensor in largest]
+    return [
+        LiveTensorEntry(
+            name=tensor.name,
+            memory=tensor.memory,
+            bytes_per_bank=tensor.bytes_per_bank,
+            shape=tensor.shape,
+            dtype=tensor.dtype,
+            layout=tensor.layout,
+            is_weight=tensor.is_weight,
+            is_idle=tensor.is_idle,
+            is_input=tensor.is_input,
+            is_output=tensor.is_output,
+            producer=tensor.producer,
+            producer_index=tensor.producer_index,
+            location=tensor.location,
+            line=tensor.line,
+            address=tensor.address,
+        )
+        for tensor in largest
+    ]
 
 
 def _link_threads(threads: Iterable[str]) -> list[Thread]:

@@ -2,12 +2,11 @@
 """The answers of ``ttmem fit``: one prediction, several boards, and a sweep over sizes."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import log2
 
-from ttmem.analysis.failure import RunEnd, RunFailure, failure, run_end
+from ttmem.analysis.failure import RunEnd, failure, run_end
 from ttmem.analysis.programs_l1 import programs_peak
-from ttmem.analysis.states import OperationPlace
 from ttmem.base.formatting import flatten_text, format_bytes, format_percent, pluralize
 from ttmem.prediction.advice import RequestChange
 from ttmem.prediction.request import Capacity, OperationCounts, Prediction, find_demands
@@ -17,7 +16,7 @@ from ttmem.reports.kit.charts import Axis, Curve, LineChart, Tick, draw_svg
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType
 from ttmem.reports.kit.tables import Table, format_plain, mib_column, number_column, percent_column, text_column
-from ttmem.reports.profile_document import FAILURE_FIGURES, FailureFacts, RunEndEntry
+from ttmem.reports.profile_document import FailureFacts, RunEndEntry, describe_end, describe_failure
 
 
 class ModelPlace(Document, frozen=True):
@@ -48,7 +47,7 @@ class FitDocument(Document, frozen=True, tag_field="schema", tag="ttmem.fit/1"):
     fits: bool
     board: str
     chips: int
-    peak: dict[str, FitPeak]
+    peak: Mapping[str, FitPeak]
     weights_bytes: int
     """Per chip, as are the two below."""
     kv_cache_bytes: int
@@ -60,9 +59,9 @@ class FitDocument(Document, frozen=True, tag_field="schema", tag="ttmem.fit/1"):
     first_failure: FailureFacts | None
     ended: RunEndEntry | None
     """Of a script that did not come to its end. When that was not for memory, it fits as far as it ran."""
-    advice: tuple[RequestChange, ...]
+    advice: Sequence[RequestChange]
     """What would change it, each applied and fitted again; the smallest change that fits first."""
-    assumed: tuple[str, ...]
+    assumed: Sequence[str]
     operations: OperationCounts
     engine: str
     error_bound_percent: float | None
@@ -71,7 +70,7 @@ class FitDocument(Document, frozen=True, tag_field="schema", tag="ttmem.fit/1"):
     """Of the DRAM peak per chip, where placement is the author's own choice."""
     as_loaded_bytes: int
     """On top of that: what a loader leaves on the device that uploads kernels and norms as torch has them."""
-    max: dict[str, int] | UnsetType = UNSET
+    max: Mapping[str, int] | UnsetType = UNSET
     """The largest that fits, where that was searched."""
     capacity: Capacity | UnsetType = UNSET
     """Of a language model laid out by a recipe: how many users of how long a context would fit."""
@@ -80,13 +79,13 @@ class FitDocument(Document, frozen=True, tag_field="schema", tag="ttmem.fit/1"):
 class FitBoards(Document, frozen=True, tag_field="schema", tag="ttmem.fit-boards/1"):
     """The same model on several boards."""
 
-    boards: list[FitDocument]
+    boards: Sequence[FitDocument]
 
 
 class FitPoint(Document, frozen=True):
     """One combination of a sweep."""
 
-    at: dict[str, int]
+    at: Mapping[str, int]
     fits: bool
     peak_bytes_per_bank: int
     """Of DRAM."""
@@ -102,7 +101,7 @@ class FitSweep(Document, frozen=True, tag_field="schema", tag="ttmem.fit-sweep/1
     name: str
     board: str
     engine: str
-    points: list[FitPoint]
+    points: Sequence[FitPoint]
 
 
 def build_sweep(found: Sequence[tuple[dict[str, int], Prediction]]) -> FitSweep:
@@ -110,7 +109,17 @@ def build_sweep(found: Sequence[tuple[dict[str, int], Prediction]]) -> FitSweep:
     listed = []
     for place, prediction in found:
         dram, failed = find_demands(prediction)["DRAM"], failure(prediction.profile)
-        listed.append(FitPoint.of(prediction, dram, at=place, failure_class=failed.failure_class if failed else None))
+        listed.append(
+            FitPoint(
+                at=place,
+                fits=prediction.fits,
+                peak_bytes_per_bank=dram.peak_bytes_per_bank,
+                peak_percent=dram.peak_percent,
+                weights_bytes=prediction.weights_bytes,
+                activations_peak_bytes=prediction.activations_peak_bytes,
+                failure_class=failed.failure_class if failed else None,
+            )
+        )
     first = found[0][1]
     return FitSweep(name=first.profile.name, board=first.request.board, engine=first.engine, points=listed)
 
@@ -123,15 +132,27 @@ def build_document(
 ) -> FitDocument:
     """From a prediction, and what was searched beside it."""
     failed = None if prediction.fits else failure(prediction.profile)
-    end = run_end(prediction.profile)
-    return FitDocument.of(
-        prediction,
-        prediction.request,
+    return FitDocument(
         name=prediction.profile.name,
+        target=prediction.request.target,
+        fits=prediction.fits,
+        board=prediction.request.board,
+        chips=prediction.chips,
         peak=build_peaks(prediction),
-        first_failure=_describe_failure(failed),
-        ended=end and RunEndEntry.of(end),
+        weights_bytes=prediction.weights_bytes,
+        kv_cache_bytes=prediction.kv_cache_bytes,
+        activations_peak_bytes=prediction.activations_peak_bytes,
+        constants_bytes=prediction.constants_bytes,
+        reserve_bytes=prediction.reserve_bytes,
+        first_failure=describe_failure(failed) if failed else None,
+        ended=describe_end(run_end(prediction.profile)),
         advice=tuple(advice),
+        assumed=prediction.assumed,
+        operations=prediction.operations,
+        engine=prediction.engine,
+        error_bound_percent=prediction.error_bound_percent,
+        interval_bytes=prediction.interval_bytes,
+        as_loaded_bytes=prediction.as_loaded_bytes,
         max=UNSET if maximum is None else maximum,
         capacity=capacity or UNSET,
     )
@@ -141,25 +162,17 @@ def build_peaks(prediction: Prediction) -> dict[str, FitPeak]:
     """By memory; DRAM and L1 alone, the two that a model can be too large for."""
     programs = programs_peak(prediction.profile)
     return {
-        memory: FitPeak.of(
-            one,
+        memory: FitPeak(
+            peak_bytes_per_bank=one.peak_bytes_per_bank,
+            bytes_per_bank=one.bytes_per_bank,
+            banks=one.banks,
+            peak_percent=one.peak_percent,
             at=ModelPlace(index=one.index, name=one.name, module=one.module),
             peak_with_programs_bytes_per_core=programs.total_bytes_per_core if programs and memory == "L1" else UNSET,
         )
         for memory, one in find_demands(prediction).items()
         if memory in ("DRAM", "L1")
     }
-
-
-def _describe_failure(item: RunFailure | None) -> FailureFacts | None:
-    if item is None:
-        return None
-    at = item.operation_index
-    return FailureFacts.of(
-        item,
-        operation=None if at is None else OperationPlace(at, item.operation_name, item.operation_location),
-        **{name: item.numbers.get(name) for name in FAILURE_FIGURES},
-    )
 
 
 _BAR = 20

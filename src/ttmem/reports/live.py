@@ -49,8 +49,8 @@ class LiveDevice(Document, frozen=True):
     peak: Counters
     abandoned: Counters
     """What processes hold that do not run any more."""
-    chips: tuple[ChipCounters, ...]
-    processes: tuple[LiveProcess, ...]
+    chips: Sequence[ChipCounters]
+    processes: Sequence[LiveProcess]
 
     @property
     def is_mock(self) -> bool:
@@ -74,8 +74,8 @@ class LiveSample(Document, frozen=True, tag_field="schema", tag="ttmem.live/1"):
 
     taken_ns: int = msgspec.field(name="time_ns")
     scope: str
-    devices: tuple[LiveDevice, ...]
-    unreadable: tuple[UnreadableRegion, ...]
+    devices: Sequence[LiveDevice]
+    unreadable: Sequence[UnreadableRegion]
     folder: str
     """Where the regions were looked for."""
 

@@ -17,11 +17,11 @@ class AtlasDocument(Document, frozen=True, tag_field="schema", tag="ttmem.atlas/
     """Many models on many boards."""
 
     models: int
-    boards: list[str]
+    boards: Sequence[str]
     fits: int
     does_not_fit: int
     not_known: int
-    rows: list[MatrixRow]
+    rows: Sequence[MatrixRow]
 
 
 def build_document(rows: Sequence[MatrixRow]) -> AtlasDocument:

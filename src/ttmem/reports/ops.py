@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The answers of ``ttmem ops map``, ``extract`` and ``tests``."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+
+import msgspec
 
 from ttmem.base.formatting import flatten_text, format_count, format_share
 from ttmem.operators.catalogue_entries import DEVICE, FREE
@@ -27,7 +29,7 @@ class TwinCoverage(Document, frozen=True):
     """Rounded down, as all of these."""
     bounded_percent: float
     unknown_percent: float
-    exact_percent_by_place: dict[str, float]
+    exact_percent_by_place: Mapping[str, float]
     """Board and memory -> per cent."""
 
 
@@ -40,7 +42,7 @@ class MapStatistics(Document, frozen=True):
     unsupported: int
     meta_operations: int
     """No-ops on the device."""
-    by_category: dict[str, int]
+    by_category: Mapping[str, int]
     calls: int
     covered_calls: int
 
@@ -62,19 +64,19 @@ class MappedOperatorRow(Document, frozen=True, kw_only=True):
     exact_percent: float | UnsetType = UNSET
     """The share of those calls."""
     lowering: str | UnsetType = UNSET
-    tensors: tuple[str, ...] | UnsetType = UNSET
-    arguments: tuple[str, ...] | UnsetType = UNSET
-    expressions: tuple[str, ...] | UnsetType = UNSET
+    tensors: Sequence[str] | UnsetType = UNSET
+    arguments: Sequence[str] | UnsetType = UNSET
+    expressions: Sequence[str] | UnsetType = UNSET
     note: str | UnsetType = UNSET
-    tried: dict[str, str] | UnsetType = UNSET
+    tried: Mapping[str, str] | UnsetType = UNSET
     """The example of the operator on a mock board, by memory and layout."""
     cases: int
     calls: int
     unique_shapes: int
     runnable_cases: int
-    cannot_run: dict[str, int]
+    cannot_run: Mapping[str, int]
     """Reason -> cases."""
-    models: tuple[str, ...]
+    models: Sequence[str]
 
 
 class OpsMap(Document, frozen=True, tag_field="schema", tag="ttmem.ops-map/1"):
@@ -82,7 +84,7 @@ class OpsMap(Document, frozen=True, tag_field="schema", tag="ttmem.ops-map/1"):
 
     statistics: MapStatistics
     twin: TwinCoverage
-    operators: dict[str, MappedOperatorRow]
+    operators: Mapping[str, MappedOperatorRow]
 
 
 class ExtractedSource(Document, frozen=True):
@@ -101,7 +103,7 @@ class ExtractedSource(Document, frozen=True):
     parameters: int | None
     seconds: float
     refusal: str | None
-    remarks: tuple[str, ...]
+    remarks: Sequence[str]
 
 
 class OpsExtraction(Document, frozen=True, tag_field="schema", tag="ttmem.ops-extract/1"):
@@ -112,7 +114,7 @@ class OpsExtraction(Document, frozen=True, tag_field="schema", tag="ttmem.ops-ex
     cases: int
     operators: int
     calls: int
-    sources: tuple[ExtractedSource, ...]
+    sources: Sequence[ExtractedSource]
 
 
 class LeftOut(Document, frozen=True):
@@ -126,22 +128,35 @@ class OpsTests(Document, frozen=True, tag_field="schema", tag="ttmem.ops-tests/1
     """The pytest files that were written."""
 
     folder: str
-    files: tuple[str, ...]
-    tests: dict[str, int]
+    files: Sequence[str]
+    tests: Mapping[str, int]
     """By operator."""
-    predicted_on: tuple[str, ...]
-    left_out: tuple[LeftOut, ...]
+    predicted_on: Sequence[str]
+    left_out: Sequence[LeftOut]
 
 
 def build_extraction(found: Extraction, *, attention: str) -> OpsExtraction:
     """Totals and one entry per target and size. ``attention`` decides the memory of transformers, so it is named."""
-    return OpsExtraction.of(
+    return OpsExtraction(
         attention=attention,
         cases=len(found.cases),
         operators=len({case.op for case in found.cases}),
         calls=sum(case.count for case in found.cases),
         sources=[
-            ExtractedSource.of(one, decimals=3, cases=len(one.cases), refusal=one.refusal or None)
+            ExtractedSource(
+                target=one.target,
+                model=one.model,
+                size=one.size,
+                kind=one.kind,
+                status=one.status,
+                calls=one.calls,
+                operators=one.operators,
+                cases=len(one.cases),
+                parameters=one.parameters,
+                seconds=round(one.seconds, 3),
+                refusal=one.refusal or None,
+                remarks=one.remarks,
+            )
             for one in found.sources
         ],
     )
@@ -188,11 +203,9 @@ _CELL_TITLES = tuple(f"{memory} {layout.replace('_', '-')}" for memory, layout i
 
 
 def build_map(mapped: Mapped) -> OpsMap:
-    return OpsMap.of(
-        statistics=count_operators(mapped),
-        twin=_measure_coverage(),
-        operators={one.aten: {**_describe_operator(one), **_describe_use(one)} for one in mapped.operators},
-    )
+    operators = {one.aten: {**_describe_operator(one), **_describe_use(one)} for one in mapped.operators}
+    plain = {"statistics": count_operators(mapped), "twin": _measure_coverage(), "operators": operators}
+    return msgspec.convert(plain, OpsMap)
 
 
 def count_operators(mapped: Mapped) -> dict[str, Any]:

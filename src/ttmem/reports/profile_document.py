@@ -5,7 +5,7 @@ All bytes are integers; ``*_per_bank`` is one slice of a memory, everything else
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,7 +13,7 @@ import numpy as np
 
 from ttmem.analysis.consumers import LiveSet
 from ttmem.analysis.distribution import distribution
-from ttmem.analysis.failure import RunFailure
+from ttmem.analysis.failure import RunEnd, RunFailure
 from ttmem.analysis.findings import Finding
 from ttmem.analysis.fragmentation import Fragmentation
 from ttmem.analysis.growth import Growth
@@ -26,7 +26,7 @@ from ttmem.analysis.weights import Weights
 from ttmem.failures import Diagnosis
 from ttmem.profile.model import Profile, Source
 from ttmem.profile.runs import Run
-from ttmem.reports.explain_document import LiveTensorEntry, RemedyEntry, list_live_tensors
+from ttmem.reports.explain_document import LiveTensorEntry, RemedyEntry, list_live_tensors, list_remedies
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType, round_floats
 from ttmem.reports.profile_analyses import analyze
 from ttmem.reports.profile_tables import compute_overhead_percent
@@ -37,7 +37,7 @@ class OperationCountsRow(Document, frozen=True):
 
     executed: int
     compute: int
-    by_name: dict[str, int] | UnsetType = UNSET
+    by_name: Mapping[str, int] | UnsetType = UNSET
 
 
 class ProgramEntry(Document, frozen=True):
@@ -65,7 +65,7 @@ class RunEntry(Document, frozen=True):
 class _TensorEntry(Document, frozen=True):
     tensor: str
     name: str
-    shape: list[int]
+    shape: Sequence[int]
     dtype: str
     layout: str
     producer: OperationRef
@@ -111,10 +111,10 @@ class MemoryPeak(Document, frozen=True, kw_only=True):
     error_bytes: int = msgspec.field(name="error_bytes_per_bank")
     rank: int | None
     total_bytes_per_core: int | UnsetType = msgspec.field(default=UNSET, name="peak_with_programs_bytes_per_core")
-    parts: dict[str, int] | UnsetType = UNSET
+    parts: Mapping[str, int] | UnsetType = UNSET
     peak_with_programs_at: OperationPlace | UnsetType = UNSET
     unmeasured_operations: int | UnsetType = msgspec.field(default=UNSET, name="operations_with_unmeasured_programs")
-    consumers: list[Consumer] | UnsetType = UNSET
+    consumers: Sequence[Consumer] | UnsetType = UNSET
     """The tensors alive at this peak, largest first; absent for a rank and where they were not determined."""
     consumers_not_listed: ConsumersNotListed | UnsetType = UNSET
     unattributed_bytes_per_bank: int | UnsetType = UNSET
@@ -125,7 +125,7 @@ class RankEntry(Document, frozen=True):
 
     rank: int | None
     operations: OperationCountsRow
-    memories: dict[str, MemoryPeak]
+    memories: Mapping[str, MemoryPeak]
 
 
 class PaddedTensor(_TensorEntry, frozen=True):
@@ -143,7 +143,7 @@ class PaddingEntry(Document, frozen=True):
     logical_bytes: int | None
     padded_bytes: int | None
     overhead_percent: float | None
-    top: list[PaddedTensor]
+    top: Sequence[PaddedTensor]
 
 
 FAILURE_FIGURES = ("requested_bytes", "bytes_per_bank", "bank_bytes", "banks", "allocated", "free", "largest_free")
@@ -171,16 +171,16 @@ class FailureEntry(FailureFacts, frozen=True):
     ``diagnosis`` and ``remedies`` go with the one that ended the run; ``ttmem explain`` gives the whole of it.
     """
 
-    numbers: dict[str, int]
-    texts: dict[str, str]
+    numbers: Mapping[str, int]
+    texts: Mapping[str, str]
     line: int
     rank: int | None
     survived: bool
     is_warning: bool
-    alive: list[LiveTensorEntry] | UnsetType = UNSET
+    alive: Sequence[LiveTensorEntry] | UnsetType = UNSET
     """The live tensors of the memory concerned, largest first; only for the failure that ended the run."""
     diagnosis: str | UnsetType = UNSET
-    remedies: list[RemedyEntry] | UnsetType = UNSET
+    remedies: Sequence[RemedyEntry] | UnsetType = UNSET
 
 
 class RunEndEntry(Document, frozen=True):
@@ -203,39 +203,41 @@ class ProfileDocument(Document, frozen=True, tag_field="schema", tag="ttmem.prof
 
     name: str
     source: Source
-    facts: dict[str, Any]
+    facts: Mapping[str, Any]
     operations: OperationCountsRow
-    programs: list[ProgramEntry]
+    programs: Sequence[ProgramEntry]
     runs: int
-    run_list: list[RunEntry]
-    ranks: list[RankEntry]
-    memories: dict[str, MemoryPeak]
+    run_list: Sequence[RunEntry]
+    ranks: Sequence[RankEntry]
+    memories: Mapping[str, MemoryPeak]
     weights: Weights
     padding: PaddingEntry
-    consumers: list[Consumer]
+    consumers: Sequence[Consumer]
     """Those of DRAM; ``memories`` has those of each memory."""
     consumers_not_listed: ConsumersNotListed
     unattributed_bytes_per_bank: int | None
-    fragmentation: dict[str, Fragmentation]
-    growth: dict[str, Growth]
+    fragmentation: Mapping[str, Fragmentation]
+    growth: Mapping[str, Growth]
     load_phase: LoadPhase | None
     failure: FailureEntry | None
-    failures: list[FailureEntry]
+    failures: Sequence[FailureEntry]
     ended: RunEndEntry | None
     """Null when the run came to its end; an error that is not for memory leaves ``failure`` with class ``none``."""
     skipped_comparisons: int | UnsetType = UNSET
     """Of a script that was run: comparisons of values that were skipped, because a mock computes none."""
-    findings: list[Finding] | UnsetType = UNSET
+    findings: Sequence[Finding] | UnsetType = UNSET
     """Leaks and waste of a captured run, the costliest first; only where there are any."""
 
 
 def build_document(profile: Profile) -> ProfileDocument:
     """Return the answer of ``ttmem profile --json``."""
     asked = analyze(profile)
-    failed = asked.failure
-    return ProfileDocument.of(
-        profile,
-        operations=asked.distribution,
+    failed, counts = asked.failure, asked.distribution
+    return ProfileDocument(
+        name=profile.name,
+        source=profile.source,
+        facts=profile.facts,
+        operations=OperationCountsRow(executed=counts.executed, compute=counts.compute, by_name=counts.by_name),
         programs=_list_programs(profile),
         runs=asked.counted_runs,
         run_list=_list_runs(profile, asked.runs),
@@ -249,27 +251,35 @@ def build_document(profile: Profile) -> ProfileDocument:
             for memory, peak in asked.peaks.items()
         },
         weights=asked.weights,
-        padding=PaddingEntry.of(
-            asked.padding,
+        padding=PaddingEntry(
+            logical_bytes=asked.padding.logical_bytes,
+            padded_bytes=asked.padding.padded_bytes,
+            overhead_percent=asked.padding.overhead_percent,
             top=[
-                PaddedTensor.of(
-                    life.type,
-                    life,
-                    **_describe_tensor(life),
+                PaddedTensor(
+                    name=life.name,
+                    shape=life.type.shape,
+                    dtype=life.type.dtype,
+                    layout=life.type.layout,
+                    location=life.location,
+                    logical_bytes=life.type.logical_bytes,
+                    padded_bytes=life.type.padded_bytes,
+                    padding_bytes=life.type.padding_bytes,
                     overhead_percent=round_floats(compute_overhead_percent(life), 4),
+                    **_describe_tensor(life),
                 )
                 for life in asked.padding.top[:_MOST_PADDED]
             ],
         ),
-        **_list_consumers(asked.live.get("DRAM")),
         fragmentation=asked.fragmentation,
         growth=asked.growth,
         load_phase=asked.load_phase,
-        failure=failed and _describe_failure(failed, asked.diagnosis),
-        failures=[_describe_failure(item) for item in asked.failures],
-        ended=asked.end and RunEndEntry.of(asked.end),
+        failure=_describe_failure_entry(failed, asked.diagnosis) if failed else None,
+        failures=[_describe_failure_entry(item) for item in asked.failures],
+        ended=describe_end(asked.end),
         skipped_comparisons=profile.facts.get("skipped_comparisons", UNSET),
         findings=asked.findings or UNSET,
+        **_list_consumers(asked.live.get("DRAM")),
     )
 
 
@@ -299,13 +309,14 @@ def _list_runs(profile: Profile, found: Sequence[Run]) -> list[RunEntry]:
         first, end = np.searchsorted(states.state, (run.first_state, run.end_state)).tolist()
         operations = run.end_index - run.first_index
         listed.append(
-            RunEntry.of(
-                run,
+            RunEntry(
                 run=run.number,
                 rank=known(run.rank),
+                program=run.program,
                 first_index=run.first_index if operations else None,
                 last_index=run.end_index - 1 if operations else None,
                 operations=operations,
+                finished=run.finished,
                 peak_dram_bytes_per_bank=int(states.value[first:end].max()) if end > first else None,
             )
         )
@@ -330,12 +341,20 @@ def _list_consumers(live: LiveSet | None) -> dict[str, Any]:
     unlisted = live.tensors[_MOST_CONSUMERS:] if live else ()
     return {
         "consumers": [
-            Consumer.of(
-                life,
-                life.type,
-                **_describe_tensor(life),
+            Consumer(
+                name=life.name,
+                shape=life.type.shape,
+                dtype=life.type.dtype,
+                layout=life.type.layout,
+                location=life.location,
+                padded_bytes=life.type.padded_bytes,
+                bytes_per_bank=life.bytes_per_bank,
                 alive=(life.first_index, life.last_index),
+                last_use_index=life.last_use_index,
+                weight=life.weight,
+                program=life.program,
                 distribution=life.type.distribution or UNSET,
+                **_describe_tensor(life),
             )
             for life in (live.tensors[:_MOST_CONSUMERS] if live else ())
         ],
@@ -347,15 +366,27 @@ def _list_consumers(live: LiveSet | None) -> dict[str, Any]:
 
 
 def _describe_memory(peak: Peak, programs: ProgramPeak | None = None, **more: Any) -> MemoryPeak:
-    return MemoryPeak.of(
-        peak,
-        programs,
-        **more,
+    if programs:
+        more |= {
+            "total_bytes_per_core": programs.total_bytes_per_core,
+            "parts": programs.parts,
+            "peak_with_programs_at": OperationPlace(programs.index, programs.name, programs.location),
+            "unmeasured_operations": programs.unmeasured_operations,
+        }
+    return MemoryPeak(
+        banks=peak.banks,
+        bytes_per_bank=peak.bytes_per_bank,
+        peak_bytes_per_bank=peak.peak_bytes_per_bank,
+        peak_percent=peak.peak_percent,
         peak_at=OperationRef(peak.at_index, peak.at_name),
         peak_within_operation=peak.within_operation or UNSET,
         caused_by=find_cause(peak),
+        free_bytes_at_peak=peak.free_bytes_at_peak,
+        largest_free_bytes_at_peak=peak.largest_free_bytes_at_peak,
+        end_bytes_per_bank=peak.end_bytes_per_bank,
+        error_bytes=peak.error_bytes,
         rank=known(peak.rank),
-        peak_with_programs_at=OperationPlace(programs.index, programs.name, programs.location) if programs else UNSET,
+        **more,
     )
 
 
@@ -369,14 +400,38 @@ def _describe_tensor(life: TensorLife) -> dict[str, Any]:
     return {"tensor": life.name, "producer": OperationRef(index=life.producer_index, name=life.producer_name)}
 
 
-def _describe_failure(item: RunFailure, diagnosis: Diagnosis | None = None) -> FailureEntry:
+def describe_end(end: RunEnd | None) -> RunEndEntry | None:
+    """Return the entry of the end of a run; None when it completed."""
+    if end is None:
+        return None
+    return RunEndEntry(error=end.error, message=end.message, location=end.location, not_judged=end.not_judged)
+
+
+def describe_failure(item: RunFailure) -> FailureFacts:
+    """Return the facts of a failure of a run."""
     at = item.operation_index
-    return FailureEntry.of(
-        item,
-        operation=None if at is None else OperationPlace(at, item.operation_name, item.operation_location),
-        **{name: item.numbers.get(name) for name in FAILURE_FIGURES},
+    place = None if at is None else OperationPlace(at, item.operation_name, item.operation_location)
+    return build_failure(item.failure_class, item.memory, item.message, place, item.numbers)
+
+
+def build_failure(
+    failure_class: str, memory: str | None, message: str, operation: OperationPlace | None, numbers: Mapping[str, int]
+) -> FailureFacts:
+    """Return the facts of a failure; a figure that ``numbers`` does not hold is null."""
+    figures = {name: numbers.get(name) for name in FAILURE_FIGURES}
+    return FailureFacts(failure_class=failure_class, memory=memory, message=message, operation=operation, **figures)
+
+
+def _describe_failure_entry(item: RunFailure, diagnosis: Diagnosis | None = None) -> FailureEntry:
+    return FailureEntry(
+        **msgspec.structs.asdict(describe_failure(item)),
+        numbers=item.numbers,
+        texts=item.texts,
+        line=item.line or 0,
+        survived=item.survived,
+        is_warning=item.is_warning,
         rank=known(item.rank),
         alive=list_live_tensors(diagnosis) if diagnosis else UNSET,
         diagnosis=diagnosis.text if diagnosis else UNSET,
-        remedies=[RemedyEntry.of_remedy(remedy) for remedy in diagnosis.remedies] if diagnosis else UNSET,
+        remedies=list_remedies(diagnosis) if diagnosis else UNSET,
     )

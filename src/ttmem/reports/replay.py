@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The answer of ``ttmem replay``: where the buffers of an allocation script are."""
 
+from collections.abc import Mapping, Sequence
+
 import msgspec
 
 from ttmem.reports.boards import OpenedBoard, format_opened_board
@@ -21,7 +23,7 @@ class ReplayStepRow(Document, frozen=True):
     """What the library says each bank needs to store."""
     taken_bytes_per_bank: int | UnsetType = UNSET
     """What every bank of the memory loses, after rounding."""
-    warnings: tuple[str, ...] | UnsetType = UNSET
+    warnings: Sequence[str] | UnsetType = UNSET
     error: str | UnsetType = UNSET
     """``oom`` or ``invalid``."""
     bytes_needed_per_bank: int | UnsetType | None = msgspec.field(name="need", default=UNSET)
@@ -44,9 +46,9 @@ class MemoryUse(Document, frozen=True):
 class ReplayedScript(OpenedBoard, frozen=True, tag_field="schema", tag="ttmem.replay/1"):
     """Where every buffer of an allocation script would lie."""
 
-    steps: tuple[ReplayStepRow, ...]
-    memories: dict[str, MemoryUse]
-    warnings: tuple[str, ...]
+    steps: Sequence[ReplayStepRow]
+    memories: Mapping[str, MemoryUse]
+    warnings: Sequence[str]
 
     @property
     def failures(self) -> list[tuple[int, ReplayStepRow]]:

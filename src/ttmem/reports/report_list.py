@@ -39,7 +39,7 @@ class StoredReportsDocument(Document, frozen=True, tag_field="schema", tag="ttme
     """The reports of the store, by name."""
 
     folder: str
-    reports: tuple[StoredReportRow, ...]
+    reports: Sequence[StoredReportRow]
 
 
 def build_document(folder: str, entries: Sequence[Mapping[str, object]]) -> StoredReportsDocument:

@@ -16,7 +16,7 @@ from ttmem.analysis.suite import GrownTest, MemoryOfTest, SuiteGrowth
 from ttmem.base.text_safety import replace_half_pairs
 from ttmem.failures import find_failures
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType
-from ttmem.reports.profile_document import FAILURE_FIGURES, FailureFacts
+from ttmem.reports.profile_document import FailureFacts, build_failure
 
 _MEMORIES = ("DRAM", "L1", "L1_SMALL", "TRACE")
 _ALWAYS = ("DRAM", "L1")
@@ -27,7 +27,7 @@ class PeakTensor(Document, frozen=True):
     """A tensor that was there at the peak."""
 
     name: str
-    shape: tuple[int, ...]
+    shape: Sequence[int]
     dtype: str
     bytes_per_bank: int
     location: str
@@ -43,10 +43,10 @@ class TestMemoryPeak(Document, frozen=True):
     """L1 alone: tensors and what programs need beside them."""
     caused_by: OperationPlace | UnsetType | None = UNSET
     """The operation after which, or in which, the memory was fullest; null when that came from before the test."""
-    top: tuple[PeakTensor, ...] | UnsetType = UNSET
+    top: Sequence[PeakTensor] | UnsetType = UNSET
     """DRAM and L1: the largest tensors at that moment."""
     peak_with_programs_at: OperationPlace | UnsetType = UNSET
-    parts: dict[str, int] | UnsetType = UNSET
+    parts: Mapping[str, int] | UnsetType = UNSET
     """L1 with programs: bytes per core by who holds them."""
 
 
@@ -78,7 +78,7 @@ class SuiteTest(Document, frozen=True, kw_only=True):
     """The assertion of the test's own that failed after it had read values from the device: a mock computes none."""
     id: str
     """pytest's name of the test."""
-    memories: dict[str, TestMemoryPeak]
+    memories: Mapping[str, TestMemoryPeak]
     """DRAM and L1 always (a test that took nothing has peaks of 0), the others where the device has them."""
     failure: FailureFacts | None
     run: int | None
@@ -102,10 +102,10 @@ class Baseline(Document, frozen=True):
     max_growth: str
     compared: int
     """Tests that ended well both times."""
-    grown: tuple[GrownTest, ...]
+    grown: Sequence[GrownTest]
     """The most first."""
-    only_before: tuple[str, ...]
-    only_after: tuple[str, ...]
+    only_before: Sequence[str]
+    only_after: Sequence[str]
 
 
 class TestFinding(Document, frozen=True):
@@ -130,11 +130,11 @@ class SuiteRun(Document, frozen=True, tag_field="schema", tag="ttmem.test/1"):
     """Its name; ``card`` where the tests ran on one."""
     engine: str
     ttnn: str
-    tests: tuple[SuiteTest, ...]
+    tests: Sequence[SuiteTest]
     """The fullest first; empty when pytest did not get as far as a test."""
     timed_out: bool
     baseline: Baseline | None
-    findings: tuple[TestFinding, ...] | UnsetType = UNSET
+    findings: Sequence[TestFinding] | UnsetType = UNSET
     """Leaks and waste that were asked for and found; there when they were asked for."""
 
     @property
@@ -145,7 +145,20 @@ class SuiteRun(Document, frozen=True, tag_field="schema", tag="ttmem.test/1"):
 
 def build_findings(found: Mapping[str, Sequence[Finding]]) -> tuple[TestFinding, ...]:
     """Of every test."""
-    return tuple(TestFinding.of(one, test=test) for test, findings in found.items() for one in findings)
+    return tuple(
+        TestFinding(
+            test=test,
+            kind=one.kind,
+            tensor=one.tensor,
+            memory=one.memory,
+            location=one.location,
+            bytes_per_bank=one.bytes_per_bank,
+            held_operations=one.held_operations,
+            message=one.message,
+        )
+        for test, findings in found.items()
+        for one in findings
+    )
 
 
 def add_findings(suite: SuiteRun, found: Sequence[TestFinding], wanted: Mapping[str, int]) -> SuiteRun:
@@ -177,7 +190,14 @@ def build_document(
 
 def build_baseline(name: str, max_growth: str, growth: SuiteGrowth) -> Baseline:
     """What is said of a baseline."""
-    return Baseline.of(growth, name=name, max_growth=max_growth)
+    return Baseline(
+        name=name,
+        max_growth=max_growth,
+        compared=growth.compared,
+        grown=growth.grown,
+        only_before=growth.only_before,
+        only_after=growth.only_after,
+    )
 
 
 def _build_test(row: Mapping[str, Any], memory: MemoryOfTest | None) -> dict[str, Any]:
@@ -204,7 +224,7 @@ def _read_recorded_figures(memory: MemoryOfTest) -> dict[str, Any]:
     return found
 
 
-def _describe_failure(row: Mapping[str, Any]) -> dict[str, Any] | None:
+def _describe_failure(row: Mapping[str, Any]) -> FailureFacts | None:
     """What the error's text says, in the classes of explain; how a process ended says itself."""
     if row["outcome"] in ("passed", "skipped"):
         return None
@@ -212,13 +232,10 @@ def _describe_failure(row: Mapping[str, Any]) -> dict[str, Any] | None:
     text = replace_half_pairs(str(told.get("text", "")))
     found = next(iter(find_failures(text, include_other=True)), None)
     by_outcome = {"crashed": "crash", "timeout": "timeout"}.get(row["outcome"])
-    return {
-        "class": by_outcome or (found.failure_class if found else "none"),
-        "memory": found.memory if found and not by_outcome else None,
-        "message": found.message if found and not by_outcome else _flatten(text),
-        "operation": told.get("operation"),
-        **{name: found.numbers.get(name) if found else None for name in FAILURE_FIGURES},
-    }
+    operation = msgspec.convert(told.get("operation"), OperationPlace | None)
+    if found is None or by_outcome:
+        return build_failure(by_outcome or "none", None, _flatten(text), operation, found.numbers if found else {})
+    return build_failure(found.failure_class, found.memory, found.message, operation, found.numbers)
 
 
 def _flatten(text: str, most: int = _MOST_LETTERS) -> str:
@@ -258,4 +275,10 @@ def _locate_programs(programs: ProgramPeak) -> OperationPlace:
 
 
 def _describe_tensor(life: TensorLife) -> PeakTensor:
-    return PeakTensor.of(life, life.type)
+    return PeakTensor(
+        name=life.name,
+        shape=life.type.shape,
+        dtype=life.type.dtype,
+        bytes_per_bank=life.bytes_per_bank,
+        location=life.location,
+    )

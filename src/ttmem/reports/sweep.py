@@ -71,11 +71,11 @@ class SweepRun(Document, frozen=True, tag_field="schema", tag="ttmem.sweep-run/1
     resumed: int
     """Results that were there before."""
     seconds: float
-    statuses: dict[str, dict[str, dict[str, int]]]
+    statuses: Mapping[str, Mapping[str, Mapping[str, int]]]
     """Board -> memory -> status -> how many."""
     not_judged: int
     """Results, all of status ``unsupported``, that say neither pass nor failure."""
-    unexpected: tuple[Unexpected, ...]
+    unexpected: Sequence[Unexpected]
 
 
 def build_run(finished: Finished, results: Iterable[Result], unexpected: Sequence[Deviation]) -> SweepRun:
@@ -86,14 +86,28 @@ def build_run(finished: Finished, results: Iterable[Result], unexpected: Sequenc
         not_judged += not result.is_judged
         here = statuses.setdefault(result.board, {}).setdefault(result.memory, {})
         here[result.status] = here.get(result.status, 0) + 1
-    return SweepRun.of(
-        finished,
-        decimals=3,
+    return SweepRun(
         folder=str(finished.folder),
         results=str(finished.results),
+        total=finished.total,
+        asked=finished.asked,
+        resumed=finished.resumed,
+        seconds=round(finished.seconds, 3),
         statuses=statuses,
         not_judged=not_judged,
-        unexpected=[Unexpected.of(one, one.result) for one in unexpected],
+        unexpected=[
+            Unexpected(
+                id=one.result.id,
+                board=one.result.board,
+                memory=one.result.memory,
+                layout=one.result.layout,
+                op=one.result.op,
+                status=one.result.status,
+                message=one.result.message,
+                expected=one.expected,
+            )
+            for one in unexpected
+        ],
     )
 
 
@@ -108,7 +122,7 @@ class Counts(Document, frozen=True):
     not_judged: int
     """About which the twin says neither pass nor failure."""
     memory_failures: int = msgspec.field(name="oom")
-    by_memory: dict[str, int] = msgspec.field(name="oom_by_memory")
+    by_memory: Mapping[str, int] = msgspec.field(name="oom_by_memory")
     status: str
 
 
@@ -116,7 +130,7 @@ class ModelCounts(Document, frozen=True):
     """The tests of one model."""
 
     tests: int
-    by_memory: dict[str, int] = msgspec.field(name="oom_by_memory")
+    by_memory: Mapping[str, int] = msgspec.field(name="oom_by_memory")
 
 
 class ErrorPattern(Document, frozen=True):
@@ -124,7 +138,7 @@ class ErrorPattern(Document, frozen=True):
 
     title: str
     occurrences: int
-    operators: tuple[str, ...]
+    operators: Sequence[str]
     sentence: str = msgspec.field(name="error")
     """One of them, whole."""
 
@@ -140,44 +154,69 @@ class SweepReport(Document, frozen=True, tag_field="schema", tag="ttmem.sweep-re
     skipped: int
     not_judged: int
     memory_failures: int = msgspec.field(name="oom")
-    by_memory: dict[str, int] = msgspec.field(name="oom_by_memory")
+    by_memory: Mapping[str, int] = msgspec.field(name="oom_by_memory")
     success_rate: float | None
     """Per cent of the tests that have a verdict."""
     operators_tested: int
-    operators_without_tests: tuple[str, ...]
+    operators_without_tests: Sequence[str]
     unique_problematic_shapes: int
-    severities: dict[str, int]
-    operators: dict[str, Counts]
-    models: dict[str, ModelCounts]
-    patterns: tuple[ErrorPattern, ...] = msgspec.field(name="error_patterns")
-    notes: tuple[str, ...]
+    severities: Mapping[str, int]
+    operators: Mapping[str, Counts]
+    models: Mapping[str, ModelCounts]
+    patterns: Sequence[ErrorPattern] = msgspec.field(name="error_patterns")
+    notes: Sequence[str]
 
 
 def build_report(findings: Findings) -> SweepReport:
     """Of findings."""
     summary = findings.summary
-    return SweepReport.of(
-        findings,
-        summary,
+    return SweepReport(
+        generated=findings.generated,
+        source=findings.source,
+        tests=summary.tests,
+        passed=summary.passed,
+        failed=summary.failed,
+        skipped=summary.skipped,
+        not_judged=summary.not_judged,
+        memory_failures=summary.memory_failures,
+        by_memory=summary.by_memory,
         success_rate=round(100 * summary.passed / summary.judged, 1) if summary.judged else None,
         operators_tested=summary.operators_tested,
         operators_without_tests=[one.name for one in summary.operators if not one.tests],
         unique_problematic_shapes=summary.problematic_shapes,
-        operators={one.name: Counts.of(one) for one in summary.operators},
-        models={one.name: ModelCounts.of(one) for one in summary.models},
+        severities=summary.severities,
+        operators={
+            one.name: Counts(
+                tests=one.tests,
+                passed=one.passed,
+                failed=one.failed,
+                skipped=one.skipped,
+                not_judged=one.not_judged,
+                memory_failures=one.memory_failures,
+                by_memory=one.by_memory,
+                status=one.status,
+            )
+            for one in summary.operators
+        },
+        models={one.name: ModelCounts(tests=one.tests, by_memory=one.by_memory) for one in summary.models},
+        patterns=[
+            ErrorPattern(title=one.title, occurrences=one.occurrences, operators=one.operators, sentence=one.sentence)
+            for one in summary.patterns
+        ],
+        notes=summary.notes,
     )
 
 
 class SweepLimits(Document, frozen=True, tag_field="schema", tag="ttmem.sweep-limits/1"):
     """The largest shapes that pass."""
 
-    limits: tuple[Frontier, ...]
+    limits: Sequence[Frontier]
     note: str
 
 
 def build_limits(frontiers: Sequence[Frontier]) -> SweepLimits:
     """Of frontiers."""
-    return SweepLimits.of(limits=frontiers, note=LIMITS_NOTE)
+    return SweepLimits(limits=frontiers, note=LIMITS_NOTE)
 
 
 _COLORS = {"pass": "green", "oom": "red", "clash": "red", "overflow": "red", "crash": "magenta", "timeout": "magenta"}

@@ -2,6 +2,7 @@
 """The answer of ``ttmem sweep diff``: two sweeps of the same cases, compared."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from ttmem.base.formatting import format_count, pluralize
 from ttmem.operators.sweeps.comparison import CHANGES, NEWLY_FAILS, NEWLY_PASSES, Change, Comparison
@@ -45,9 +46,9 @@ class SweepDiff(Document, frozen=True, tag_field="schema", tag="ttmem.sweep-diff
     unchanged: int
     only_before: int
     only_after: int
-    counts: dict[str, int]
+    counts: Mapping[str, int]
     """By kind of change."""
-    changes: tuple[ChangedResult, ...]
+    changes: Sequence[ChangedResult]
     regression: bool
     """Whether what ``--fail-on`` names was found."""
 
@@ -68,7 +69,19 @@ def build_document(found: Comparison, *, before: str, after: str, regression: bo
 
 
 def _describe_change(one: Change) -> ChangedResult:
-    return ChangedResult.of(one, one.after, before=_describe_ending(one.before), after=_describe_ending(one.after))
+    case = one.after
+    return ChangedResult(
+        change=one.change,
+        id=case.id,
+        op=case.op,
+        board=case.board,
+        memory=case.memory,
+        layout=case.layout,
+        before=_describe_ending(one.before),
+        after=_describe_ending(one.after),
+        growth_bytes_per_bank=one.growth_bytes_per_bank,
+        growth_percent=one.growth_percent,
+    )
 
 
 def _describe_ending(result: Result) -> Ending:

@@ -18,7 +18,7 @@ class PaddingDocument(Document, frozen=True):
     """All pages, each rounded up to the alignment of the memory."""
     reserved_bytes: int
     """What all banks of the memory lose together: every bank reserves as much as the fullest one."""
-    dimensions: tuple[DimensionPadding, ...]
+    dimensions: Sequence[DimensionPadding]
 
 
 class Cheaper(Document, frozen=True):
@@ -26,8 +26,8 @@ class Cheaper(Document, frozen=True):
 
     how: str
     """``row_major``, ``permute`` or ``reshape``."""
-    shape: tuple[int, ...]
-    order: tuple[int, ...] | None
+    shape: Sequence[int]
+    order: Sequence[int] | None
     """The permutation, where it is one."""
     bytes_per_bank: int
     saved_bytes_per_bank: int
@@ -46,12 +46,12 @@ class OnBoard(Document, frozen=True):
 class TensorCost(OpenedBoard, frozen=True, tag_field="schema", tag="ttmem.tensor/1"):
     """What a tensor takes of every bank, what of it is padding, and where it fits."""
 
-    shape: tuple[int, ...]
+    shape: Sequence[int]
     dtype: str
     layout: str
     memory: str
     logical_bytes: int
-    padded_shape: tuple[int, ...]
+    padded_shape: Sequence[int]
     padded_bytes: int
     page_bytes: int
     """Without alignment."""
@@ -68,11 +68,11 @@ class TensorCost(OpenedBoard, frozen=True, tag_field="schema", tag="ttmem.tensor
     fits: bool
     """Whether an empty board could hold it."""
     padding: PaddingDocument
-    cheaper: tuple[Cheaper, ...]
+    cheaper: Sequence[Cheaper]
     """The best first."""
-    boards: tuple[OnBoard, ...]
+    boards: Sequence[OnBoard]
     """This board first, then the others where the tensor is legal at all."""
-    warnings: tuple[str, ...]
+    warnings: Sequence[str]
     shard: str | None
     """As it was asked for; null when the tensor is interleaved."""
 
@@ -87,26 +87,52 @@ def build_document(
     """From what the twin computed."""
     spec = placement.spec
     boards = [
-        OnBoard.of(
-            placed, board=known.board_name, bank_bytes=known.pool(spec.memory).bytes_per_bank, fits=placed.fits_empty
+        OnBoard(
+            board=known.board_name,
+            bytes_per_bank=placed.bytes_per_bank,
+            banks=placed.banks,
+            bank_bytes=known.pool(spec.memory).bytes_per_bank,
+            fits=placed.fits_empty,
         )
         for known, placed in [(memory_map, placement), *elsewhere]
     ]
-    return TensorCost.of(
-        placement,
-        placement.paging,
-        spec,
-        **describe_opening(memory_map),
+    return TensorCost(
+        shape=spec.shape,
         dtype=spec.dtype.name,
         layout=spec.layout.name,
         memory=spec.memory.name,
+        logical_bytes=spec.logical_bytes,
+        padded_shape=placement.paging.padded_shape,
+        padded_bytes=placement.padded_bytes,
+        page_bytes=placement.paging.page_bytes,
+        aligned_page_bytes=placement.aligned_page_bytes,
+        pages=placement.paging.pages,
+        bytes_per_bank=placement.bytes_per_bank,
+        taken_bytes_per_bank=placement.taken_bytes_per_bank,
+        banks=placement.banks,
         bank_bytes=boards[0].bank_bytes,
+        total_bytes=placement.total_bytes,
+        padding_ratio=placement.padding_ratio,
         fits=placement.fits_empty,
-        padding=padding,
-        cheaper=[Cheaper.of(one, one.spec) for one in padding.alternatives],
+        padding=PaddingDocument(
+            aligned_bytes=padding.aligned_bytes,
+            reserved_bytes=padding.reserved_bytes,
+            dimensions=padding.dimensions,
+        ),
+        cheaper=[
+            Cheaper(
+                how=one.how,
+                shape=one.spec.shape,
+                order=one.order,
+                bytes_per_bank=one.bytes_per_bank,
+                saved_bytes_per_bank=one.saved_bytes_per_bank,
+            )
+            for one in padding.alternatives
+        ],
         boards=boards,
         warnings=[*memory_map.warnings, *placement.warnings],
         shard=shard,
+        **describe_opening(memory_map),
     )
 
 

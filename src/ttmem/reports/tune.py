@@ -70,11 +70,11 @@ class VerifiedRun(Document, frozen=True):
     Null when nothing is proven, and false when the script ended for another reason than memory: see ``reason``."""
     reason: str
     """Why ``agrees`` is not true; empty when it is."""
-    dropped: tuple[DroppedEdit, ...]
+    dropped: Sequence[DroppedEdit]
     """Edits that were tried first and given up, for the script ended otherwise with them than without."""
     promised_operations: int
     """For how many operations there was a promise: those up to the failure, where the captured run had failed."""
-    not_made: tuple[str, ...]
+    not_made: Sequence[str]
     """Edits that cannot be made while the program runs: this run is one without them."""
 
 
@@ -88,10 +88,10 @@ class TuneDocument(Document, frozen=True, tag_field="schema", tag="ttmem.tune/1"
     after: RunFigures
     patched: RunFigures | None
     """As ``after``, for the edits of the patch alone; null without ``--patch``."""
-    edits: list[TunedEdit]
-    frontier: list[FrontierPoint]
+    edits: Sequence[TunedEdit]
+    frontier: Sequence[FrontierPoint]
     """How low the peaks are with the first edit, the first two, and so on."""
-    findings: list[Finding]
+    findings: Sequence[Finding]
     """Those that no edit takes care of."""
     first_failure: FailureFacts | None
     """What does not fit after the edits."""
@@ -102,7 +102,7 @@ class TuneDocument(Document, frozen=True, tag_field="schema", tag="ttmem.tune/1"
     """No set of fewer of the edits that were looked at reaches the target; false where not all sets were tried."""
     programs_doubt: str
     """Why ``peak_with_programs_bytes_per_core`` is not certain; empty when it is as certain as the edits."""
-    not_in_patch: list[str]
+    not_in_patch: Sequence[str]
     """Edits that have to be made by hand; ``why_not_in_patch`` gives the reason of each."""
 
 
@@ -133,7 +133,19 @@ def build_document(
         frontier=list(frontier),
         findings=[one for one in findings if not any(is_repeated(draft.history, one, step.applied) for step in steps)],
         first_failure=find_first_failure(draft, after),
-        verified=None if verified is None else VerifiedRun.of(verified),
+        verified=None
+        if verified is None
+        else VerifiedRun(
+            dram_peak_bytes_per_bank=verified.dram_peak_bytes_per_bank,
+            l1_peak_bytes_per_bank=verified.l1_peak_bytes_per_bank,
+            l1_peak_with_programs_bytes_per_core=verified.l1_peak_with_programs_bytes_per_core,
+            fits=verified.fits,
+            agrees=verified.agrees,
+            reason=verified.reason,
+            dropped=verified.dropped,
+            promised_operations=verified.promised_operations,
+            not_made=verified.not_made,
+        ),
         tried=tried,
         proven_smallest=proven_smallest,
         programs_doubt=programs_doubt,

@@ -5,13 +5,14 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from ttmem.analysis.states import OperationPlace
 from ttmem.base.formatting import flatten_text, format_mib, format_percent
 from ttmem.failures import find_failures
 from ttmem.profile.model import MEMORIES
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.documents import Document
 from ttmem.reports.kit.tables import Row, Table, name_column, number_column, text_column
-from ttmem.reports.profile_document import FAILURE_FIGURES, FailureFacts
+from ttmem.reports.profile_document import FailureFacts, build_failure
 from ttmem.tuning.edited_run import AppliedEdit, EditedRun
 from ttmem.tuning.figures import Figures, FullestOperation
 
@@ -39,7 +40,7 @@ class RunFigures(Document, frozen=True):
     empty when it came to its end or memory ended it."""
     dram: DramFigures = msgspec.field(name="DRAM")
     l1: L1Figures = msgspec.field(name="L1")
-    limits: list[FullestOperation]
+    limits: Sequence[FullestOperation]
     """DRAM and L1, the fuller one first, and the operation at which each is fullest: what becomes the limit next."""
 
 
@@ -64,7 +65,7 @@ class WhatIfDocument(Document, frozen=True, tag_field="schema", tag="ttmem.whati
     """Of the run after the edits."""
     before: RunFigures
     after: RunFigures
-    edits: list[AppliedEditDocument]
+    edits: Sequence[AppliedEditDocument]
     first_failure: FailureFacts | None
     """The first thing that does not fit after the edits."""
     programs_doubt: str
@@ -95,17 +96,9 @@ def find_first_failure(draft: EditedRun, found: Figures) -> FailureFacts | None:
     known = next(iter(find_failures(short.message)), None)
     numbers = dict(known.numbers) if known else {}
     pool = draft.pools[MEMORIES.index(short.memory)]
-    told = {"bank_bytes": pool[2], "banks": pool[0], "bytes_per_bank": short.needed_bytes_per_bank}
-    return msgspec.convert(
-        {
-            "class": known.failure_class if known else "none",
-            "memory": short.memory,
-            "message": short.message,
-            "operation": {"index": place.index, "name": place.name, "location": place.location} if place else None,
-            **{name: numbers.get(name, told.get(name)) for name in FAILURE_FIGURES},
-        },
-        FailureFacts,
-    )
+    numbers = {"bank_bytes": pool[2], "banks": pool[0], "bytes_per_bank": short.needed_bytes_per_bank, **numbers}
+    operation = OperationPlace(place.index, place.name, place.location) if place else None
+    return build_failure(known.failure_class if known else "none", short.memory, short.message, operation, numbers)
 
 
 def build_document(

@@ -13,7 +13,7 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -21,7 +21,6 @@ from msgspec import UNSET, UnsetType
 __all__ = ["UNSET", "Document", "UnsetType", "find_documents", "format_json", "format_json_pieces", "round_floats"]
 
 _ENTRIES = 500
-_Document = TypeVar("_Document", bound="Document")
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,20 +28,6 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
     A whole answer says so with ``tag_field="schema", tag="ttmem.NAME/1"``: its first key.
     """
-
-    @classmethod
-    def of(cls: type[_Document], *sources: object, decimals: int | None = None, **given: object) -> _Document:
-        """Take each field from ``given`` or from the first source that has it, floats rounded.
-
-        Results in lists and mappings become parts by the names of their fields alone.
-        """
-        found: dict[str, object] = {}
-        for name, key in zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True):
-            values = (getattr(source, name, UNSET) for source in sources)
-            value = given[name] if name in given else next((one for one in values if one is not UNSET), UNSET)
-            if value is not UNSET:
-                found[key] = value if name in given else round_floats(value, decimals)
-        return msgspec.convert(found, cls, from_attributes=True)
 
     def to_json(self) -> dict[str, Any]:
         """Plain dictionaries, lists, texts and numbers, as a reader of the JSON gets them."""
