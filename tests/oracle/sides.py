@@ -56,21 +56,21 @@ class Side:
         self.engine = engine
         self.board = engine.settings.board
         self._settings: dict[str, Any] | None = None
-        self._opened: Answer = {}
+        self._open: Answer = {}
 
     def open(self, **settings: Any) -> Answer:
         """Open the board, or keep it open when the settings are the same."""
         if settings != self._settings:
             self._settings = None
-            (self._opened,) = self._ask([{"open": settings}])
-            if self._opened["ok"]:
+            (self._open,) = self._ask([{"open": settings}])
+            if self._open["ok"]:
                 self._settings = settings
-        return self._opened
+        return self._open
 
     def forget(self) -> None:
         """Open the board anew: whatever lies on it is gone."""
         self._settings = None
-        self._opened = self.open()
+        self._open = self.open()
 
     def run(self, steps: list[Step]) -> list[Answer]:
         return [compared(answer) for answer in self._ask(steps)]

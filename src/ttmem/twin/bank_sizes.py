@@ -4,14 +4,12 @@
 All banks of a memory move in lock step, so one figure per bank describes a buffer on the whole chip.
 """
 
-
-def round_up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple
+from ttmem.base.arithmetic import ceil_div, round_up
 
 
 def interleaved_bytes_per_bank(*, pages: int, page_bytes: int, alignment_bytes: int, banks: int) -> int:
     """Pages are dealt round robin; a bank that gets one page less still reserves as much as the fullest one."""
-    return -(-pages // banks) * round_up(page_bytes, alignment_bytes)
+    return ceil_div(pages, banks) * round_up(page_bytes, alignment_bytes)
 
 
 def sharded_bytes_per_bank(*, shard_pages: int, page_bytes: int, alignment_bytes: int) -> int:

@@ -8,9 +8,8 @@ from itertools import permutations
 from math import prod
 
 from ttmem.hardware import MemoryMap
-from ttmem.twin.paging import paging_of
 from ttmem.twin.placement import Placement, place
-from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, InvalidSpecError, TensorSpec
+from ttmem.twin.tensor_spec import ROW_MAJOR, InvalidSpecError, TensorSpec
 
 _MOST_PERMUTED = 16
 """Dimensions among which the two last ones are looked for."""
@@ -69,7 +68,7 @@ def explain_padding(spec: TensorSpec, memory_map: MemoryMap) -> PaddingExplanati
 
 
 def _by_dimension(spec: TensorSpec) -> Iterator[DimensionPadding]:
-    padded_shape = paging_of(spec).padded_shape
+    padded_shape = spec.padded
     shape = (1,) * (len(padded_shape) - len(spec.shape)) + spec.shape
     elements = prod(shape)
     for dimension in range(-1, -len(shape) - 1, -1):
@@ -105,7 +104,7 @@ _Options = Iterator[tuple[TensorSpec, tuple[int, ...] | None]]
 
 
 def _row_major(spec: TensorSpec) -> _Options:
-    if spec.layout is TILE and not spec.dtype.is_block_float:
+    if spec.is_tiled and not spec.dtype.is_block_float:
         yield replace(spec, layout=ROW_MAJOR), None
 
 

@@ -4,8 +4,8 @@
 from dataclasses import dataclass
 from math import prod
 
-from ttmem.twin.bank_sizes import round_up
-from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, InvalidSpecError, Shard, TensorSpec
+from ttmem.base.arithmetic import ceil_div
+from ttmem.twin.tensor_spec import InvalidSpecError, Shard, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Paging:
 def paging_of(spec: TensorSpec) -> Paging:
     """Pages of a spec, or the library's reason to refuse its shape and layout."""
     _check_layout(spec)
-    padded_shape = _padded_shape(spec)
+    padded_shape = spec.padded
     width = padded_shape[-1]
     height = prod(padded_shape[:-1])
     _check_shard_fits(spec, height, width)
@@ -39,16 +39,16 @@ def paging_of(spec: TensorSpec) -> Paging:
     if len(padded_shape) == 1 and isinstance(spec.shard, Shard) and spec.shard.height != 1:
         raise InvalidSpecError("Shard shape must be 1D for 1D tensor!")
     page_height, page_width = _page_shape(spec, height, width)
-    if spec.layout is TILE:
+    if spec.is_tiled:
         page_bytes = spec.dtype.tile_bytes(spec.tile)
     else:
-        page_bytes = page_width * (spec.dtype.element_bytes or 0)
+        page_bytes = page_width * spec.element_bytes
     pages = (height // page_height) * (width // page_width) if page_width else 0
     return Paging(padded_shape, height, width, page_height, page_width, page_bytes, pages)
 
 
 def _check_layout(spec: TensorSpec) -> None:
-    if spec.layout is ROW_MAJOR:
+    if not spec.is_tiled:
         if (spec.tile.height, spec.tile.width) != (32, 32):
             raise InvalidSpecError(
                 "Configuring a ROW MAJOR page config with a custom tile configuration is not supported."
@@ -65,27 +65,14 @@ def _check_layout(spec: TensorSpec) -> None:
 def _check_dtype(spec: TensorSpec) -> None:
     if not spec.dtype.in_ttnn:
         raise InvalidSpecError(f"ttnn has no device tensors of type {spec.dtype}")
-    if spec.dtype.is_block_float and spec.layout is ROW_MAJOR:
+    if spec.dtype.is_block_float and not spec.is_tiled:
         raise InvalidSpecError("Only TILE layout is supported for BFLOAT8_B dtype!")
-    if spec.dtype.row_major_only and spec.layout is TILE:
+    if spec.dtype.row_major_only and spec.is_tiled:
         raise InvalidSpecError(f"Only ROW_MAJOR layout is supported for {spec.dtype.name.upper()} dtype!")
 
 
-def _padded_shape(spec: TensorSpec) -> tuple[int, ...]:
-    """Only the last two dimensions are ever padded, so `[N, C, H, W]` in tiles pads H once per image and channel."""
-    shape, (rows, columns) = spec.shape, spec.alignment
-    height, width = (1, 1, *shape)[-2:]
-    if spec.layout is TILE:
-        rows, columns = max(rows, spec.tile.height), max(columns, spec.tile.width)
-        return (*shape[:-2], round_up(height, rows), round_up(width, columns))
-    columns = max(columns, spec.shard.width if spec.shard is not None else 1)
-    if rows == 1:
-        return (*shape[:-1], round_up(width, columns))
-    return (*shape[:-2], round_up(height, rows), round_up(width, columns))
-
-
 def _page_shape(spec: TensorSpec, physical_height: int, physical_width: int) -> tuple[int, int]:
-    if spec.layout is TILE:
+    if spec.is_tiled:
         return spec.tile.height, spec.tile.width
     if physical_height == 0 or physical_width == 0:
         # One 32-bit word, whatever the element: nothing is stored, but shard widths are checked against it.
@@ -101,7 +88,7 @@ def _check_shard_fits(spec: TensorSpec, height: int, width: int) -> None:
     shard = spec.shard
     if not isinstance(shard, Shard):
         return
-    shards = {"height": -(-height // shard.height), "width": -(-width // shard.width)}
+    shards = {"height": ceil_div(height, shard.height), "width": ceil_div(width, shard.width)}
     if shard.kind == "block":
         _check_block(shard, shards)
         return

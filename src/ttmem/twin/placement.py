@@ -4,8 +4,9 @@
 from dataclasses import dataclass
 from math import prod
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import DEFAULT_RELEASE, DRAM, L1_SMALL, TRACE, MemoryMap
-from ttmem.twin.bank_sizes import interleaved_bytes_per_bank, round_up, sharded_bytes_per_bank, taken_bytes_per_bank
+from ttmem.twin.bank_sizes import interleaved_bytes_per_bank, sharded_bytes_per_bank, taken_bytes_per_bank
 from ttmem.twin.paging import Paging, paging_of
 from ttmem.twin.tensor_spec import CoreRange, InvalidSpecError, NdShard, Shard, TensorSpec
 
@@ -116,7 +117,7 @@ def _deal_shards(spec: TensorSpec, paging: Paging, memory_map: MemoryMap) -> tup
         return 0, 0
     rank = len(shard_pages)
     folded = (prod(tensor_pages[: len(tensor_pages) - rank + 1]), *tensor_pages[len(tensor_pages) - rank + 1 :])
-    shards = prod(-(-tensor // part) for tensor, part in zip(folded, shard_pages, strict=True))
+    shards = prod(ceil_div(tensor, part) for tensor, part in zip(folded, shard_pages, strict=True))
     cores = sum(r.cores for r in ranges)
     used = min(cores, shards)
     if used > memory_map.grid.cores:  # only TRACE gets here: its cores were not checked
@@ -124,13 +125,13 @@ def _deal_shards(spec: TensorSpec, paging: Paging, memory_map: MemoryMap) -> tup
             f"Expected number of shards {used} to be less than or equal to total number of L1 banks "
             f"{memory_map.grid.cores} in compute cores"
         )
-    return used, -(-shards // cores) * prod(shard_pages)
+    return used, ceil_div(shards, cores) * prod(shard_pages)
 
 
 def _in_pages(shape: tuple[int, ...], paging: Paging) -> tuple[int, ...]:
     if len(shape) == 1:
-        return (-(-shape[0] // paging.page_width),)
-    return (*shape[:-2], -(-shape[-2] // paging.page_height), -(-shape[-1] // paging.page_width))
+        return (ceil_div(shape[0], paging.page_width),)
+    return (*shape[:-2], ceil_div(shape[-2], paging.page_height), ceil_div(shape[-1], paging.page_width))
 
 
 def _trimmed(tensor: tuple[int, ...], part: tuple[int, ...], shard: Shard | NdShard) -> tuple[CoreRange, ...]:
@@ -140,9 +141,9 @@ def _trimmed(tensor: tuple[int, ...], part: tuple[int, ...], shard: Shard | NdSh
     if len(shard.ranges) != 1:
         raise InvalidSpecError("2D grid distribution is only supported for one contiguous core grid!")
     grid = shard.ranges[0]
-    wide = max(-(-tensor[-1] // part[-1]), 1)
+    wide = max(ceil_div(tensor[-1], part[-1]), 1)
     rows = prod(tensor[:-1]) if prod(tensor) else 0
-    high = max(-(-rows // (1, *part)[-2]), 1)
+    high = max(ceil_div(rows, (1, *part)[-2]), 1)
     if shard.by_column:
         wide, high = high, wide
     if wide > grid.columns:

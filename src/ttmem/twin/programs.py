@@ -8,8 +8,8 @@ dataflow buffers obey the same rules under two names; a program has one family.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ttmem.base.arithmetic import round_up
 from ttmem.hardware import MemoryMap
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.errors import BufferClashError, BufferOverflowError
 from ttmem.twin.tensor_spec import CoreRange, InvalidSpecError
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 from math import prod
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.base.errors import BadInputError
 from ttmem.base.limits import NUMBER_BITS, TENSOR_DIMENSIONS
 from ttmem.hardware import BFLOAT16, DRAM, TILE_32X32, DataType, Memory, Registry, Tile
@@ -170,6 +171,46 @@ class TensorSpec:
     def logical_bytes(self) -> int:
         """Bytes of the elements alone, before any padding."""
         return self.dtype.logical_bytes(self.elements)
+
+    @property
+    def is_tiled(self) -> bool:
+        return self.layout is TILE
+
+    @property
+    def tile_bytes(self) -> int:
+        """Bytes of one tile of its elements, in either layout."""
+        return self.dtype.tile_bytes(self.tile)
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of one element of a row; 0 for block floats, which exist in tiles alone."""
+        return self.dtype.element_bytes or 0
+
+    @property
+    def tiles_across(self) -> int:
+        """Tiles side by side in the last dimension."""
+        return ceil_div(self.shape[-1], self.tile.width)
+
+    @property
+    def tiles_down(self) -> int:
+        """Tiles below each other in the last dimension but one; IndexError where there is none."""
+        return ceil_div(self.shape[-2], self.tile.height)
+
+    @property
+    def padded(self) -> tuple[int, ...]:
+        """The shape with its padding.
+
+        Only the last two dimensions are ever padded, so ``[N, C, H, W]`` in tiles pads H once per image and channel.
+        """
+        shape, (rows, columns) = self.shape, self.alignment
+        height, width = (1, 1, *shape)[-2:]
+        if self.is_tiled:
+            rows, columns = max(rows, self.tile.height), max(columns, self.tile.width)
+            return (*shape[:-2], round_up(height, rows), round_up(width, columns))
+        columns = max(columns, self.shard.width if self.shard is not None else 1)
+        if rows == 1:
+            return (*shape[:-1], round_up(width, columns))
+        return (*shape[:-2], round_up(height, rows), round_up(width, columns))
 
     def __str__(self) -> str:
         shape = "x".join(map(str, self.shape)) or "scalar"

@@ -9,7 +9,7 @@ from oracle.draws import sample
 from oracle.draws.attention import draw_tensor
 from oracle.draws.choose import Choose, Draw
 from oracle.draws.sample import draw_kernel_config
-from ttmem.twin.bank_sizes import round_up
+from ttmem.base.arithmetic import round_up
 from ttmem.twin.operations.call_syntax import height_shards, write_call
 from ttmem.twin.operations.record import OperationRecord, Step
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
-from ttmem.twin.bank_sizes import round_up
+from ttmem.base.arithmetic import round_up
 from ttmem.twin.operations.call_syntax import write_call
 from ttmem.twin.operations.record import OperationRecord, Step
 

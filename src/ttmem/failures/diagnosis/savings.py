@@ -9,10 +9,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ttmem.base.arithmetic import round_up
 from ttmem.failures.diagnosis.failure_state import LiveTensor, Situation
 from ttmem.failures.diagnosis.tensor_guess import CERTAIN, TILED, is_even_split, shape_text
 from ttmem.hardware import DATA_TYPES, MEMORIES, DataType, open_board
-from ttmem.twin.bank_sizes import interleaved_bytes_per_bank, round_up
+from ttmem.twin.bank_sizes import interleaved_bytes_per_bank
 from ttmem.twin.padding import explain_padding
 from ttmem.twin.paging import paging_of
 from ttmem.twin.tensor_spec import LAYOUTS, InvalidSpecError, TensorSpec

@@ -15,12 +15,13 @@ from functools import cache
 from itertools import islice
 from math import gcd, prod
 
+from ttmem.base.arithmetic import round_up
 from ttmem.failures.diagnosis.board_guess import LIKELY, POSSIBLE, UNKNOWN
 from ttmem.failures.facts import facts
 from ttmem.failures.failure import Failure
 from ttmem.failures.text.context import KnownTensor
 from ttmem.hardware import BFLOAT4_B, BFLOAT8_B, BFLOAT16, DATA_TYPES, FLOAT32, UINT8, DataType
-from ttmem.twin.bank_sizes import interleaved_bytes_per_bank, round_up
+from ttmem.twin.bank_sizes import interleaved_bytes_per_bank
 from ttmem.twin.paging import paging_of
 from ttmem.twin.tensor_spec import LAYOUTS, ROW_MAJOR, InvalidSpecError, TensorSpec
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sizes of a language model, out of a configuration as transformers writes it; a new family is a record."""
+"""Read the sizes of a language model from a transformers configuration; a new family is a record."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any
 
 from ttmem.base import toml
+from ttmem.base.arithmetic import round_up
 from ttmem.base.errors import BadInputError
-from ttmem.twin.bank_sizes import round_up
 
 _NEEDED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
 _UNSUPPORTED_KEYS = {
@@ -19,13 +19,13 @@ _UNSUPPORTED_KEYS = {
     "conv_L_cache": "convolution layers",
     "is_encoder_decoder": "an encoder and a decoder",
 }
-"""Keys (with a value) of layers that nothing here describes."""
+"""Keys that indicate layers without support here."""
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
 _DENSE_TOO = ("gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text")
-"""Beside the experts these have the feed-forward of ``intermediate_size``."""
+"""These have a feed-forward of ``intermediate_size`` in addition to the experts."""
 _MOST = 1 << 24
 MOST_LAYERS = 4_096
-"""The deepest model has some two hundred; every layer is tensors and calls of its own."""
+"""The deepest model has about two hundred; every layer adds tensors and calls."""
 PER_LAYER = ("head_dim", "key_heads", "hidden", "experts", "shared_hidden")
 """Sizes that may differ from layer to layer."""
 _SIZES = ("num_key_value_heads", "num_kv_heads", "intermediate_size", "head_dim", "expansion_ratio")
@@ -37,21 +37,21 @@ _COUNTS = (
     "max_position_embeddings",
     "first_k_dense_replace",
 )
-"""Keys that need not be there; these may be 0."""
+"""Optional keys; these may be 0."""
 _DENSE = {"experts": 0, "shared_hidden": 0}
 
 
 _Flag = bool | str
-"""Or the key of the configuration that decides it."""
+"""A constant, or the key of the configuration that decides it."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecoderFamily:
-    """What is in the code of models of these types, not in their configuration."""
+    """Facts about model types that are in their code, not in their configuration."""
 
     types: tuple[str, ...]
     keys: Mapping[str, str] = field(default_factory=dict)
-    """What these models call a key of a Llama."""
+    """Llama's key -> the key of these models."""
     norms_per_layer: int = 2
     norm_bias: _Flag = False
     qkv_bias: _Flag = False
@@ -75,7 +75,7 @@ class DecoderFamily:
     positions: str = "rotary"
     more_positions: int = 0
     window_pattern: int = 0
-    """Every so many layers one sees the whole context, where the configuration lists no kinds; 0: all do."""
+    """One in N layers sees the whole context, if the configuration lists no kinds; 0: all do."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     unsaid: str = ""
     refused: str = ""
@@ -89,7 +89,7 @@ class DecoderFamily:
 
 @dataclass(frozen=True, slots=True)
 class Dimensions:
-    """A decoder: what recipes may name."""
+    """The sizes of a decoder, which recipes may name."""
 
     family: str
     layers: int
@@ -98,7 +98,7 @@ class Dimensions:
     key_heads: int
     head_dim: int
     hidden: int
-    """Of the feed-forward; of one expert where there are experts."""
+    """Width of the feed-forward, or of one expert."""
     vocabulary: int
     positions: int
     tied: bool
@@ -108,16 +108,16 @@ class Dimensions:
     qk_norm: bool
     norms_per_layer: int
     window: int
-    """Of layers that see only so many positions; 0: there are none."""
+    """Positions that layers with a window see; 0: there are none."""
     sliding: tuple[bool, ...]
     local_rope: bool
     """A second rotary table, for layers with a window."""
     gated: bool = True
-    """The feed-forward has a gate beside its first matrix."""
+    """The feed-forward has a gate."""
     parallel: bool = False
     rotary: bool = True
     position_rows: int = 0
-    """Of a learned table of positions."""
+    """Rows of a learned table of positions."""
     norm_bias: bool = False
     o_bias: bool = False
     mlp_bias: bool = False
@@ -131,31 +131,31 @@ class Dimensions:
     experts_per_token: int = 0
     shared_hidden: int = 0
     cross_layers: int = 0
-    """With attention to images, beside ``layers``; where the configuration has the tower that makes their input."""
+    """Layers with attention to images, not counted in ``layers``."""
     vision_layers: int = 0
     vision_dim: int = 0
     vision_hidden: int = 0
     image_tokens: int = 0
     wide_head_dim: int = 0
-    """Of heads in layers whose heads differ; 0: there are none."""
+    """Head dimension in layers whose heads differ; 0: there are none."""
     per_layer: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     """Layers that differ."""
     assumed: tuple[str, ...] = ()
 
     def layer(self, number: int) -> dict[str, Any]:
-        """Names that differ from layer to layer."""
+        """Return the names that differ from layer to layer."""
         own = {name: getattr(self, name) for name in PER_LAYER} | dict(self.per_layer.get(number, {}))
         return {"layer": number, "is_sliding": self.sliding[number], **own}
 
 
 def is_language_config(config: Mapping[str, Any]) -> bool:
-    """Whether it describes a decoder of a family that is known."""
+    """Return whether a configuration describes a decoder of a known family."""
     family = _find_family(str(_text_part(config).get("model_type", "")))
     return family is not None and not family.refused
 
 
 def read_dimensions(config: Mapping[str, Any], where: str = "") -> Dimensions:
-    """The sizes that a configuration gives; refuses with what is missing or not known."""
+    """Read the sizes; raise an error that names what is missing or unknown."""
     try:
         return _read_dimensions(config, where)
     except (TypeError, ValueError, KeyError, AttributeError, ZeroDivisionError, OverflowError) as error:
@@ -177,7 +177,7 @@ def _read_dimensions(config: Mapping[str, Any], where: str) -> Dimensions:
             "alone, or file.py::load_model",
         )
     if family is None:
-        assumed.append(f"the family '{kind}' is not known: taken for a decoder like Llama's")
+        assumed.append(f"the family '{kind}' is not known: treated as a decoder like Llama's")
         family = DecoderFamily((kind,))
     text |= {name: text[own] for name, own in family.keys.items() if own in text and name not in text}
     _check(text, family, where)
@@ -242,14 +242,14 @@ _TOWER_KEYS = (
 
 
 def _read_image_sizes(config: Mapping[str, Any], text: Mapping[str, Any]) -> dict[str, Any]:
-    """Of Llama 3.2 with vision: the layers between those of the text model, and the tower."""
+    """Read the image layers and the vision tower of Llama 3.2."""
     tower = config.get("vision_config")
     if not isinstance(tower, Mapping) or not text.get("cross_attention_layers"):
         return {}
     sizes = {key: tower.get(key) for key in (*_TOWER_KEYS, "max_num_tiles")}
     if not all(type(size) is int and 0 < size < _MOST for size in sizes.values()):
         return {}
-    patches = (tower["image_size"] // tower["patch_size"]) ** 2 + 1  # a class token beside them
+    patches = (tower["image_size"] // tower["patch_size"]) ** 2 + 1  # and a class token
     return {
         "cross_layers": len(text["cross_attention_layers"]),
         "vision_layers": tower["num_hidden_layers"] + tower["num_global_layers"],
@@ -260,7 +260,7 @@ def _read_image_sizes(config: Mapping[str, Any], text: Mapping[str, Any]) -> dic
 
 
 def _find_unsupported_part(text: Mapping[str, Any], family: DecoderFamily | None) -> str:
-    """What there is in the model that nothing here describes."""
+    """Return the first part of the model without support here; empty if there is none."""
     if family is None:
         found = next((why for key, why in _UNSUPPORTED_KEYS.items() if text.get(key)), "")
         is_like_llama = "rms_norm_eps" in text or not {"layer_norm_eps", "layer_norm_epsilon"} & text.keys()
@@ -303,7 +303,7 @@ def _check(text: Mapping[str, Any], family: DecoderFamily, where: str) -> None:
 
 
 def _count_key_heads(text: Mapping[str, Any], heads: int) -> int:
-    """Falcon and StarCoder have a flag for one head of keys."""
+    """Count the heads of keys; Falcon and StarCoder have a flag for one."""
     if text.get("new_decoder_architecture"):
         return int(text.get("num_kv_heads") or heads)
     if text.get("multi_query"):
@@ -312,7 +312,7 @@ def _count_key_heads(text: Mapping[str, Any], heads: int) -> int:
 
 
 def _list_dense_layers(text: Mapping[str, Any], layers: int) -> list[int]:
-    """Layers without experts in a model that has them."""
+    """List the layers without experts in a model that has them."""
     listed = text.get("moe_layers")
     if isinstance(listed, list):
         return [number for number in range(layers) if number not in listed]
@@ -322,7 +322,7 @@ def _list_dense_layers(text: Mapping[str, Any], layers: int) -> list[int]:
 
 
 def _shared_expert_width(text: Mapping[str, Any], family: DecoderFamily, kind: str, sizes: tuple[int, int, int]) -> int:
-    """The width of the expert that sees every token."""
+    """Return the width of the expert that sees every token."""
     experts, width, hidden = sizes
     if not experts:
         return 0
@@ -333,7 +333,7 @@ def _shared_expert_width(text: Mapping[str, Any], family: DecoderFamily, kind: s
 
 
 def list_families() -> list[str]:
-    """Model types, sorted."""
+    """List the supported model types."""
     return sorted(kind for kind, family in _load_families().items() if not family.refused)
 
 
@@ -349,7 +349,7 @@ def _find_family(kind: str) -> DecoderFamily | None:
 
 
 def _text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Models of several kinds of input keep the sizes of their language model in a part of its own."""
+    """Return the part of the configuration with the language model's sizes."""
     inner = config.get("text_config") or config.get("llm_config")
     return inner if isinstance(inner, Mapping) and "hidden_size" in inner else config
 
@@ -369,14 +369,14 @@ def _read_windows(text: Mapping[str, Any], family: DecoderFamily, layers: int) -
 
 
 def _has_local_rope(text: Mapping[str, Any]) -> bool:
-    """tt-transformers makes a second table wherever a window is in use, Gemma 3 has one of its own."""
+    """Return whether there is a second rotary table: tt-transformers adds one for windows, Gemma 3 has its own."""
     if text.get("rope_local_base_freq") or "sliding_attention" in (text.get("rope_parameters") or {}):
         return True
     return text.get("sliding_window") is not None and text.get("use_sliding_window") in (None, True)
 
 
 def _read_heads_per_layer(text: Mapping[str, Any], sliding: tuple[bool, ...]) -> dict[int, dict[str, int]]:
-    """Layers that see the whole context may have heads of another size and number (Gemma 4)."""
+    """Read heads per layer: layers that see the whole context may have other heads (Gemma 4)."""
     own: dict[int, dict[str, int]] = {}
     whole = {"head_dim": text.get("global_head_dim"), "key_heads": text.get("num_global_key_value_heads")}
     said = {name: int(size) for name, size in whole.items() if size}

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recipe applied: a model of these sizes, on these chips, for so many users: every tensor of one chip."""
+"""Apply a recipe to a model, a board and a request: every tensor of one chip."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from ttmem.base.arithmetic import round_up
 from ttmem.base.errors import BadInputError
 from ttmem.base.limits import PIECES_OF_TENSOR
 from ttmem.hardware import BOARDS, DATA_TYPES, OpenSettings, open_board
@@ -23,7 +24,6 @@ from ttmem.prediction.language.recipe import (
 from ttmem.prediction.language.scope import Scope, collect_names
 from ttmem.prediction.request import DECODE, PREFILL, Request
 from ttmem.prediction.stream import RESERVE, WEIGHT, ModelCall, Resident, Step
-from ttmem.twin.bank_sizes import round_up
 
 _TILE = 32
 _KEPT_PAGE_BYTES = 2048
@@ -33,7 +33,7 @@ _MOST_TENSORS = 200_000
 
 
 class RecipeLayout:
-    """Answers with tensors as steps of the engines' protocol."""
+    """Builds tensors as steps of the engines' protocol."""
 
     def __init__(self, request: Request, dimensions: Dimensions, recipe: Recipe) -> None:
         self.request, self.dimensions, self.recipe = request, dimensions, recipe
@@ -73,7 +73,7 @@ class RecipeLayout:
             raise BadInputError(f"unknown phase {self.phase!r}", hint=f"known: {PREFILL}, {DECODE}")
 
     def _chips_that_divide(self) -> int:
-        """All of the board where the heads can be divided among them, else as many as a smaller mesh has."""
+        """Return the board's chips if the heads can be divided among them, else the chips of a smaller mesh."""
         sizes = self.dimensions
         for chips in (self.board_chips, 8, 4, 2):
             if (
@@ -85,7 +85,7 @@ class RecipeLayout:
 
     @cached_property
     def scope(self) -> Scope:
-        """All names outside of a layer."""
+        """Names outside of a layer."""
         opened = OpenSettings(self.request.l1_small_bytes, self.request.trace_region_bytes)
         names = collect_names(self.dimensions, open_board(self.request.board, opened), self.chips)
         names |= {"users": self.users, "context": self.context, "prompt": self.prompt, "phase": self.phase}
@@ -95,11 +95,11 @@ class RecipeLayout:
 
     @cached_property
     def trace_bytes(self) -> int:
-        """The recipe's trace region, unless the request opens one."""
+        """Bytes of the recipe's trace region, unless the request opens one."""
         return 0 if self.request.trace_region_bytes else self._choose_first("trace", self.recipe.trace, self.scope)
 
     def layer_scope(self, number: int) -> Scope:
-        """The names inside of a layer; a recipe's own are worked out anew, since they may depend on it."""
+        """Return the names inside of a layer; a recipe's own are evaluated again, since they may depend on it."""
         own = self.dimensions.layer(number)
         changed = [name for name in (*PER_LAYER, "is_sliding") if own[name] != self.scope.names[name]]
         scope = self.scope.extend(own)
@@ -113,7 +113,7 @@ class RecipeLayout:
     # --- data types ---------------------------------------------------------------------------------------------------
 
     def data_type(self, kind: str, scope: Scope | None = None) -> str:
-        """Of a kind of weight: what the request says, then what the recipe says of such models and layers."""
+        """Return the data type of a kind of weight: from the request, else from the recipe."""
         group = next((name for name, kinds in GROUPS.items() if kind in kinds), kind)
         everything = self._own_types.get("") if kind in MATRICES else None
         word = self._own_types.get(kind) or self._own_types.get(group) or everything
@@ -131,7 +131,7 @@ class RecipeLayout:
     # --- tensors ------------------------------------------------------------------------------------------------------
 
     def residents(self) -> tuple[Resident, ...]:
-        """In the order of the recipe, layer by layer: what is allocated first lies lowest."""
+        """Build the resident tensors, layer by layer: the first one gets the lowest address."""
         found: list[Resident] = []
         for record in self._list_in_order():
             found += record
@@ -155,7 +155,7 @@ class RecipeLayout:
                 yield self._build_residents(record, scope)
 
     def _list_reserves(self) -> Iterator[Resident]:
-        """What every recipe may keep, whatever its tensors are: a trace region, and a share of each bank."""
+        """Yield what any recipe may reserve: a trace region, and a share of each bank."""
         names = self.scope.names
         if self.trace_bytes:
             yield self._build_reserve(
@@ -200,40 +200,40 @@ class RecipeLayout:
         return found
 
     def _choose_first(self, name: str, choices: list[ConditionalNumber], scope: Scope) -> int:
-        """The first whose condition holds."""
+        """Evaluate the first choice whose condition holds."""
         texts = (choice.value for choice in choices if scope.holds(choice.when))
         return next((self._evaluate_number(name, text, scope, 0) for text in texts), 0)
 
     def _build_step(self, name: str, record: TensorRecord, shape: list[int], dtype: str) -> Step:
         if record.layout == "row_major" and DATA_TYPES.find(dtype).is_block_float:
             if record.kind in self._own_types:
-                raise BadInputError(f"{name} is stored in rows, which {dtype} cannot be", where=self.recipe.name)
+                raise BadInputError(f"{name} is row-major, which {dtype} cannot be", where=self.recipe.name)
             dtype = "bfloat16"
         step: Step = {"alloc": name, "shape": shape, "dtype": dtype, "layout": record.layout, "memory": "DRAM"}
         return {**step, "shard": self._build_strips(shape)} if record.banks == "sharded" else step
 
     def _build_strips(self, shape: list[int]) -> Mapping[str, Any]:
-        """Columns in whole tiles, the same number for every bank."""
+        """Return width shards: the same number of whole tiles for every bank."""
         banks = self.scope.names["banks"]
         rows = round_up(shape[-2], _TILE)
         strip = round_up(shape[-1], _TILE * banks) // banks
         return {"kind": "width", "shape": [rows, strip], "ranges": [[0, 0, banks - 1, 0]]}
 
     def _build_reserve(self, name: str, bytes_per_bank: int) -> Resident:
-        """Memory that nobody names, as pages over all banks."""
+        """Build a reserve of anonymous pages over all banks."""
         pages = -(-bytes_per_bank // _KEPT_PAGE_BYTES) * self.scope.names["banks"]
         shape = [pages, _KEPT_PAGE_BYTES // 4]
         step = {"alloc": name, "shape": shape, "dtype": "uint32", "layout": "row_major", "memory": "DRAM"}
         return Resident(name, RESERVE, step)
 
     def is_on_host(self, name: str) -> bool:
-        """Whether the recipe keeps a tensor of this name there."""
+        """Return whether the recipe keeps a tensor of this name on the host."""
         return any(record.name == name and record.place == "host" for record in self.recipe.tensor)
 
     # --- stages -------------------------------------------------------------------------------------------------------
 
     def stages(self, layers: int) -> Iterator[ModelCall]:
-        """The moments of a pass, each with its buffers; what is kept goes at the end."""
+        """Yield the stages of a pass, each with its buffers; kept buffers are freed at the end."""
         stages = [stage for stage in self.recipe.stage if stage.phase == self.phase]
         kept = [self._build_stage(stage, self.scope, "") for stage in stages if stage.kept]
         for call in kept:
@@ -263,12 +263,12 @@ class RecipeLayout:
 
 
 def _count_shares(chips: int) -> int:
-    """Among how many the heads are divided: on 8x4 chips among the rows."""
+    """Return the number of chips that share the heads: on 8x4 chips the rows."""
     return 8 if chips == 32 else chips
 
 
 def _check_kind(word: str) -> str:
-    """Of ``--weights kind=type``."""
+    """Check the kind in ``--weights kind=type``."""
     if word and word not in _KINDS:
         raise BadInputError(f"unknown kind of weight {word!r} (--weights)", hint=f"known: {', '.join(_KINDS)}")
     return word

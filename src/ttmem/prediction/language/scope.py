@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names that a recipe's expressions may use: of the model, the chips and banks, and of what is asked for."""
+"""The names in a recipe's expressions: of the model, the chips and banks, and the request."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from ttmem.base.arithmetic import round_up
 from ttmem.base.errors import BadInputError
 from ttmem.base.expression import ExpressionError, Language
 from ttmem.hardware import DRAM, MemoryMap
 from ttmem.prediction.language.dimensions import Dimensions
-from ttmem.twin.bank_sizes import round_up
 
 _LEAST_PROMPT = 128
 _NEXT_PROMPT = 1024
@@ -20,7 +20,7 @@ def _divide_up(number: int, by: int) -> int:
 
 
 def _count_even_cores(tiles: int, side: int) -> int:
-    """The largest grid of at most side x side cores over which tiles divide evenly; full rows are tried first."""
+    """Return the size of the largest grid that divides the tiles evenly; full rows are tried first."""
     for columns in range(side, 0, -1):
         for rows in range(side, 0, -1):
             if tiles % (rows * columns) == 0:
@@ -29,7 +29,7 @@ def _count_even_cores(tiles: int, side: int) -> int:
 
 
 def _pad_prompt(tokens: int, most: int) -> int:
-    """Prompts are padded to 128, to 1,024, then to powers of two; never beyond what is worked on at a time."""
+    """Pad a prompt to 128, to 1,024, then to powers of two, but never beyond a chunk."""
     if tokens <= _LEAST_PROMPT:
         padded = _LEAST_PROMPT
     else:
@@ -64,7 +64,7 @@ KNOWN_NAMES = (*_MODEL_NAMES, *_LAYER_NAMES, *_BOARD_NAMES, *_REQUEST_NAMES)
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Names with their values; ``inside`` adds some."""
+    """Names with their values; ``extend`` adds some."""
 
     names: Mapping[str, Any]
     where: str
@@ -73,7 +73,7 @@ class Scope:
         return Scope({**self.names, **more}, self.where)
 
     def value(self, text: int | str) -> Any:
-        """Of an expression."""
+        """Evaluate an expression."""
         if isinstance(text, int):
             return text
         try:
@@ -90,12 +90,12 @@ class Scope:
         return int(found)
 
     def holds(self, condition: str) -> bool:
-        """No condition always does."""
+        """Return whether a condition holds; an empty one does."""
         return not condition or bool(self.value(condition))
 
 
 def collect_names(dimensions: Dimensions, memory_map: MemoryMap, chips: int) -> dict[str, Any]:
-    """Of the model and of the board that is left when it is opened."""
+    """Collect the names of the model and of the opened board."""
     pool = memory_map.pool(DRAM)
     rows, columns = (8, 4) if chips == 32 else (1, chips)
     return {

@@ -10,10 +10,10 @@ import re
 from functools import lru_cache
 from math import prod
 
-from ttmem.engines.worker.graph_nodes.parameters import memory_named
+from ttmem.base.arithmetic import round_up
+from ttmem.engines.worker.graph_nodes import parse_memory
 from ttmem.hardware import DATA_TYPES, TILE_32X32, DataType
-from ttmem.profile.tensor_type import HOST, TensorType, pages_of
-from ttmem.twin.bank_sizes import round_up
+from ttmem.profile.tensor_type import HOST, TensorType, count_pages
 
 _DIMENSION = re.compile(r"(\d{1,15})(?:\[\d+\])?")
 """2024's shapes print the padded size in brackets behind the logical one."""
@@ -36,7 +36,7 @@ def tensor_type(
         return None
     kind = _MEMORY_LAYOUT.search(memory_config)
     where = _BUFFER_TYPE.search(memory_config)
-    memory = memory_named(where[1]) if where else memory_named(buffer_type)
+    memory = parse_memory(where[1]) if where else parse_memory(buffer_type)
     tiled = "ROW_MAJOR" not in layout.upper()
     placement = kind[1].lower() if kind else ""
     shard = _shard_shape(memory_config) if placement.endswith("sharded") else ()
@@ -67,8 +67,8 @@ def _sizes(shape: tuple[int, ...], dtype: DataType, tiled: bool, shard: tuple[in
     height, width = (32, 32) if tiled else (1, shard[-1] if shard else columns)
     page_bytes = dtype.tile_bytes(TILE_32X32) if tiled else dtype.logical_bytes(width)
     if not shard:
-        return page_bytes, pages_of(shape, height, width) * page_bytes, 0
-    shard_bytes = pages_of(shard, height, width) * page_bytes
+        return page_bytes, count_pages(shape, height, width) * page_bytes, 0
+    shard_bytes = count_pages(shard, height, width) * page_bytes
     padded = (*outer, round_up(rows, height), round_up(columns, max(width, 1)))
     return page_bytes, _shards(padded, shard) * shard_bytes, shard_bytes
 

@@ -4,6 +4,7 @@
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from ttmem.base.arithmetic import ceil_div
 from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.pool import pool2d
@@ -34,7 +35,9 @@ class _Axis:
     @property
     def kernels(self) -> list[int]:
         """What each result is of, in pixels."""
-        ends = ((number * self.size // self.wanted, -(-(number + 1) * self.size // self.wanted)) for number in self.all)
+        ends = (
+            (number * self.size // self.wanted, ceil_div((number + 1) * self.size, self.wanted)) for number in self.all
+        )
         return [end - start for start, end in ends]
 
     @property
@@ -44,7 +47,7 @@ class _Axis:
     @property
     def plain(self) -> tuple[int, int, int, int]:
         """Kernel, stride, padding before and after."""
-        return -(-self.size // self.wanted), self.size // self.wanted, 0, 0
+        return ceil_div(self.size, self.wanted), self.size // self.wanted, 0, 0
 
     def window(self) -> tuple[int, int, int, int]:
         """As `plain`, with padding where the first or the last kernel is smaller than the others."""

@@ -12,7 +12,6 @@ from ttmem.twin.operations.matmul import PRODUCT_ARGUMENTS, check_product, matmu
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument
 from ttmem.twin.programs import CIRCULAR
-from ttmem.twin.tensor_spec import TILE
 
 
 def addmm(call: Call, plan: PlanWriter) -> Plan:
@@ -26,7 +25,7 @@ def addmm(call: Call, plan: PlanWriter) -> Plan:
     if len(first.shape) < 2 or len(second.shape) < 2:
         raise BadInputError("addmm takes two matrices, and a third tensor to add")
     result = product_spec(first, second, (False, False), call.memory, dtype)
-    if added.shape != result.shape or any(s.layout is not TILE for s in call.inputs) or len(call.inputs) > 3:
+    if added.shape != result.shape or any(not s.is_tiled for s in call.inputs) or len(call.inputs) > 3:
         return plan.give_up("addmm of rows, or with a first tensor of another shape than the product's")
     if first.shard is None and second.shard is None:
         check_product(plan, first, second, result, (False, False))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the greatest element is: argmax."""
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BFLOAT16, FLOAT32, UINT32
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import spell_type
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
@@ -35,18 +35,18 @@ def argmax(call: Call, plan: PlanWriter) -> Plan:
     kept = shape if keeps else [] if dim is None else [*shape[:axis], *shape[axis + 1 :]]
     result = TensorSpec(tuple(kept), UINT32, ROW_MAJOR, memory)
     held = Held(-1, source)
-    if source.layout is ROW_MAJOR and axis < rank - 1:
+    if not source.is_tiled and axis < rank - 1:
         if not are_floats:
             return plan.give_up("argmax of integers along other dimensions than the last")
         held = applied(plan, to_layout, held, None, layout="tile")
     slot = plan.allocate(result)
-    if source.layout is TILE and not are_floats:
+    if source.is_tiled and not are_floats:
         dtype = spell_type(source.dtype)
         plan.refuse(f"Only BFLOAT16, FLOAT32 are supported for inputs with TILE layout, got {dtype}")
-    if source.layout is TILE and dim is None:
+    if source.is_tiled and dim is None:
         plan.refuse("For inputs with TILE layout, dim parameter must be specified!")
-    if held.spec.layout is TILE:
-        plan.launch([held.spec.dtype.tile_bytes(), paging_of(result).page_bytes])
+    if held.spec.is_tiled:
+        plan.launch([held.spec.tile_bytes, paging_of(result).page_bytes])
     else:
         _launch_shared_rows(plan, source, result, 1 if keeps or dim is None else source.shape[-2])
     plan.free(held.slot)
@@ -55,11 +55,11 @@ def argmax(call: Call, plan: PlanWriter) -> Plan:
 
 def _through_registers(call: Call, plan: PlanWriter, axis: int, shape: tuple[int, ...]) -> Plan:
     first = held = Held(-1, call.inputs[0])
-    if held.spec.layout is ROW_MAJOR:
+    if not held.spec.is_tiled:
         held = first = applied(plan, to_layout, held, None, layout="tile")
     found = TensorSpec(shape, UINT32, TILE, call.memory or call.inputs[0].memory)
     slot = plan.allocate(found)
-    plan.launch([2 * held.spec.dtype.tile_bytes(), 2 * UINT32.tile_bytes()], CIRCULAR)
+    plan.launch([2 * held.spec.tile_bytes, 2 * UINT32.tile_bytes()], CIRCULAR)
     held = Held(slot, found)
     held = replaced(plan, held, applied(plan, to_layout, held, None, layout="row_major"))
     if not call.arguments["keepdim"]:
@@ -70,14 +70,14 @@ def _through_registers(call: Call, plan: PlanWriter, axis: int, shape: tuple[int
 
 def _launch_shared_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec, results: int) -> None:
     """Every core reads its part of a row; the first core gathers what all of them found."""
-    element = source.dtype.element_bytes or 0
+    element = source.element_bytes
     least = plan.memory_map.page_alignment_bytes(source.memory) // 2
-    parts = -(-source.shape[-1] // least)
+    parts = ceil_div(source.shape[-1], least)
     cores = min(parts, plan.memory_map.grid.cores)
     if results > 1:  # all of them travel together, so fewer cores share a row that is not long
         cores = min(cores, _cores_for_rows(source.shape[-1] * element))
     indices, values = (round_up(results * size, _ROW_ALIGNMENT) for size in (4, element))
-    read = round_up(-(-parts // cores) * least * element, _ROW_ALIGNMENT)
+    read = round_up(ceil_div(parts, cores) * least * element, _ROW_ALIGNMENT)
     sizes = read, indices, indices * cores, values * cores
     if results == 1:
         plan.launch(sizes)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ttmem.base.arithmetic import ceil_div
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import DRAM, UINT8
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
@@ -26,7 +27,7 @@ from ttmem.twin.operations.record import Argument, Step
 from ttmem.twin.operations.tensor_handle import Held
 from ttmem.twin.paging import paging_of
 from ttmem.twin.programs import CIRCULAR
-from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, CoreRange, Shard, TensorSpec
+from ttmem.twin.tensor_spec import ROW_MAJOR, CoreRange, Shard, TensorSpec
 
 _INPUT = -1
 _CREATE = "ttnn.create_global_semaphore"
@@ -43,13 +44,13 @@ def all_gather_async(call: Call, plan: PlanWriter) -> Plan:
     made_here = _made_for_the_call(call, plan)
     result = resized(wanted_like(call, source), axis, source.shape[axis] * line.chips)
     held = Held(_INPUT, source)
-    if source.layout is not TILE or (axis >= len(source.shape) - 2 and source.shape[axis] % 32):
+    if not source.is_tiled or (axis >= len(source.shape) - 2 and source.shape[axis] % 32):
         copying = replace(line.by_default, links=line.links)
         made = gather_by_copies(plan, held, result, [copying], axis, says_where=call.memory is not None)
     else:
         _check_shards(source, result)
         made = Held(plan.allocate(result), result)
-        tile = source.dtype.tile_bytes()
+        tile = source.tile_bytes
         plan.launch([3 * tile * min(packets(tile) // tile, _MOST_PLACES)], CIRCULAR)
     plan.free(*made_here)
     return plan.finish(made.slot, made.spec)
@@ -96,13 +97,13 @@ def _check_shards(source: TensorSpec, result: TensorSpec) -> None:
     shard = source.shard
     if isinstance(shard, Shard) and shard.kind == "block" and source.memory is DRAM:
         raise BadInputError("We don't support input DRAM block sharding")
-    if shard is not None and result.shard is not None and paging_of(source).padded_shape in _OF_ONE_MODEL:
+    if shard is not None and result.shard is not None and source.padded in _OF_ONE_MODEL:
         raise NotKnownError("shards of a size that has a program of its own")
 
 
 def _scatter_beside(plan: PlanWriter, source: TensorSpec, result: TensorSpec, line: Line, axis: int) -> Held:
     """What comes from both neighbours is kept where the source lies, in shards twice as high."""
-    padded, cut = paging_of(source).padded_shape[-len(source.shape) :], source.shard
+    padded, cut = source.padded[-len(source.shape) :], source.shard
     if isinstance(cut, Shard):
         cut = replace(cut, height=2 * cut.height)
     between = plan.allocate(replace(source, shape=(2 * padded[0], *padded[1:]), shard=cut))
@@ -125,7 +126,7 @@ def _scatter_around(plan: PlanWriter, source: TensorSpec, result: TensorSpec, li
         batches, channels = (1, 1, *source.shape)[-4:-2] if rank != 3 else (1, source.shape[0])
         channels //= line.chips if axis == rank - 3 else 1
         tiles = paging.pages // line.chips // batches // channels
-        pieces = batches * channels * -(-tiles * source.dtype.tile_bytes() // piece)
+        pieces = batches * channels * ceil_div(tiles * source.tile_bytes, piece)
         kept = [TensorSpec((count, piece), UINT8, ROW_MAJOR, DRAM) for count in (line.chips * pieces, pieces)]
     first = plan.allocate(kept[0])
     slot = plan.allocate(result)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import inf, sqrt
 from typing import Any
 
+from ttmem.base.arithmetic import ceil_div
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, BLACKHOLE, DATA_TYPES, DRAM
 from ttmem.twin.operations.binary import binary
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
@@ -61,7 +62,7 @@ def _faults(call: Call, mask: TensorSpec | None) -> Iterator[str]:
     """What the library looks at when the result is there, in its words and order."""
     query, key, value = call.inputs[:3]
     for spec in (query, key, value):
-        if spec.layout is not TILE:
+        if not spec.is_tiled:
             yield "Inputs to SDPA must be tilized"
         if spec.dtype not in ATTENTION_TYPES:
             yield "Data type of input tensor must be BFLOAT16, BFLOAT8_B, or BFLOAT4_B and is " + spell_type(spec.dtype)
@@ -80,7 +81,7 @@ def _faults_of_mask(call: Call, mask: TensorSpec) -> Iterator[str]:
     query, key = call.inputs[:2]
     if call.arguments["is_causal"]:
         yield "is_causal and attn_mask cannot both be present. Got is_causal: true, attn_mask: true"
-    if mask.layout is not TILE:
+    if not mask.is_tiled:
         yield "When mask is provided to SDPA, it must be tilized"
     if mask.dtype not in ATTENTION_TYPES:
         yield "When mask is provided to SDPA, it must be in BF16, BFP8, or BFP4 dataformat"
@@ -121,7 +122,7 @@ def _faults_of_shapes(call: Call) -> Iterator[str]:
 
 def _deals_in_pairs(query: TensorSpec, config: Mapping[str, Any]) -> bool:
     """Whether a light and a heavy chunk of a causal sequence go to the same core."""
-    return -(-query.shape[-2] // int(config.get("q_chunk_size", _CHUNK))) % 2 == 0
+    return ceil_div(query.shape[-2], int(config.get("q_chunk_size", _CHUNK))) % 2 == 0
 
 
 def _buffers(plan: PlanWriter, call: Call, mask: TensorSpec | None) -> list[int]:
@@ -132,22 +133,22 @@ def _buffers(plan: PlanWriter, call: Call, mask: TensorSpec | None) -> list[int]
     chunk, key_chunk = (int(config.get(name, _CHUNK)) for name in ("q_chunk_size", "k_chunk_size"))
     cores = cores_of(plan, config)
     high, wide, deep = chunk // 32, key_chunk // 32, depth // 32
-    total = batch * heads * -(-rows // chunk)
+    total = batch * heads * ceil_div(rows, chunk)
     # Causal work is dealt out in pairs, one light and one heavy chunk together.
     pairs = is_causal and _deals_in_pairs(query, config)
-    most = 2 * -(-(total // 2) // cores) if pairs else -(-total // cores)
+    most = 2 * ceil_div(total // 2, cores) if pairs else ceil_div(total, cores)
     plain, between = BFLOAT16.tile_bytes(), type_between(call).tile_bytes()
     flows = not adds_in_float32(call)
     """Without sums in float32 rows leave as soon as they are done."""
     buffers = [
-        high * deep * (2 if most > 1 else 1) * query.dtype.tile_bytes(),
-        2 * wide * deep * key.dtype.tile_bytes(),
-        2 * wide * deep * value.dtype.tile_bytes(),
+        high * deep * (2 if most > 1 else 1) * query.tile_bytes,
+        2 * wide * deep * key.tile_bytes,
+        2 * wide * deep * value.tile_bytes,
     ]
     if pairs and plan.memory_map.architecture is BLACKHOLE and cores >= _cores_that_count(key, chunk, flows):
         buffers.append(_COUNTER_BYTES)
     if mask is not None:
-        buffers.append(2 * high * wide * mask.dtype.tile_bytes())
+        buffers.append(2 * high * wide * mask.tile_bytes)
     elif is_causal or (flows and (rows % chunk or keys % key_chunk)):
         buffers.append((1 + is_causal + (not is_causal and keys % 32 > 0)) * plain)
     elif rows % chunk or keys % key_chunk:
@@ -156,7 +157,7 @@ def _buffers(plan: PlanWriter, call: Call, mask: TensorSpec | None) -> list[int]
     largest, summed = [high * plain] * 2, [high * between] * 2
     buffers += [high * wide * between, high * deep * plain, high * deep * plain, *largest, *summed, high * plain]
     finished = 2 * _finished_rows(high, deep) if flows else high
-    return [*buffers, finished * deep * query.dtype.tile_bytes()]
+    return [*buffers, finished * deep * query.tile_bytes]
 
 
 def cores_of(plan: PlanWriter, config: Mapping[str, Any]) -> int:

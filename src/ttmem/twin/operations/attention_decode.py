@@ -6,8 +6,8 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BFLOAT16, DRAM, INT32, L1, UINT16
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.attention import ATTENTION_ARGUMENTS, ATTENTION_TYPES, cores_of
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import aligned_page, spell_type
@@ -17,7 +17,7 @@ from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Step
 from ttmem.twin.operations.refusals import allocated, spell_cut, spell_layout
 from ttmem.twin.programs import CIRCULAR
-from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, InvalidSpecError, Shard, TensorSpec
+from ttmem.twin.tensor_spec import InvalidSpecError, Shard, TensorSpec
 
 _PAGED_CONFIG = {"k_chunk_size": 32, "max_cores_per_head_batch": 1}
 """What the library assumes for paged caches."""
@@ -45,10 +45,10 @@ def decode(call: Call, plan: PlanWriter) -> Plan:
     config = call.arguments["program_config"] or (_PAGED_CONFIG if is_paged else {})
     chunk = _chunk_of_keys(config, key, is_paged=is_paged)
     batch, heads, depth = query.shape[1:]
-    key_heads, wide, deep = key.shape[1], chunk // 32 or _REGISTERS, -(-depth // 32)
+    key_heads, wide, deep = key.shape[1], chunk // 32 or _REGISTERS, ceil_div(depth, 32)
     if not chunk and adds_in_float32(call):
         wide //= 2  # as many as the registers hold
-    high = -(-heads // 32)
+    high = ceil_div(heads, 32)
     users = _users_of(table) if table is not None else key.shape[0]
     result = replace(query, shape=(query.shape[0], users, heads, depth), memory=call.memory or DRAM, shard=call.shard)
     (slot,) = allocated(plan, [result], _faults_of_new_rows(call, result, table, chunk))
@@ -56,9 +56,9 @@ def decode(call: Call, plan: PlanWriter) -> Plan:
     is_half = is_causal and heads <= 16 and query.dtype is BFLOAT16
     tile = BFLOAT16.tile_bytes() // (2 if is_half else 1)
     plain = BFLOAT16.tile_bytes()
-    queries = high * deep * (tile if is_half else query.dtype.tile_bytes())
-    masks = high * wide * (mask.dtype.tile_bytes() if mask is not None else tile)
-    keys, values = (2 * wide * deep * spec.dtype.tile_bytes() for spec in (key, value))
+    queries = high * deep * (tile if is_half else query.tile_bytes)
+    masks = high * wide * (mask.tile_bytes if mask is not None else tile)
+    keys, values = (2 * wide * deep * spec.tile_bytes for spec in (key, value))
     buffers = [queries, keys, values, masks, *([high * tile] if sink else []), tile, high * tile, high * tile]
     if any(spec is not None and spec.shard is not None and spec.memory is not L1 for spec in (position, table)):
         plan.refuse("Only L1 buffers can have an associated circular buffer!")
@@ -72,7 +72,7 @@ def decode(call: Call, plan: PlanWriter) -> Plan:
     buffers += [*[high * deep * tile] * 2, *[high * tile] * 2]
     if sharing > 1:
         buffers.append((high * deep + 2 * high) * (sharing - 1) * tile)
-    written = [] if result.shard is not None else [high * deep * query.dtype.tile_bytes()]
+    written = [] if result.shard is not None else [high * deep * query.tile_bytes]
     plan.launch([*buffers, *written], CIRCULAR)
     return plan.finish(slot, result)
 
@@ -106,13 +106,13 @@ def _faults_of_new_rows(call: Call, result: TensorSpec, table: TensorSpec | None
     for spec in (query, key, value):
         if spec.dtype not in ATTENTION_TYPES:
             yield f"Unsupported data type {spell_type(spec.dtype)}."
-    if any(spec.layout is not TILE for spec in (key, value)):
+    if any(not spec.is_tiled for spec in (key, value)):
         yield "Inputs to SDPA must be tilized except for Q"
     if isinstance(query.shard, Shard) and query.shard.kind != "height":
         yield (f"Q tensor memory layout must be HEIGHT_SHARDED when sharded but got {spell_cut(query)}")
     if query.shard is None and query.memory is not DRAM:
         yield f"Q tensor buffer type must be DRAM when not sharded but got BufferType::{query.memory.name}"
-    if query.layout is not TILE and query.shard is None:
+    if not query.is_tiled and query.shard is None:
         yield (
             "ROW_MAJOR Q is only supported when Q is HEIGHT_SHARDED in L1; interleaved ROW_MAJOR Q is not supported. "
             "Convert Q to TILE layout or shard it."
@@ -120,7 +120,7 @@ def _faults_of_new_rows(call: Call, result: TensorSpec, table: TensorSpec | None
     for number, spec in enumerate((key, value), 1):
         if spec.memory is not DRAM:
             yield f"Input tensor {number} buffer type must be DRAM but got BufferType::{spec.memory.name}"
-    if query.layout is not TILE and result.shard is None:
+    if not query.is_tiled and result.shard is None:
         yield (
             "ROW_MAJOR Q produces a ROW_MAJOR output, which requires a HEIGHT_SHARDED output memory config; got "
             f"{spell_cut(result)}"
@@ -174,7 +174,7 @@ def _faults_of_pages(call: Call, table: TensorSpec) -> Iterator[str]:
     if call.arguments["is_causal"] and position is not None:
         if position.dtype is not INT32:
             yield f"Expect cur_pos to be INT32, got {spell_type(position.dtype)}"
-        if position.layout is not ROW_MAJOR:
+        if position.is_tiled:
             yield f"Expect cur_pos to be ROW_MAJOR, got {spell_layout(position)}"
         if position.shard is None and position.shape[-1] != batch:
             yield f"cur_pos must have batch size equal to Q, got {position.shape[0]} and {batch}"
@@ -182,7 +182,7 @@ def _faults_of_pages(call: Call, table: TensorSpec) -> Iterator[str]:
         yield "Error: SDPA currently only supports UINT16 datatype for sharded configurations"
     if table.shard is None and table.dtype is not INT32:
         yield "Error: SDPA currently only supports INT32 datatype"
-    if table.layout is not ROW_MAJOR:
+    if table.is_tiled:
         yield f"Page table tensor layout must be ROW_MAJOR but got {spell_layout(table)}"
     if isinstance(table.shard, Shard) and table.shape[0] // table.shard.cores != batch:
         yield f"Page_table must have shard height batch_size {batch} equal to Q on {table.shard.cores} cores"

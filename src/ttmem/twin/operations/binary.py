@@ -53,13 +53,13 @@ def binary(call: Call, plan: PlanWriter) -> Plan:
         if not call.in_place:
             plan.allocate(_in_common_shape(operands, result))
         plan.refuse(_NO_INTEGER_POWER.format(spell_type(call.inputs[0].dtype)))
-    if call.in_place and all(spec.layout is ROW_MAJOR for spec in call.inputs):
+    if call.in_place and all(not spec.is_tiled for spec in call.inputs):
         raise InvalidSpecError(_NO_ROWS_IN_PLACE)
     if call.in_place and len(operands) > 1:
         check_target((call.target or call.inputs[0]).shape, broadcast_shape(operands[0].shape, operands[1].shape))
     if any(spec.shard is not None for spec in (*operands, result)):
         return _with_shards(call, plan, kind, operands, result, temporaries, rounds=rounds)
-    if any(spec.layout is TILE for spec in operands):
+    if any(spec.is_tiled for spec in operands):
         operands = [_in_tiles(plan, spec, temporaries) for spec in operands]
     if call.in_place:
         check_types(kind, operands)
@@ -81,12 +81,12 @@ def _with_shards(
     rounds: bool,
 ) -> Plan:
     """Rows become tiles where any tensor is in shards, and what is made of rows alone becomes rows again."""
-    are_rows = [spec.layout is ROW_MAJOR for spec in operands]
+    are_rows = [not spec.is_tiled for spec in operands]
     if any(are_rows):
         if rounds or all(spec.shard is None for spec in operands):
             return plan.give_up("rows that are divided and rounded in shards, or go from pages to shards")
         for place, spec in enumerate(operands):
-            if spec.layout is ROW_MAJOR:
+            if not spec.is_tiled:
                 made = to_layout(Call("to_layout", (spec,), {"layout": "tile"}), plan)
                 if not made.results:
                     return made
@@ -145,7 +145,7 @@ def combined(
 
 def _in_common_shape(operands: Sequence[TensorSpec], result: TensorSpec) -> TensorSpec:
     shape = operands[0].shape if len(operands) == 1 else broadcast_shape(operands[0].shape, operands[1].shape)
-    layout = ROW_MAJOR if all(spec.layout is ROW_MAJOR for spec in operands) else TILE
+    layout = ROW_MAJOR if all(not spec.is_tiled for spec in operands) else TILE
     return replace(result, shape=shape, layout=layout)
 
 
@@ -174,7 +174,7 @@ def in_type(plan: PlanWriter, spec: TensorSpec, dtype: DataType, temporaries: li
 
 
 def _in_tiles(plan: PlanWriter, spec: TensorSpec, temporaries: list[int]) -> TensorSpec:
-    if spec.layout is TILE or spec.shard is not None:
+    if spec.is_tiled or spec.shard is not None:
         return spec
     made = replace(spec, layout=TILE)
     temporaries.append(tilize(plan, spec, made))
@@ -193,7 +193,7 @@ def _with_number_as_unary(call: Call, plan: PlanWriter, kind: BinaryKind) -> Pla
             return plan.give_up("the remainder of integers and a number")
         allowed = (INT32, UINT32, UINT16) if kind.called == "POWER" or not kind.takes_floats else (INT32, UINT32)
         check_integers(plan, source, result, kind.number_is_unary, allowed)
-        if kind.called == "POWER" and source.layout is ROW_MAJOR:
+        if kind.called == "POWER" and not source.is_tiled:
             raise InvalidSpecError("pow_int: input must be in TILE layout, got Layout::ROW_MAJOR")
         if kind.called == "POWER":  # a kernel of its own, which never works in place
             return plan.one_program(result, double_buffered_tiles(source, result))
@@ -209,7 +209,7 @@ def _with_number_as_unary(call: Call, plan: PlanWriter, kind: BinaryKind) -> Pla
 def _power_of_number(call: Call, plan: PlanWriter, kind: BinaryKind) -> Plan:
     """The number becomes a tensor like the exponent, then the two are combined."""
     source = call.inputs[0]
-    if kind.called != "POWER" or call.shard is not None or not (source.shard is None and source.layout is TILE):
+    if kind.called != "POWER" or call.shard is not None or not (source.shard is None and source.is_tiled):
         return plan.give_up("a number before shards or rows")
     base = plan.allocate(source)
     if not source.dtype.is_float:

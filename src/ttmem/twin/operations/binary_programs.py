@@ -14,7 +14,6 @@ from ttmem.twin.operations.elementwise import (
     wanted_like,
 )
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.paging import paging_of
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import CoreRange, InvalidSpecError, Shard, TensorSpec
 
@@ -113,7 +112,7 @@ def result_of(call: Call, operands: Sequence[TensorSpec]) -> TensorSpec:
 
 def grown(shard: Shard, before: TensorSpec, after: TensorSpec) -> Shard:
     """As much larger as the tensor is, and a tile at least."""
-    (*one, width), (*two, wider) = (paging_of(replace(spec, shard=None)).padded_shape for spec in (before, after))
+    (*one, width), (*two, wider) = (replace(spec, shard=None).padded for spec in (before, after))
     height, width = shard.height * prod(two) % _INTEGERS // prod(one), shard.width * wider % _INTEGERS // width
     return replace(shard, height=max(height, 32), width=max(width, 32))
 

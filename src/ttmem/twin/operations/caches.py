@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keys and values that stay: a cache filled with a prompt, and a row of every user written into it."""
 
+from ttmem.base.arithmetic import round_up
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, DRAM, FLOAT32, INT32, L1, UINT32, DataType
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.call_syntax import height_shards, record_of, write_call
 from ttmem.twin.operations.elementwise import aligned_page
 from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, type_between
@@ -11,7 +11,7 @@ from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Step
 from ttmem.twin.operations.refusals import not_in_l1
 from ttmem.twin.paging import paging_of
-from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, Shard, TensorSpec
+from ttmem.twin.tensor_spec import Shard, TensorSpec
 
 _CACHED_TYPES = (FLOAT32, BFLOAT16, BFLOAT8_B)
 BFLOAT4_B = DATA_TYPES.find("bfloat4_b")
@@ -26,17 +26,17 @@ def _check(call: Call, cache: TensorSpec, source: TensorSpec) -> None:
         raise ValueError("batches that a tensor names")
     if cache.shard is not None and not fills_pages:
         raise BadInputError("Only interleaved cache is supported")
-    if (source.layout is not TILE and "fused" in call.name) or (
-        fills_pages and any(spec.layout is not TILE for spec in (cache, source))
+    if (not source.is_tiled and "fused" in call.name) or (
+        fills_pages and any(not spec.is_tiled for spec in (cache, source))
     ):
         raise ValueError("rows that are written into a cache, or a cache of rows")
-    if cache.layout is not TILE or source.layout is not TILE:
+    if not cache.is_tiled or not source.is_tiled:
         raise BadInputError("a cache of interleaved tiles takes tiles")
     if len(cache.shape) != 4 or len(source.shape) != 4:
         raise ValueError("a cache, or what is written into it, of other than four dimensions")
     if cache.dtype not in (*_CACHED_TYPES, *([BFLOAT4_B] if is_paged else [])):
         raise BadInputError("a cache holds floats")
-    if source.shape[0] != 1 or -(-source.shape[-1] // 32) != -(-cache.shape[-1] // 32):
+    if source.shape[0] != 1 or source.tiles_across != cache.tiles_across:
         raise BadInputError("what is written into a cache is of one batch, and as wide as the cache")
     if source.shard is not None and not _holds_rows(source):
         raise BadInputError("shards that are written into a cache lie in L1 and hold whole rows")
@@ -63,7 +63,7 @@ def fill_cache(call: Call, plan: PlanWriter) -> Plan:
         raise BadInputError("a cache is filled with no more rows than it has, of its own type")
     if source.shard is not None and round_up(source.shape[-2], 32) % source.shard.height:
         raise BadInputError("shards that fill a cache divide its sequence")
-    plan.launch([] if source.shard is not None else [2 * source.dtype.tile_bytes()])
+    plan.launch([] if source.shard is not None else [2 * source.tile_bytes])
     return plan.finish(-1, cache)
 
 
@@ -75,13 +75,13 @@ def update_cache(call: Call, plan: PlanWriter) -> Plan:
     offset = int(call.arguments["batch_offset"])
     if source.dtype not in _CACHED_TYPES or users > rows or offset + min(users, _MOST_USERS) > _MOST_USERS:
         raise BadInputError("an update of a cache has a row for every user")
-    across, tile = -(-cache.shape[-1] // 32), cache.dtype.tile_bytes()
+    across, tile = cache.tiles_across, cache.tile_bytes
     keeps = cache.dtype is FLOAT32
     """Floats of 32 bits are patched as they are, and what is read is not read ahead."""
     together = 2 - users % 2
     between = _type_between(call, cache).tile_bytes()
     ahead = 2 * together * across
-    read = [] if source.shard is not None else [(1 if keeps else 2) * across * source.dtype.tile_bytes()]
+    read = [] if source.shard is not None else [(1 if keeps else 2) * across * source.tile_bytes]
     patched = [ahead * between, (across if keeps else ahead) * between]
     plan.launch([ahead * tile, *read, *patched, rows * across * tile])
     return plan.finish(-1, cache)
@@ -126,7 +126,7 @@ def _patched(call: Call, cache: TensorSpec, source: TensorSpec) -> list[int]:
     """Tiles of the cache, unpacked, patched, and packed for as many users as there are."""
     across = source.shape[-1] // 32
     between = 2 * across * _type_between(call, cache).tile_bytes()
-    tile = cache.dtype.tile_bytes()
+    tile = cache.tile_bytes
     return [2 * across * tile, between, between, source.shape[1] * across * tile]
 
 
@@ -138,7 +138,7 @@ def _places(call: Call, plan: PlanWriter, users: int, *, fused: bool = False) ->
     if any(spec is not None and spec.shard is not None for spec in (table, numbers)):
         raise ValueError("places in a cache, or its pages, in shards")
     if numbers is not None:
-        if numbers.dtype is not INT32 or numbers.layout is not ROW_MAJOR or numbers.memory is not DRAM:
+        if numbers.dtype is not INT32 or numbers.is_tiled or numbers.memory is not DRAM:
             raise BadInputError("places in a cache are rows of int32 in DRAM")
         if numbers.shard is not None or numbers.shape[0] != users:
             raise BadInputError("there is a place in the cache for every user")
@@ -149,7 +149,7 @@ def _places(call: Call, plan: PlanWriter, users: int, *, fused: bool = False) ->
         if cache.shape[0] != (1 if call.arguments["share_cache"] else users):
             raise BadInputError("a cache without pages has a part for every user")
         return found
-    if numbers is None or table.dtype is not INT32 or table.layout is not ROW_MAJOR or table.shard is not None:
+    if numbers is None or table.dtype is not INT32 or table.is_tiled or table.shard is not None:
         raise BadInputError("a paged cache has a table of int32, and places in a tensor")
     if table.shape[0] != users or table.shape[1] > cache.shape[0]:
         raise BadInputError("a page table has a row for every user, and no more pages than there are")
@@ -163,9 +163,9 @@ def paged_fill_cache(call: Call, plan: PlanWriter) -> Plan:
     which = call.tensor("batch_idx_tensor")
     _check_paged_fill(call, cache, source, table)
     numbers = [] if which is None else [4 * which.elements]
-    if which is not None and (which.layout is not ROW_MAJOR or which.memory is not DRAM or which.elements != 1):
+    if which is not None and (which.is_tiled or which.memory is not DRAM or which.elements != 1):
         raise BadInputError("the user whose pages are filled is one number in DRAM")
-    ahead = 2 * (source.shape[-1] // 32) * source.dtype.tile_bytes()
+    ahead = 2 * (source.shape[-1] // 32) * source.tile_bytes
     plan.launch([ahead, aligned_page(plan, table), *numbers])
     return plan.finish(-1, cache)
 
@@ -176,7 +176,7 @@ def _check_paged_fill(call: Call, cache: TensorSpec, source: TensorSpec, table: 
         raise BadInputError("pages are filled with interleaved tiles of their own type")
     if table.dtype is not INT32 or table.shard is not None:
         raise BadInputError("a page table is interleaved int32")
-    if table.layout is not ROW_MAJOR or len(table.shape) != 2:
+    if table.is_tiled or len(table.shape) != 2:
         raise ValueError("a page table of tiles, or not of two dimensions")
     if (
         source.shape[1] != cache.shape[1]
@@ -193,7 +193,7 @@ def plus_one(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     if source.dtype not in (INT32, UINT32):
         raise BadInputError("Only INT32 and UINT32 is supported for inputs!")
-    if source.layout is not ROW_MAJOR:
+    if source.is_tiled:
         raise BadInputError("Only ROW_MAJOR layout is supported for inputs!")
     if len(source.shape) > _MOST_DIMENSIONS:
         raise BadInputError("must have 1 to 4 dimensions for input tensor")

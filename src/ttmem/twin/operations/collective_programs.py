@@ -13,7 +13,7 @@ from ttmem.twin.operations.plan import PlanWriter
 from ttmem.twin.operations.tensor_handle import Held
 from ttmem.twin.paging import paging_of
 from ttmem.twin.programs import CIRCULAR
-from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, CoreRange, InvalidSpecError, Shard, TensorSpec, grid_of
+from ttmem.twin.tensor_spec import ROW_MAJOR, CoreRange, InvalidSpecError, Shard, TensorSpec, grid_of
 
 _PACKET_BYTES = 4352
 """The most that travels at once between two chips."""
@@ -115,7 +115,7 @@ def gather(plan: PlanWriter, source: TensorSpec, result: TensorSpec, line: Line,
     key = "all_gather", source, axis, line.chips, line.axis, result
     keep_semaphores(plan, 2, L1_SMALL if plan.memory_map.settings.l1_small_bytes else L1, key)
     least = _IN_A_ROW * packets(aligned_page(plan, source))
-    if source.layout is not TILE:
+    if not source.is_tiled:
         plan.launch([least], CIRCULAR)
         return Held(slot, result)
     most = _PACKETS_ON_BLACKHOLE if plan.memory_map.architecture is BLACKHOLE else _PACKETS
@@ -136,11 +136,11 @@ def broadcast(
 def _broadcast_packet(plan: PlanWriter, source: TensorSpec) -> int:
     """Whole tiles; one row or two, which in shards are as long as these."""
     page = aligned_page(plan, source)
-    if source.layout is TILE:
+    if source.is_tiled:
         return packets(page)
     paging, shard = paging_of(source), source.shard
     if isinstance(shard, Shard) and shard.kind != "height" and paging.padded_shape[-1] > shard.width:
-        page = shard.width * (source.dtype.element_bytes or 0)
+        page = shard.width * source.element_bytes
     return page * min(max(largest_packet(source) // page, 1), 2)
 
 
@@ -158,7 +158,7 @@ def scatter(plan: PlanWriter, source: TensorSpec, result: TensorSpec, line: Line
 
 def tiles_added_at_once(source: TensorSpec) -> int:
     """In bytes."""
-    tile = source.dtype.tile_bytes()
+    tile = source.tile_bytes
     return tile * min(4 * (_PACKET_BYTES // tile), _MOST_TILES_AT_ONCE)
 
 

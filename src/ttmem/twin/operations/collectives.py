@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
 
+from ttmem.base.arithmetic import ceil_div
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, MemoryMap
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.collective_programs import (
@@ -33,7 +34,7 @@ from ttmem.twin.operations.record import Argument, OperationRecord, PlanFunction
 from ttmem.twin.operations.tensor_handle import Held
 from ttmem.twin.paging import paging_of
 from ttmem.twin.placement import place
-from ttmem.twin.tensor_spec import TILE, InvalidSpecError, TensorSpec
+from ttmem.twin.tensor_spec import InvalidSpecError, TensorSpec
 
 _INPUT = -1
 _WRITES_OF_BYTES = 16
@@ -135,7 +136,7 @@ def scattered(
 ) -> Held:
     """Whole tiles are added as they are, ``by`` this program; what does not come out even is refused where it is not
     cut into parts."""
-    spec, is_tiled = source.spec, source.spec.layout is TILE
+    spec, is_tiled = source.spec, source.spec.is_tiled
     size = spec.shape[axis]
     result = resized(like, axis, size // line.chips)
     is_within_tiles = is_tiled and axis >= len(spec.shape) - 2
@@ -146,7 +147,7 @@ def scattered(
         raise NotKnownError("sums of rows along a dimension that does not come out even")
     if by is scatter:
         paging_of(result)  # a result that cannot be is refused before anything else
-    if is_within_tiles and -(-size // 32) % line.chips:
+    if is_within_tiles and ceil_div(size, 32) % line.chips:
         raise InvalidSpecError(f"Number of tiles at dimension {axis} must be divisible by ring_size")
     if not is_within_tiles and size % line.chips:
         if by is not scatter and size < line.chips:
@@ -176,7 +177,7 @@ def _reduced(plan: PlanWriter, source: Held, result: TensorSpec, line: Line) -> 
     if spec.shard is not None:
         (held,) = step(plan, sharded_to_interleaved, [held], replace(spec, shard=None), output_dtype=None)
     axis = _axis_of_parts(spec, line.chips)
-    if spec.layout is not TILE or axis is None or not _divides_in_tiles(spec, axis, line.chips):
+    if not spec.is_tiled or axis is None or not _divides_in_tiles(spec, axis, line.chips):
         copying = replace(line.by_default, links=line.links)
         return sum_of_copies(plan, held, result, copying, was_sharded=spec.shard is not None)
     part = scattered(plan, held, result, line, axis)
@@ -191,8 +192,8 @@ def _reduced(plan: PlanWriter, source: Held, result: TensorSpec, line: Line) -> 
 
 def _axis_of_parts(spec: TensorSpec, chips: int) -> int | None:
     """The last dimension that comes out even, in tiles."""
-    padded = paging_of(spec).padded_shape[-len(spec.shape) :]
-    sizes = (*padded[:-2], *(size // 32 for size in padded[-2:])) if spec.layout is TILE else padded
+    padded = spec.padded[-len(spec.shape) :]
+    sizes = (*padded[:-2], *(size // 32 for size in padded[-2:])) if spec.is_tiled else padded
     return next((axis for axis in reversed(range(len(sizes))) if sizes[axis] % chips == 0), None)
 
 

@@ -20,7 +20,6 @@ from ttmem.twin.operations.slice_ import slice_
 from ttmem.twin.operations.split import split
 from ttmem.twin.operations.tensor_handle import Held, replaced
 from ttmem.twin.operations.to_layout import in_layout, tilize, to_layout, untilize_by_rows
-from ttmem.twin.paging import paging_of
 from ttmem.twin.tensor_spec import TILE, InvalidSpecError, TensorSpec
 
 _WHERE_TO = (
@@ -93,7 +92,7 @@ def check_place(source: TensorSpec, *, says_where: bool) -> None:
 
 def scatter_in_parts(plan: PlanWriter, source: Held, result: TensorSpec, line: Line, axis: int) -> Held:
     """Each chip's part is filled up to whole tiles first, as tiles where it was rows, and cut out of the sum again."""
-    held, is_in_rows = source, source.spec.layout is not TILE
+    held, is_in_rows = source, not source.spec.is_tiled
     where = replace(held.spec, shard=None)
     if held.spec.shard is not None:
         where = replace(where, memory=DRAM if result.shard is not None else result.memory)
@@ -134,7 +133,7 @@ def _tilized(plan: PlanWriter, rows: Held) -> Held:
 
 
 def _padded(spec: TensorSpec) -> tuple[int, ...]:
-    return paging_of(spec).padded_shape[-len(spec.shape) :]
+    return spec.padded[-len(spec.shape) :]
 
 
 def sum_of_copies(plan: PlanWriter, source: Held, result: TensorSpec, line: Line, *, was_sharded: bool) -> Held:
@@ -163,7 +162,7 @@ def _sum(plan: PlanWriter, held: Held, result: TensorSpec) -> tuple[Held, list[i
     if casts:
         (held,) = step(plan, typecast, [held], dtype=BFLOAT16.name)
     spec = replace(held.spec, shape=(1, *held.spec.shape[1:]), memory=result.memory, shard=result.shard)
-    tile = spec.dtype.tile_bytes()
+    tile = spec.tile_bytes
     made = Held(plan.allocate(spec), spec)
     plan.launch([2 * tile, tile, 2 * tile])
     return next_step(plan, typecast, made, dtype=BFLOAT8_B.name) if casts else made, [held.slot]

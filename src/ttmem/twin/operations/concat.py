@@ -15,7 +15,6 @@ from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.reshape import reshaped, unsqueeze
 from ttmem.twin.operations.tensor_handle import Held, applied
 from ttmem.twin.operations.to_layout import in_layout, tilize, untilize_by_rows
-from ttmem.twin.paging import paging_of
 from ttmem.twin.placement import place
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import TILE, CoreRange, InvalidSpecError, Shard, TensorSpec
@@ -60,7 +59,7 @@ def _join_shards(plan: PlanWriter, held: Sequence[Held], axis: int, result: Tens
         raise NoRuleError("shards that are joined in L1 with what lies in DRAM")
     if not is_in_dram and axis in _dimensions_of_kernels(first, len(result.shape)):
         raise NoRuleError(OWN_KERNELS)
-    if not is_in_dram or (result.layout is not TILE and first.kind != "height"):
+    if not is_in_dram or (not result.is_tiled and first.kind != "height"):
         held = [applied(plan, to_memory_config, one, result.memory) for one in held]
     elif any(_kind_and_cores(spec) != _kind_and_cores(specs[0]) for spec in specs):
         raise NoRuleError("shards of several kinds that are joined in DRAM")
@@ -99,7 +98,7 @@ def join(plan: PlanWriter, specs: Sequence[TensorSpec], axis: int, result: Tenso
     if axis == len(result.shape) - 1 and len(result.shape) > 1 and result.dtype in (BFLOAT16, FLOAT32):
         if len(specs) > _MOST_AT_ONCE:
             raise NoRuleError("many tiles with padding side by side")
-        tile = result.dtype.tile_bytes()
+        tile = result.tile_bytes
         before, after = (tile * sum(_stored(spec)[-1] // 32 for spec in group) for group in (specs, [result]))
         taken = place(result, plan.memory_map).taken_bytes_per_bank if result.memory is L1 else 0
         if 3 * (before + after) <= plan.l1_space() - taken:
@@ -127,13 +126,13 @@ def join(plan: PlanWriter, specs: Sequence[TensorSpec], axis: int, result: Tenso
 
 
 def _is_padded(specs: Sequence[TensorSpec], axis: int, result: TensorSpec) -> bool:
-    if result.layout is not TILE:
+    if not result.is_tiled:
         return False
     return len(result.shape) == 1 or any(spec.shape[axis] != _stored(spec)[axis] for spec in specs)
 
 
 def _padded(spec: TensorSpec) -> tuple[int, ...]:
-    return paging_of(spec).padded_shape
+    return spec.padded
 
 
 def _stored(spec: TensorSpec) -> tuple[int, ...]:
@@ -207,7 +206,7 @@ def _join_buffers(plan: PlanWriter, first: TensorSpec, result: TensorSpec) -> li
     """Two pages; of rows that would fill half of L1 so only one. (A base above the middle bounds nothing: the library
     takes the difference without a sign.)
     """
-    if result.layout is TILE:
+    if result.is_tiled:
         return double_buffered_tiles(result)
     (two_rows,) = double_buffered_rows(plan, result, first, result)
     whole, base = plan.memory_map.architecture.l1_bytes_per_core, plan.memory_map.l1_base_address

@@ -16,7 +16,7 @@ from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Step
 from ttmem.twin.operations.reshape import is_view
 from ttmem.twin.operations.sliding_window import Window, four_sides, pair
-from ttmem.twin.tensor_spec import TILE, Shard, TensorSpec
+from ttmem.twin.tensor_spec import Shard, TensorSpec
 
 
 def conv2d(call: Call, plan: PlanWriter) -> Plan:
@@ -95,7 +95,7 @@ def _chosen(
     is_sharded = source.shard is not None
     if is_sharded and (source.memory is DRAM or not isinstance(source.shard, Shard) or window.spread is not None):
         return plan.give_up("convolutions of shards of DRAM or of many dimensions, and transposed ones of shards")
-    if source.layout is TILE and source.memory is DRAM and not made.is_matmul and not choices.stays_in_l1:
+    if source.is_tiled and source.memory is DRAM and not made.is_matmul and not choices.stays_in_l1:
         return plan.give_up("convolutions of tiles in DRAM")
     if not all(spec is None or spec.memory is HOST or _is_prepared(spec, made) for spec in (weight, bias)):
         return plan.give_up("weights on the device that were not prepared are brought back first")
@@ -138,7 +138,7 @@ def as_sticks(image: TensorSpec) -> tuple[int, ...]:
 def _is_prepared(spec: TensorSpec, made: Convolution) -> bool:
     """Tiles in DRAM, as `ttnn.prepare_conv_weights` makes them."""
     is_matrix = len(spec.shape) == 4 and spec.shape[:2] == (1, 1) and spec.shape[3] >= made.out_channels
-    return is_matrix and spec.layout is TILE and spec.memory is DRAM and spec.shard is None
+    return is_matrix and spec.is_tiled and spec.memory is DRAM and spec.shard is None
 
 
 def _described(
@@ -159,7 +159,7 @@ def _described(
     return Convolution(
         *(window, channels, out_channels, has_bias, source.dtype, weight.dtype),
         out_dtype=source.dtype if out is None else DATA_TYPES.find(str(out)),
-        layout=source.layout,
+        is_tiled=source.is_tiled,
         is_matmul=kernel == window.stride == window.dilation == (window.spread or (1, 1)) == (1, 1)
         and not any((*window.padding, *window.output_padding))
         and choices.kind != WIDTH,

@@ -33,11 +33,11 @@ def multiply(
     if made.choices.frees_input and source.memory is L1:
         raise UnknownChoiceError("an interleaved input that goes")
     tiles, is_early = replace(source, layout=TILE), scheme.kind != HEIGHT
-    tiled = tilize(plan, source, tiles) if source.layout is not TILE and is_early else 0
+    tiled = tilize(plan, source, tiles) if not source.is_tiled and is_early else 0
     weight = TensorSpec((1, 1, made.in_channels, made.out_channels), parameters.weight.dtype, TILE, DRAM)
     bias = None if parameters.bias is None else replace(weight, shape=(1, 1, 1, made.out_channels))
     parameters.move(plan, made.in_channels, made.out_channels)
-    if source.layout is not TILE and not is_early:
+    if not source.is_tiled and not is_early:
         tiled = tilize(plan, source, tiles)
     wanted = product_spec(tiles, weight, (False, False), None, made.out_dtype)
     sums = Sums(made.sums_in_float32, made.choices.sums_in_l1)
@@ -54,7 +54,7 @@ def _multiply_in_shards(
     """With a program config that follows from the shards."""
     made, early = scheme.convolution, 0
     goes = made.choices.frees_input and source.memory is L1
-    if source.shard is None and source.layout is not TILE and scheme.kind != HEIGHT:
+    if source.shard is None and not source.is_tiled and scheme.kind != HEIGHT:
         tiles = replace(source, layout=TILE)
         early = tilize(plan, source, tiles)
         if goes:
@@ -63,7 +63,7 @@ def _multiply_in_shards(
     slot, dealt = dealt_out(plan, scheme, source)
     plan.free(early)
     prepare(plan, scheme, parameters)
-    if dealt.layout is not TILE:
+    if not dealt.is_tiled:
         if slot < 0 and made.window.outputs % _TILE:
             raise UnknownChoiceError("rows in shards that end within a tile")
         tiles = replace(dealt, layout=TILE)
@@ -99,7 +99,7 @@ def _has_room_for_a_row(plan: PlanWriter, tiles: TensorSpec) -> bool:
 
     Without it the library goes through DRAM, and refuses there what is not whole tiles.
     """
-    tile, across = tiles.dtype.tile_bytes(), -(-tiles.shape[-1] // _TILE)
+    tile, across = tiles.tile_bytes, tiles.tiles_across
     return plan.l1_space() > across * (2 * tile + tile // _TILE) + 2 * plan.memory_map.quantum_bytes
 
 

@@ -6,25 +6,20 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BLACKHOLE, FLOAT32, Architecture, DataType, MemoryMap
 from ttmem.hardware.boards import Grid
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.conv_config import BLOCK, HEIGHT, NO_CHOICES, WIDTH, Choices
 from ttmem.twin.operations.halo import Dealing, stick_dtype
 from ttmem.twin.operations.sliding_window import Window, halo_sticks
 from ttmem.twin.operations.window_readers import Gathering, halves_pay
-from ttmem.twin.tensor_spec import ROW_MAJOR, CoreRange, InvalidSpecError, Layout, Shard, grid_of
+from ttmem.twin.tensor_spec import CoreRange, InvalidSpecError, Shard, grid_of
 
 _TILE = 32
 _STICK_UNIT = 8
 """Channels of a stick come in multiples of this: 16 bytes of bfloat16, the least that is moved at once."""
 _SCRATCH_BYTES = 64
 _BURST_ALIGNMENTS = 256
-
-
-def divided(number: int, by: int) -> int:
-    """Rounded up."""
-    return -(-number // by)
 
 
 def cores_for(pieces: int, most: int, at_once: int = 1) -> int:
@@ -74,7 +69,7 @@ class Convolution:
     """Of the input."""
     weight_dtype: DataType
     out_dtype: DataType
-    layout: Layout = ROW_MAJOR
+    is_tiled: bool = False
     """Of the input."""
     is_matmul: bool = False
     """A kernel of one pixel that moves by one: no window at all."""
@@ -139,7 +134,7 @@ class Scheme:
 
     @cached_property
     def out_tiles_high(self) -> int:
-        return divided(divided(self.convolution.window.outputs, _TILE), self.cores_high)
+        return ceil_div(ceil_div(self.convolution.window.outputs, _TILE), self.cores_high)
 
     @cached_property
     def block_tiles_high(self) -> int:
@@ -159,18 +154,18 @@ class Scheme:
 
     @cached_property
     def out_tiles_wide(self) -> int:
-        return divided(divided(self.convolution.out_channels, _TILE), self.cores_out)
+        return ceil_div(ceil_div(self.convolution.out_channels, _TILE), self.cores_out)
 
     @cached_property
     def block_tiles_wide(self) -> int:
         """Of the inner dimension, that is worked on at a time: one row of the kernel, or all of it by width."""
         made, kernel = self.convolution, self.convolution.window.kernel
         if made.is_row_depthwise:
-            return divided(self.channels_per_core * self.taps_read_at_once, _TILE)
+            return ceil_div(self.channels_per_core * self.taps_read_at_once, _TILE)
         if self.kind == WIDTH:
             return prod(kernel) * self.channels_per_core // made.choices.depth_divisor // _TILE
         taps = prod(kernel) if self.kind == BLOCK and made.choices.takes_whole_kernel else kernel[1]
-        return divided(taps * self.channels_per_core, _TILE)
+        return ceil_div(taps * self.channels_per_core, _TILE)
 
     @property
     def blocks_deep(self) -> int:
@@ -196,7 +191,7 @@ class Scheme:
             return self.given.height
         window = self.convolution.window
         sticks = window.batch * window.height * window.width
-        rounded = 1 if self.kind == WIDTH and self.convolution.layout is ROW_MAJOR else _TILE
+        rounded = 1 if self.kind == WIDTH and not self.convolution.is_tiled else _TILE
         return round_up(sticks, self.cores_high * rounded) // self.cores_high
 
     @cached_property
@@ -297,7 +292,7 @@ class Scheme:
         """Of a core when the convolution runs, as the library reckons before it chooses; with this window's halo."""
         halo = self.halo_bytes
         if window is not None:
-            outputs = divided(divided(window.outputs, _TILE), self.cores_high) * _TILE
+            outputs = ceil_div(ceil_div(window.outputs, _TILE), self.cores_high) * _TILE
             halo = halo_sticks(window, self.cores_high, outputs)
             halo *= self.channels_per_core * self.convolution.stick_bytes
         return sum(self.static_bytes(is_estimate=True)) + self.out_shard_bytes + halo
@@ -340,13 +335,13 @@ def scheme_of(kind: str, made: Convolution, chip: Chip, *, is_sliced: bool = Fal
 
     ``is_blind``: it is dealt out without regard to the height of blocks that was chosen, as slices are.
     """
-    sticks = not made.is_matmul and kind != WIDTH and (made.layout is ROW_MAJOR or is_sliced)
+    sticks = not made.is_matmul and kind != WIDTH and (not made.is_tiled or is_sliced)
     unit = _STICK_UNIT if sticks else _TILE
     grid, at_once = chip.grid, 1 if is_blind else made.choices.block_rows or 1
-    high, out = divided(made.window.outputs, _TILE), divided(made.out_channels, _TILE)
+    high, out = ceil_div(made.window.outputs, _TILE), ceil_div(made.out_channels, _TILE)
     if kind == HEIGHT:
         return Scheme(kind, made, chip, cores_for(high, grid.cores, at_once), 1, 1, unit)
-    pieces = divided(made.in_channels, unit)
+    pieces = ceil_div(made.in_channels, unit)
     if kind == WIDTH:
         return Scheme(kind, made, chip, 1, cores_for(pieces, grid.cores), cores_for(out, grid.cores), unit)
     cores_high = cores_for(high, grid.rows, at_once)
@@ -359,7 +354,7 @@ def scheme_of(kind: str, made: Convolution, chip: Chip, *, is_sliced: bool = Fal
 def scheme_in(made: Convolution, chip: Chip, shard: Shard) -> Scheme | None:
     """Of an input that stays in its shards; None for shards that the library would deal anew."""
     unit, kind = _TILE, shard.kind
-    if made.layout is ROW_MAJOR and not made.is_matmul and kind != WIDTH:
+    if not made.is_tiled and not made.is_matmul and kind != WIDTH:
         unit = next((unit for unit in (_TILE, 16, _STICK_UNIT) if shard.width % unit == 0), _TILE)
     if shard.by_column or shard.width % unit or (made.is_matmul and shard.height % _TILE):
         return None
@@ -369,7 +364,7 @@ def scheme_in(made: Convolution, chip: Chip, shard: Shard) -> Scheme | None:
     if made.is_matmul:
         cores_out = cores_in
     else:
-        out = divided(made.out_channels, _TILE)
+        out = ceil_div(made.out_channels, _TILE)
         most = {HEIGHT: 1, WIDTH: chip.grid.cores}.get(kind, chip.grid.columns)
         cores_out = cores_for(out, most)
     if made.is_matmul and kind == BLOCK and made.in_channels != cores_in * shard.width:

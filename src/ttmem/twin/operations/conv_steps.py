@@ -4,8 +4,8 @@
 from dataclasses import dataclass, replace
 from math import prod
 
+from ttmem.base.arithmetic import round_up
 from ttmem.hardware import DRAM, HOST, L1, Memory
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.conv_config import BLOCK, WIDTH, UnknownChoiceError
 from ttmem.twin.operations.conv_parallelization import (
     Chip,
@@ -107,7 +107,7 @@ def settled(plan: PlanWriter, made: Convolution, source: TensorSpec) -> Scheme:
     kind = made.choices.kind
     if scheme is None and made.is_matmul and shard.kind == BLOCK:
         kind = BLOCK
-    if not kind or source.layout is ROW_MAJOR:
+    if not kind or not source.is_tiled:
         raise UnknownChoiceError("rows in shards that are dealt anew, or as nobody chose")
     wanted = scheme_of(kind, made, chip)
     if scheme is None or (wanted.kind, wanted.ranges(wanted.cores_in)) != (scheme.kind, shard.ranges):
@@ -152,7 +152,7 @@ def _gather(plan: PlanWriter, scheme: Scheme, slot: int, dealt: TensorSpec) -> t
     """Dealt by channels alone and without padding, every core has all that its windows touch."""
     made = scheme.convolution
     is_plain = made.window.spread is None and not any(made.window.padding)
-    if scheme.kind == WIDTH and made.layout is ROW_MAJOR and is_plain:
+    if scheme.kind == WIDTH and not made.is_tiled and is_plain:
         return slot, dealt
     if slot < 0 and made.choices.frees_input:
         gathered = gather(plan, scheme.dealing, slot, dealt, moves=False, kernel=made.kernel)

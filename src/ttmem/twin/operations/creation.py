@@ -4,6 +4,7 @@
 from dataclasses import replace
 from typing import Any
 
+from ttmem.base.arithmetic import ceil_div
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, DRAM, FLOAT32
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
@@ -46,7 +47,7 @@ def arange(call: Call, plan: PlanWriter) -> Plan:
         start, end = 0, start
     if not step:
         raise BadInputError("arange needs a step other than 0")
-    result = _described(call, [max(-(-(end - start) // step), 0)], "row_major")
+    result = _described(call, [max(ceil_div(end - start, step), 0)], "row_major")
     return plan.finish(plan.allocate(result), result)
 
 
@@ -58,7 +59,7 @@ def random(call: Call, plan: PlanWriter) -> Plan:
     tiles = replace(result, layout=TILE)
     slot = plan.allocate(tiles)
     plan.launch(double_buffered_tiles(tiles), CIRCULAR)
-    if result.layout is TILE:
+    if result.is_tiled:
         return plan.finish(slot, result)
     rows = untilize(plan, tiles, result)
     plan.free(slot)
@@ -71,7 +72,7 @@ def like(call: Call, plan: PlanWriter) -> Plan:
     if call.arguments.get("dtype") is not None:
         return plan.give_up("like a tensor, but of another type")
     result = wanted_like(call, source)
-    if call.name != "empty_like" and source.layout is TILE and source.dtype in (BFLOAT16, FLOAT32, BFLOAT8_B):
+    if call.name != "empty_like" and source.is_tiled and source.dtype in (BFLOAT16, FLOAT32, BFLOAT8_B):
         return one_to_one(plan, source, result)
     return plan.finish(plan.allocate(result), result)
 
@@ -87,7 +88,7 @@ def copy(call: Call, plan: PlanWriter) -> Plan:
     if source.layout is not target.layout:
         layouts = (f"Layout::{spec.layout.name.upper()}" for spec in (source, target))
         raise InvalidSpecError("Input tensor layout ({}) must equal output tensor layout ({})".format(*layouts))
-    if source.layout is not TILE and source.dtype is not target.dtype:
+    if not source.is_tiled and source.dtype is not target.dtype:
         raise InvalidSpecError("Only tile layout supports dtype conversion")
     launch_copy(plan, source, target)
     return plan.finish(-2, target)

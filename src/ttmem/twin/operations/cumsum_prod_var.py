@@ -4,6 +4,7 @@
 from dataclasses import replace
 from math import prod as product_of
 
+from ttmem.base.arithmetic import ceil_div
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, FLOAT32
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import clone, spell_cut, spell_type, typecast
@@ -13,7 +14,7 @@ from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.reduced_shards import Place, check_cores, filled, in_shape, place_of
 from ttmem.twin.operations.tensor_handle import Held, applied, axes_of, replaced
 from ttmem.twin.paging import paging_of
-from ttmem.twin.tensor_spec import TILE, TensorSpec
+from ttmem.twin.tensor_spec import TensorSpec
 
 _FLOATS = (BFLOAT16, FLOAT32, BFLOAT8_B)
 _NOT_COMPARED = ("bfloat4_b", "uint8")
@@ -26,7 +27,7 @@ def accumulate(call: Call, plan: PlanWriter) -> Plan:
     Sums of bfloat16 alone can run inside tiles.
     """
     source = call.inputs[0]
-    if source.layout is not TILE or source.dtype.name in _NOT_COMPARED:
+    if not source.is_tiled or source.dtype.name in _NOT_COMPARED:
         return plan.give_up(f"{call.name} of row-major tensors, of bfloat4_b or of bytes")
     rank = len(source.shape)
     if not rank:
@@ -70,17 +71,17 @@ def _accumulated(plan: PlanWriter, held: Held, result: TensorSpec, axis: int, *m
     if held.spec.shard is not None:
         plan.refuse("ttnn accumulation operations (cumprod, cumsum) do not support sharded input tensors.")
     *outer, high, wide = (1, *result.shape) if len(result.shape) < 2 else result.shape
-    lines = [*outer, -(-high // 32), -(-wide // 32)]
+    lines = [*outer, ceil_div(high, 32), ceil_div(wide, 32)]
     lines[axis - len(result.shape)] = 1
     check_cores(plan, result, "Accumulation", "output", product_of(lines))
-    plan.launch([4 * held.spec.dtype.tile_bytes(), 4 * result.dtype.tile_bytes(), *more])
+    plan.launch([4 * held.spec.tile_bytes, 4 * result.tile_bytes, *more])
     return Held(slot, result)
 
 
 def _made(plan: PlanWriter, held: Held, result: TensorSpec, tiles: list[int], *more: int) -> Held:
     """One program: so many tiles of what it reads and of what it writes, and further buffers."""
     slot = plan.allocate(result)
-    sizes = [tiles[0] * held.spec.dtype.tile_bytes(), tiles[1] * result.dtype.tile_bytes()]
+    sizes = [tiles[0] * held.spec.tile_bytes, tiles[1] * result.tile_bytes]
     plan.launch([*sizes, *more])
     return Held(slot, result)
 
@@ -88,7 +89,7 @@ def _made(plan: PlanWriter, held: Held, result: TensorSpec, tiles: list[int], *m
 def product(call: Call, plan: PlanWriter) -> Plan:
     """The product of all elements, or along one dimension, which is brought outside the tiles and back."""
     source, rank = call.inputs[0], len(call.inputs[0].shape)
-    if source.layout is not TILE or rank > 4:
+    if not source.is_tiled or rank > 4:
         return plan.give_up("prod of row-major tensors, or of more than four dimensions")
     if not rank:
         return plan.give_up("prod of a single number")
@@ -131,7 +132,7 @@ def _multiplied(plan: PlanWriter, held: Held, result: TensorSpec, types: str = _
         plan.refuse(f"Error - unsupported data type for prod, expected {types} but got {dtype}.")
     if types is _TYPES:
         check_cores(plan, result, "Prod_nc", "output", paging_of(result).pages)
-    plan.launch([2 * held.spec.dtype.tile_bytes(), 2 * result.dtype.tile_bytes()])
+    plan.launch([2 * held.spec.tile_bytes, 2 * result.tile_bytes])
     return Held(slot, result)
 
 
@@ -159,7 +160,7 @@ def _product_along(plan: PlanWriter, source: Held, axis: int, place: Place) -> t
 def spread(call: Call, plan: PlanWriter) -> Plan:
     """Variance or deviation in one pass over rows, columns, or all dimensions at once, which are brought to the end."""
     source, rank = call.inputs[0], len(call.inputs[0].shape)
-    if source.layout is not TILE or rank < 2:
+    if not source.is_tiled or rank < 2:
         return plan.give_up(f"{call.name} of row-major tensors, or of less than two dimensions")
     axes = axes_of(call.arguments["dim"], rank)
     place = place_of(call)

@@ -3,9 +3,9 @@
 
 from collections.abc import Iterator
 
+from ttmem.base.arithmetic import round_up
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, L1
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, height_shards, record_of, write_call
 from ttmem.twin.operations.conv_parallelization import row_by_row
 from ttmem.twin.operations.heads import padded_matrix
@@ -50,7 +50,7 @@ def split_new_heads(call: Call, plan: PlanWriter) -> Plan:
     ]
     slots = allocated(plan, specs, _faults_of_rows(source, heads, key_heads, depth, apart=apart))
     alignment = plan.memory_map.architecture.dram_alignment_bytes
-    line = 16 * (source.dtype.element_bytes or 0)
+    line = 16 * source.element_bytes
     short = source.shard is None and source.memory is DRAM and line < alignment
     plan.launch([(depth // 32 + 1) * alignment] * 2 if short else [])
     return plan.finish_all(list(zip(slots, specs, strict=True)))
@@ -60,7 +60,7 @@ def _faults_of_rows(source: TensorSpec, heads: int, key_heads: int, depth: int, 
     """In the library's words and order."""
     if source.dtype not in (BFLOAT16, FLOAT32):
         yield _NO_FORMAT
-    if source.layout is not TILE:
+    if not source.is_tiled:
         yield "Only tile layout is supported for input tensor"
     if source.shape[3] % 32 or source.shape[2] > _MOST_USERS or source.shape[:2] != (1, 1):
         yield f"Unsupported input shape = Shape({list(source.shape)})"
@@ -115,7 +115,7 @@ def _faults_of_users(source: TensorSpec, heads: int) -> Iterator[str]:
     rows, depth = padded_matrix(source)
     if source.dtype not in (BFLOAT16, FLOAT32):
         yield _NO_FORMAT
-    if source.layout is not TILE:
+    if not source.is_tiled:
         yield f"Input tensor layout must be TILE but got {spell_layout(source)}"
     if source.shape[0] != 1:
         yield "seqlen=1 for decode"

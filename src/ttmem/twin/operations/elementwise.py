@@ -3,6 +3,7 @@
 
 from dataclasses import replace
 
+from ttmem.base.arithmetic import round_up
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import (
     DATA_TYPES,
@@ -10,12 +11,11 @@ from ttmem.hardware import (
     DataType,
     Memory,
 )
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Step
 from ttmem.twin.paging import paging_of
-from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
+from ttmem.twin.tensor_spec import InvalidSpecError, Shard, TensorSpec
 
 
 def result_like(spec: TensorSpec, memory: Memory | None = None, dtype: DataType | None = None) -> TensorSpec:
@@ -87,7 +87,7 @@ def padded_like(source: TensorSpec, result: TensorSpec) -> TensorSpec:
     """Rows that are longer in their shards leave them as they are."""
     if not has_longer_rows(source) or result.shard is not None:
         return result
-    return replace(result, alignment=(1, paging_of(source).padded_shape[-1]))
+    return replace(result, alignment=(1, source.padded[-1]))
 
 
 def borrows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> bool:
@@ -97,7 +97,7 @@ def borrows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> bool:
     one, two = source.shard, result.shard
     if not isinstance(one, Shard) or one != two or source.memory is not L1 or result.memory is not L1:
         return False
-    if not has_whole_shards(source) or source.layout is TILE:
+    if not has_whole_shards(source) or source.is_tiled:
         return has_whole_shards(source)
     return one.height * one.width % 1024 == 0 and paging_of(source).page_bytes == aligned_page(plan, source)
 
@@ -107,12 +107,7 @@ LONGER_ROWS = "rows that are longer in their shards: the result's rows are too"
 
 def has_longer_rows(spec: TensorSpec) -> bool:
     """Whether rows in shards are longer than the tensor says: a result out of shards would be padded like them."""
-    return (
-        spec.layout is not TILE
-        and spec.shard is not None
-        and bool(spec.shape)
-        and bool(spec.shape[-1] % spec.shard.width)
-    )
+    return not spec.is_tiled and spec.shard is not None and bool(spec.shape) and bool(spec.shape[-1] % spec.shard.width)
 
 
 OWN_KERNELS = "shards to shards, or of rows: the library picks kernels and shards of its own"
@@ -124,7 +119,7 @@ def read_by_pages(call: Call) -> Call | None:
     """
     if call.shard is None and all(spec.shard is None for spec in call.inputs):
         return call
-    if call.memory is None or call.shard is not None or any(spec.layout is not TILE for spec in call.inputs):
+    if call.memory is None or call.shard is not None or any(not spec.is_tiled for spec in call.inputs):
         return None
     return replace(call, inputs=tuple(replace(spec, shard=None) for spec in call.inputs))
 
@@ -142,7 +137,7 @@ def typecast(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     if names_cores_of_shards(call):
         return plan.give_up(CORES_OF_SHARDS)
-    if source.layout is not TILE and call.arguments.get("sub_core_grids") is not None:
+    if not source.is_tiled and call.arguments.get("sub_core_grids") is not None:
         return plan.give_up("rows of another type on cores that the caller names")
     result = replace(wanted_like(call, source), dtype=DATA_TYPES.find(str(call.arguments["dtype"])))
     return plan.finish(cast(plan, source, result), result)
@@ -169,7 +164,7 @@ def cast(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
                 f"Output tensor should have same number of cores {result.shard.cores} as input tensor "
                 f"{source.shard.cores}"
             )
-    elif source.shard is not None and source.layout is not TILE:
+    elif source.shard is not None and not source.is_tiled:
         pages, elements = zip(*map(_rows_and_lengths, (source, result)), strict=True)
         if len(set(pages)) > 1 or len(set(elements)) > 1:
             plan.refuse(
@@ -187,10 +182,10 @@ def _rows_and_lengths(spec: TensorSpec) -> tuple[int, int]:
 
 def _casts_in_place(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> bool:
     """Shards of L1 whose tiles are of one size before and after."""
-    shard, tile = source.shard, source.dtype.tile_bytes()
+    shard, tile = source.shard, source.tile_bytes
     if not isinstance(shard, Shard) or source.memory is not L1 or result.memory is not L1:
         return False
-    if tile != result.dtype.tile_bytes():
+    if tile != result.tile_bytes:
         return False
     element = source.dtype.element_bytes
     if source.dtype.is_block_float or not element:
@@ -220,7 +215,7 @@ def clone(call: Call, plan: PlanWriter) -> Plan:
         )
     if source.shard != result.shard:
         plan.refuse("Clone: input and output shard specs must be identical (same grid, shape, and orientation)")
-    plan.launch(double_buffered_tiles(source) if source.layout is TILE else double_buffered_rows(plan, source, source))
+    plan.launch(double_buffered_tiles(source) if source.is_tiled else double_buffered_rows(plan, source, source))
     return plan.finish(slot, result)
 
 

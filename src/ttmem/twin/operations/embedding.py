@@ -4,8 +4,8 @@
 from dataclasses import replace
 from math import prod
 
+from ttmem.base.arithmetic import round_up
 from ttmem.hardware import BFLOAT16, UINT32
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument
@@ -21,7 +21,7 @@ _WIDEST_KNOWN_TILES = 32
 def embedding(call: Call, plan: PlanWriter) -> Plan:
     """Rows of the table, one per number, in the table's layout unless another is wanted."""
     numbers, table = call.inputs
-    if any(spec.shard is not None for spec in call.inputs) or numbers.layout is not ROW_MAJOR:
+    if any(spec.shard is not None for spec in call.inputs) or numbers.is_tiled:
         return plan.give_up("an embedding of shards, or of numbers in tiles")
     wanted = call.arguments.get("layout")
     layout = table.layout if wanted is None else LAYOUTS.find(str(wanted).removeprefix("ttnn."))
@@ -34,7 +34,7 @@ def embedding(call: Call, plan: PlanWriter) -> Plan:
         )
     )
     rows, made = in_layout(table, tiled=False), 0
-    if table.layout is TILE:
+    if table.is_tiled:
         made = untilize(plan, table, rows)
     if rows.dtype is not BFLOAT16:
         raise InvalidSpecError("Weights tensor must have BFLOAT16 dtype")

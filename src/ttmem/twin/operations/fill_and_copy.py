@@ -9,7 +9,7 @@ from ttmem.twin.operations.elementwise import cast, double_buffered_rows, double
 from ttmem.twin.operations.plan import PlanWriter
 from ttmem.twin.paging import paging_of
 from ttmem.twin.programs import CIRCULAR, DATAFLOW
-from ttmem.twin.tensor_spec import TILE, TensorSpec
+from ttmem.twin.tensor_spec import TensorSpec
 
 _LONGEST_ROW_BYTES = 1 << 18
 """Longer ones are copied to another place in parts of so many bytes."""
@@ -54,7 +54,7 @@ def copy_between(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> in
 def launch_copy(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> None:
     """Rows that go to another place pass through one that is not aligned; within one another kernel copies."""
     stays = (source.memory, source.shard) == (result.memory, result.shard)
-    if source.layout is TILE:
+    if source.is_tiled:
         buffers = double_buffered_tiles(*([source] if source.dtype is result.dtype else [source, result]))
     elif stays:
         buffers = double_buffered_rows(plan, result, result)
@@ -71,6 +71,6 @@ def _part_of_few_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) 
     0 where such would not be aligned, or is a whole row."""
     part = gcd(paging_of(source).page_bytes, paging_of(result).page_bytes)
     alignment = max(plan.memory_map.page_alignment_bytes(spec.memory) for spec in (source, result))
-    row_bytes = source.shape[-1] * (source.dtype.element_bytes or 0)
+    row_bytes = source.shape[-1] * source.element_bytes
     is_dealt = prod(source.shape[:-1]) < plan.memory_map.grid.cores and part % alignment == 0 and part < row_bytes
     return part if is_dealt else 0

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT16, DATA_TYPES, DRAM, FLOAT32, INT32, L1, UINT8, UINT32, Memory
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.concat import concat
 from ttmem.twin.operations.elementwise import aligned_page, cast, l1_space_with_its_top, result_like, wanted_like
@@ -19,10 +19,9 @@ from ttmem.twin.operations.reduced_shards import filled
 from ttmem.twin.operations.slice_ import cut, sliced
 from ttmem.twin.operations.tensor_handle import Held, applied, replaced
 from ttmem.twin.operations.to_layout import to_layout
-from ttmem.twin.paging import paging_of
 from ttmem.twin.placement import place
 from ttmem.twin.programs import CIRCULAR
-from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, Shard, TensorSpec
+from ttmem.twin.tensor_spec import Shard, TensorSpec
 
 _UINT16 = DATA_TYPES.find("uint16")
 _WIDEST_ROW_TILES = 60
@@ -63,7 +62,7 @@ def gather(call: Call, plan: PlanWriter) -> Plan:
     if source.layout is not numbers.layout or numbers.dtype not in (_UINT16, UINT32):
         raise BadInputError("gather takes numbers in the layout of the elements, of uint16 or uint32")
     like = wanted_like(call, source)
-    if source.layout is not TILE and any(_is_cut_across_odd_rows(spec) for spec in call.inputs):
+    if not source.is_tiled and any(_is_cut_across_odd_rows(spec) for spec in call.inputs):
         return _gathered_as_tiles(plan, call, axis, like)
     in_pages = all(spec.shard is None for spec in (source, numbers, like))
     made = _gathered(plan, Held(-1, source), Held(-2, numbers), axis, like, by_rows=in_pages)
@@ -89,10 +88,10 @@ def _gathered(plan: PlanWriter, source: Held, numbers: Held, axis: int, like: Te
     places = _filled(plan, _four(_turned(plan, numbers, axis)), keep=numbers.slot)
     elements = _four(_turned(plan, source, axis))
     whole = part = elements
-    wanted = (*paging_of(places.spec).padded_shape[:3], elements.spec.shape[-1])
+    wanted = (*places.spec.padded[:3], elements.spec.shape[-1])
     if wanted != elements.spec.shape:
-        padded = replace(elements.spec, shape=paging_of(elements.spec).padded_shape)
-        stored = padded if elements.spec.layout is TILE else elements.spec
+        padded = replace(elements.spec, shape=elements.spec.padded)
+        stored = padded if elements.spec.is_tiled else elements.spec
         part = sliced(plan, Held(elements.slot, stored), [0] * 4, wanted, [1] * 4, elements.spec)
     elements = _filled(plan, part, keep=source.slot)
     plan.free(*{whole.slot} - {elements.slot, part.slot, source.slot})
@@ -116,12 +115,12 @@ def _is_cut_across_odd_rows(spec: TensorSpec) -> bool:
 
 
 def _gather_buffers(elements: TensorSpec, places: TensorSpec, space: int, *, by_rows: bool) -> list[int]:
-    if elements.layout is ROW_MAJOR:
-        across, found = (paging_of(spec).padded_shape[-1] for spec in (elements, places))
-        element, number = (spec.dtype.element_bytes or 0 for spec in (elements, places))
+    if not elements.is_tiled:
+        across, found = (spec.padded[-1] for spec in (elements, places))
+        element, number = (spec.element_bytes for spec in (elements, places))
         return [across * element, found * number, found * element]
-    tile, number = elements.dtype.tile_bytes(), places.dtype.tile_bytes()
-    across, found = (-(-spec.shape[-1] // 32) for spec in (elements, places))
+    tile, number = elements.tile_bytes, places.tile_bytes
+    across, found = (spec.tiles_across for spec in (elements, places))
     can_be_told = places.dtype is UINT32 or elements.shape[-1] <= _MOST_SHORT_NUMBERS
     if by_rows and elements.dtype is BFLOAT16 and can_be_told:
         rows = [across * tile, number, max(found, _FEW_TILES) * tile]
@@ -129,7 +128,7 @@ def _gather_buffers(elements: TensorSpec, places: TensorSpec, space: int, *, by_
             return rows
         # Else the row in as few equal parts as L1 has room for.
         room = max((space - number - tile) // tile, 1)
-        return [-(-across // -(-across // room)) * tile, number, tile]
+        return [ceil_div(across, ceil_div(across, room)) * tile, number, tile]
     if max(across, found) > _WIDEST_ROW_TILES:
         return [2 * tile, number, tile]
     return [across * tile, number, tile]
@@ -159,7 +158,7 @@ def _four(held: Held) -> Held:
 
 def _filled(plan: PlanWriter, held: Held, *, keep: int) -> Held:
     """The padding of tiles holds a value that is never meant."""
-    if held.spec.layout is not TILE:
+    if not held.spec.is_tiled:
         return held
     slot = filled(plan, held.spec).slot
     return held if slot < 0 else replaced(plan, held, Held(slot, held.spec), keep=keep)
@@ -180,7 +179,7 @@ def scatter(call: Call, plan: PlanWriter) -> Plan:
         if number == 2 and values.shape != numbers.shape:
             like, whole = replace(values, shape=numbers.shape), [0] * rank
             held = Held(*cut(plan, values, whole, numbers.shape, [1] * rank, like))
-        if spec.layout is TILE:
+        if spec.is_tiled:
             held = replaced(plan, held, applied(plan, to_layout, held, None, layout="row_major"))
         rows.append(replaced(plan, held, _turned(plan, held, axis)))
     result = replace(rows[0].spec, memory=call.memory or source.memory)
@@ -188,7 +187,7 @@ def scatter(call: Call, plan: PlanWriter) -> Plan:
     specs = tuple(held.spec for held in rows)
     plan.launch_kept(("scatter", *specs, result), lambda: [_scatter_buffers(plan, specs)])
     made = replaced(plan, made, _turned(plan, made, axis))
-    if source.layout is TILE:
+    if source.is_tiled:
         made = replaced(plan, made, applied(plan, to_layout, made, None, layout="tile"))
     plan.free(*(held.slot for held in reversed(rows)))
     return plan.finish(made.slot, made.spec)
@@ -198,16 +197,16 @@ def _scatter_buffers(plan: PlanWriter, rows: Sequence[TensorSpec]) -> list[int]:
     longest = round_up((plan.l1_space() // 16 * 9 // 10 - 32) % _WORD, _ROW_ALIGNMENT) % _WORD
     if not longest:
         plan.refuse(_NO_PIECE)
-    pieces = [round_up(min(spec.shape[-1], longest) * (spec.dtype.element_bytes or 0), _ROW_ALIGNMENT) for spec in rows]
+    pieces = [round_up(min(spec.shape[-1], longest) * spec.element_bytes, _ROW_ALIGNMENT) for spec in rows]
     return [pieces[0], *pieces]
 
 
 def _check_scatter(call: Call, axis: int) -> None:
     source, numbers, values = call.inputs
-    if any(spec.dtype is FLOAT32 and spec.layout is TILE for spec in (source, values)):
+    if any(spec.dtype is FLOAT32 and spec.is_tiled for spec in (source, values)):
         raise BadInputError("scatter does not take tiles of float32")
     for spec in call.inputs:
-        if spec.dtype in (INT32, UINT32) and spec.layout is TILE and spec.shape[axis] > _LONGEST_NUMBERS:
+        if spec.dtype in (INT32, UINT32) and spec.is_tiled and spec.shape[axis] > _LONGEST_NUMBERS:
             raise BadInputError(f"scatter takes tiles of no more than {_LONGEST_NUMBERS} integers along a dimension")
     if any(number > size for number, size in zip(numbers.shape, values.shape, strict=True)):
         raise BadInputError("scatter has a value for every number")
@@ -235,7 +234,7 @@ def repeat_interleave(call: Call, plan: PlanWriter) -> Plan:
 def _repeated_in_pages(call: Call, plan: PlanWriter, times: int, axis: int) -> Plan:
     """Shards are pages of DRAM for the time being, and the result stays there unless the caller says otherwise."""
     source = call.inputs[0]
-    if source.layout is ROW_MAJOR and len(source.shape) == 4 and source.memory is L1:
+    if not source.is_tiled and len(source.shape) == 4 and source.memory is L1:
         return plan.give_up("repeat_interleave of rows in shards that are enlarged like images")
     pages = applied(plan, to_memory_config, Held(-1, source), DRAM)
     made = _repeated_along(plan, pages, times, axis, DRAM)
@@ -263,7 +262,7 @@ def _repeated(plan: PlanWriter, held: Held, times: int, axis: int, like: TensorS
     shape = tuple(size * times if d == axis else size for d, size in enumerate(source.shape))
     result = replace(like, shape=shape)
     plain = source.dtype in (BFLOAT16, FLOAT32, INT32) and rank <= 4
-    if plain and held.slot < 0 and (axis < rank - 2 if source.layout is TILE else source.shape[-1] > 1):
+    if plain and held.slot < 0 and (axis < rank - 2 if source.is_tiled else source.shape[-1] > 1):
         page = max(aligned_page(plan, replace(result, memory=one)) for one in (source.memory, result.memory))
         most = _PAGES_AT_ONCE * page
         has_room = most <= plan.l1_space()  # asked before, too: where L1 is full, the library does not begin like this
@@ -279,7 +278,7 @@ def _repeated(plan: PlanWriter, held: Held, times: int, axis: int, like: TensorS
     if source.dtype.is_block_float or source.dtype is UINT8:
         wider = replace(source, dtype=BFLOAT16, memory=like.memory)
         rows = Held(cast(plan, source, wider), wider)
-    if source.layout is TILE:
+    if source.is_tiled:
         before = rows
         rows = applied(plan, to_layout, rows, None, layout="row_major")
         if before.slot != first.slot:
@@ -288,7 +287,7 @@ def _repeated(plan: PlanWriter, held: Held, times: int, axis: int, like: TensorS
     ((slot, joined),) = concat(Call("", (spread,) * times, {"dim": axis + 1}, DRAM), plan).results
     together = Held(slot, joined)
     made = Held(slot, replace(joined, shape=shape))  # rows stay as they are: nothing is copied
-    if source.layout is TILE:
+    if source.is_tiled:
         made = applied(plan, to_layout, made, None, layout="tile")
     end = made
     if made.spec.dtype is not source.dtype:

@@ -4,9 +4,8 @@
 from dataclasses import replace
 from math import prod
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import FLOAT32, L1, DataType, Memory
-from ttmem.twin.bank_sizes import round_up
-from ttmem.twin.operations.conv_parallelization import divided
 from ttmem.twin.operations.elementwise import has_longer_rows
 from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
@@ -34,7 +33,7 @@ def is_summed(made: Pooling, source: TensorSpec) -> bool:
     if not (made.is_average and is_whole_image(made.window)):
         return False
     pixels, rows = made.window.height * made.window.width, prod(source.shape[:-1])
-    if source.layout is TILE:
+    if source.is_tiled:
         rows = prod(source.shape[:-2]) * round_up(source.shape[-2], _TILE)
     return rows % made.window.batch == 0 and (not source.dtype.is_block_float or pixels % _TILE == 0)
 
@@ -48,13 +47,13 @@ def average(call: Call, plan: PlanWriter, made: Pooling) -> Plan:
         if moved is None:
             return plan.give_up("averages of shards that become pages in a way that was not compared")
         held = moved
-    if source.layout is TILE and pixels % _TILE:
+    if source.is_tiled and pixels % _TILE:
         held = replaced(plan, held, applied(plan, to_layout, held, layout="row_major"))
     image = applied(plan, reshape, held, shape=(made.window.batch, 1, pixels, made.channels))
     out, is_block = made.out_layout, image.spec.dtype.is_block_float
     # What is asked of the sum; otherwise its result changes as it comes.
     asked = out if (made.window.batch == 1 if out is TILE else not is_block) else None
-    if image.spec.layout is TILE:
+    if image.spec.is_tiled:
         summed = down(plan, image, Place(memory), image.spec.dtype, "sum", layout=asked or TILE)
     else:
         summed = _sum_rows(plan, image.spec, asked or ROW_MAJOR)
@@ -73,7 +72,7 @@ def _laid_out(plan: PlanWriter, held: Held, layout: Layout) -> Held:
 def _to_pages(plan: PlanWriter, source: TensorSpec, memory: Memory) -> Held | None:
     """Rows that are longer in their shards than the tensor says do not stay so for a sum."""
     if source.memory is L1 and isinstance(source.shard, Shard) and has_longer_rows(source):
-        length = source.shard.width * (source.dtype.element_bytes or 0)
+        length = source.shard.width * source.element_bytes
         if length % plan.memory_map.architecture.l1_alignment_bytes == 0:
             pages = replace(source, shard=None, memory=memory)
             return Held(plan.allocate(pages), pages)
@@ -84,7 +83,7 @@ def _to_pages(plan: PlanWriter, source: TensorSpec, memory: Memory) -> Held | No
 def _sum_rows(plan: PlanWriter, image: TensorSpec, layout: Layout) -> Held:
     """Where it is tall and few cores have work, the sums of slices come first."""
     batch, _, height, width = image.shape
-    columns, tall, cores = batch * divided(width, _TILE), divided(height, _TILE), plan.memory_map.grid.cores
+    columns, tall, cores = batch * ceil_div(width, _TILE), ceil_div(height, _TILE), plan.memory_map.grid.cores
     slices = min(cores // columns, tall) if tall >= _TALL else 1
     if slices < 2:
         return _sum_once(plan, image, 1, image.dtype, layout)
@@ -97,6 +96,6 @@ def _sum_once(plan: PlanWriter, image: TensorSpec, slices: int, dtype: DataType,
     """Two tiles of rows, one to clear with, those that are read, a number; a sum so far, and two results."""
     result = replace(image, shape=(*image.shape[:2], slices, image.shape[3]), dtype=dtype, layout=layout)
     slot = plan.allocate(result)
-    read = min(max(divided(image.shape[2], _TILE), 2), _MOST_TILES)
-    plan.launch([(4 + read) * image.dtype.tile_bytes(), 3 * dtype.tile_bytes()])
+    read = min(max(ceil_div(image.shape[2], _TILE), 2), _MOST_TILES)
+    plan.launch([(4 + read) * image.tile_bytes, 3 * dtype.tile_bytes()])
     return Held(slot, result)

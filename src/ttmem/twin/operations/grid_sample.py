@@ -4,15 +4,14 @@
 from dataclasses import replace
 from math import prod
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BFLOAT16, BLACKHOLE, DRAM, FLOAT32, L1
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.conv_parallelization import row_by_row
 from ttmem.twin.operations.elementwise import has_longer_rows
 from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, adds_in_float32
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument
-from ttmem.twin.paging import paging_of
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import ROW_MAJOR, InvalidSpecError, NdShard, Shard, TensorSpec
 
@@ -67,7 +66,7 @@ def grid_sample(call: Call, plan: PlanWriter) -> Plan:
 def _is_plain(spec: TensorSpec) -> bool:
     if isinstance(spec.shard, NdShard):
         return False
-    return len(spec.shape) == 4 and spec.layout is ROW_MAJOR and spec.dtype in (BFLOAT16, FLOAT32)
+    return len(spec.shape) == 4 and not spec.is_tiled and spec.dtype in (BFLOAT16, FLOAT32)
 
 
 def _shard(call: Call, plan: PlanWriter, image: TensorSpec, grid: TensorSpec, points: int) -> Shard:
@@ -79,7 +78,7 @@ def _shard(call: Call, plan: PlanWriter, image: TensorSpec, grid: TensorSpec, po
     else:
         rows, chip = prod(grid.shape[:3]), plan.memory_map.grid
         cores = min(rows, chip.cores)
-        height, ranges, by_column = -(-rows // cores), row_by_row(cores, chip), False
+        height, ranges, by_column = ceil_div(rows, cores), row_by_row(cores, chip), False
     channels = _channels(image)
     if points < 0:
         return Shard("height", height, -points * channels, ranges, by_column)
@@ -88,28 +87,28 @@ def _shard(call: Call, plan: PlanWriter, image: TensorSpec, grid: TensorSpec, po
 
 def _channels(image: TensorSpec) -> int:
     """As many as lie in memory: shards may round them up."""
-    return paging_of(image).padded_shape[-1]
+    return image.padded[-1]
 
 
 def _row_of_grid(plan: PlanWriter, grid: TensorSpec) -> int:
     architecture = plan.memory_map.architecture
     alignment = architecture.dram_alignment_bytes if grid.memory is DRAM else architecture.l1_alignment_bytes
-    return round_up(grid.shape[-1] * (grid.dtype.element_bytes or 0), alignment)
+    return round_up(grid.shape[-1] * grid.element_bytes, alignment)
 
 
 def _bilinear(call: Call, plan: PlanWriter, result: TensorSpec) -> list[int]:
     """A row of the grid; tiles of the image and a tile of weights, twice, and for two readers twice that; results."""
     image, grid = call.inputs[:2]
-    element = image.dtype.element_bytes or 0
+    element = image.element_bytes
     is_full = bool((call.arguments["compute_kernel_config"] or {}).get("dst_full_sync_en"))
     most = _TILES_AT_ONCE // 2 if adds_in_float32(call) and not is_full else _TILES_AT_ONCE
     read = 2 * min(image.shape[-1] // _TILE, most) * _TILE * _TILE * element
-    weights = 2 * image.dtype.tile_bytes()
+    weights = 2 * image.tile_bytes
     readers = 2 if grid.shard is not None and _reads_twice(call, plan) else 1
     sizes = [] if grid.shard is not None else [_row_of_grid(plan, grid)]
     sizes += [read] * readers + [weights] * readers
     if grid.shard is None:
-        sizes.append(2 * -(-result.shape[-1] // _FACE) * _FACE * element)
+        sizes.append(2 * ceil_div(result.shape[-1], _FACE) * _FACE * element)
     return sizes
 
 
@@ -125,7 +124,7 @@ def _reads_twice(call: Call, plan: PlanWriter) -> bool:
 def _nearest(call: Call, plan: PlanWriter, result: TensorSpec) -> list[int]:
     """Two readers with a row of the grid each, and a row of zeros."""
     grid = call.inputs[1]
-    row = result.shape[-1] * (result.dtype.element_bytes or 0)
+    row = result.shape[-1] * result.element_bytes
     return [row] if grid.shard is not None else [_row_of_grid(plan, grid)] * 2 + [row]
 
 

@@ -4,12 +4,12 @@
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BFLOAT16, DATA_TYPES, DRAM, FLOAT32, L1, L1_SMALL, DataType
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.plan import PlanWriter
 from ttmem.twin.operations.sliding_window import Window, halo_sticks, halo_tables
 from ttmem.twin.programs import CIRCULAR
-from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, CoreRange, Shard, TensorSpec
+from ttmem.twin.tensor_spec import ROW_MAJOR, CoreRange, Shard, TensorSpec
 
 _TILE = 32
 _STICKS_AT_ONCE = 4
@@ -61,8 +61,8 @@ def deal(plan: PlanWriter, dealing: Dealing, source: TensorSpec, *, is_padded: b
     dealt = TensorSpec(shape, source.dtype, source.layout, L1, dealing.shard(height))
     slot = plan.allocate(dealt)
     alignment = plan.memory_map.architecture.dram_alignment_bytes
-    if source.layout is TILE:
-        tile = source.dtype.tile_bytes()
+    if source.is_tiled:
+        tile = source.tile_bytes
         if plan.l1_space() <= _STICKS_AT_ONCE * round_up(tile + alignment, alignment):
             plan.estimate("how tiles become shards in the last few KiB of L1")
             plan.launch([])
@@ -107,7 +107,7 @@ def gather(
 
     ``kernel``: how its kernels reckon; those of another one are another program.
     """
-    window, tiled, width = dealing.window, dealt.layout is TILE, dealing.channels_per_core
+    window, tiled, width = dealing.window, dealt.is_tiled, dealing.channels_per_core
     height = halo_sticks(window, dealing.cores_high, dealing.outputs_per_core)
     dtype, channels = stick_dtype(dealt.dtype), round_up(dealt.shape[-1], width)
     halo = TensorSpec((1, 1, height * dealing.cores_high, channels), dtype, ROW_MAJOR, L1, dealing.shard(height))
@@ -119,7 +119,7 @@ def gather(
     keep_tables(plan, dealing, ("halo", window, dealt, dealing.outputs_per_core, kernel), tables.widths)
     alignment = plan.memory_map.architecture.l1_alignment_bytes
     stick = round_up(width * dtype.mantissa_bits // 8, alignment)
-    block = 2 * -(-width // _TILE) * dtype.tile_bytes()
+    block = 2 * ceil_div(width, _TILE) * dtype.tile_bytes()
     plan.launch([stick, stick, *([block, block] if tiled else [])], CIRCULAR)
     if not moves:
         return gathered, halo

@@ -4,9 +4,9 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ttmem.base.arithmetic import round_up
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.conv_parallelization import row_by_row
 from ttmem.twin.operations.elementwise import wanted_like
@@ -25,13 +25,13 @@ _TILES_AHEAD = 4
 def padded_matrix(spec: TensorSpec) -> tuple[int, int]:
     """Rows and width as they lie."""
     rows = spec.shape[-2]
-    return round_up(rows, 32) if spec.layout is TILE else rows, paging_of(spec).physical_width
+    return round_up(rows, 32) if spec.is_tiled else rows, paging_of(spec).physical_width
 
 
 def _faults_of_tiles(source: TensorSpec) -> Iterator[str]:
     if source.dtype not in _TYPES:
         yield "Unsupported data format"
-    if source.layout is not TILE:
+    if not source.is_tiled:
         yield f"Input tensor layout must be TILE but got {spell_layout(source)}"
 
 
@@ -88,7 +88,7 @@ def _joined(plan: PlanWriter, call: Call, source: TensorSpec) -> tuple[int, Tens
         cut = Shard(result.shard.kind, own.height // together, own.width * together, own.ranges, own.by_column)
         result = replace(result, shard=cut)
     (slot,) = allocated(plan, [result], _faults_of_heads(source, result, high, wide))
-    plan.launch([] if source.shard is not None else [2 * heads * (wide // 32) * source.dtype.tile_bytes()])
+    plan.launch([] if source.shard is not None else [2 * heads * (wide // 32) * source.tile_bytes])
     return slot, result
 
 
@@ -151,7 +151,7 @@ def split_heads(call: Call, plan: PlanWriter) -> Plan:
     else:
         specs = [replace(like, shape=shape, layout=TILE) for shape in shapes]
     slots = allocated(plan, specs, _faults_of_split(source, specs[0], heads, key_heads, depth, flips=flips))
-    tile = source.dtype.tile_bytes()
+    tile = source.tile_bytes
     if source.shard is not None:
         plan.launch([])
     elif flips:
@@ -166,7 +166,7 @@ def _check_parts(source: TensorSpec, parts: int) -> None:
     """What is looked at before anything is done."""
     if len(source.shape) != 3:
         raise BadInputError(f"Invalid input tensor: expected 3 dimensions, but found {len(source.shape)}.")
-    if source.layout is not TILE:
+    if not source.is_tiled:
         raise BadInputError("Invalid layout: input tensor must use TILE_LAYOUT, but found 0.")
     depth, whole = source.shape[-1] // parts, round_up(source.shape[-1], 32) // parts
     if depth % 32:
@@ -251,7 +251,7 @@ def _split_blocks(call: Call, plan: PlanWriter, heads: int, key_heads: int, *, f
     if call.shard != specs[0].shard or rows != source.shape[-2]:
         return plan.give_up("heads of blocks into shards of the caller's")
     tiles = rows // 32 * (depth // 32) * (key_heads // across)
-    plan.launch([tiles * source.dtype.tile_bytes()] if flips else [])
+    plan.launch([tiles * source.tile_bytes] if flips else [])
     return plan.finish_all(list(zip(slots, specs, strict=True)))
 
 

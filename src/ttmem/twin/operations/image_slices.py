@@ -4,7 +4,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from ttmem.twin.bank_sizes import round_up
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.twin.operations.sliding_window import Window
 
 _TILE = 32
@@ -134,7 +134,7 @@ def _spread_reach(
 ) -> tuple[int, int, int, int, int]:
     """As `_reach` for pixels with zeros between them; the last number is what is padded beyond the padding."""
     image_start, image_end = max(0, first - pad_before), end - pad_before + reach
-    start, stop = max(0, -(-(first - pad_before) // spread)), min(size, (image_end - 1) // spread + 1)
+    start, stop = max(0, ceil_div(first - pad_before, spread)), min(size, (image_end - 1) // spread + 1)
     before = max(0, pad_before - first, -image_start % spread)
     after = max(0, image_end - outputs, (image_end - 1) % spread if end < outputs else 0)
     more = 0
@@ -149,7 +149,7 @@ def cuts(window: Window, by_height: bool, count: int, *, tiled: bool) -> Iterato
     """So many parts as equal as rows (or, by width, columns of tiles) allow; the first ones are larger."""
     size = window.output_height if by_height else window.output_width
     unit = _TILE if tiled and not by_height else 1
-    least, larger = divmod(-(-size // unit), count)
+    least, larger = divmod(ceil_div(size, unit), count)
     start = 0
     for number in range(count):
         if start >= size:
@@ -173,7 +173,7 @@ def _check_last(window: Window, by_height: bool, count: int, *, tiled: bool, see
     """
     size = window.output_height if by_height else window.output_width
     unit = _TILE if tiled and not by_height else 1
-    least, end = max(-(-size // unit) // count, 1) * unit, size
+    least, end = max(ceil_div(size, unit) // count, 1) * unit, size
     last = min(count, _LAST_SLICES)
     if (least, last) in seen:
         return
@@ -196,7 +196,7 @@ def sliced(
         by_height = window.height > window.width * _TALL
     for along_height in (by_height, not by_height):
         size = window.output_height if along_height else window.output_width
-        most = -(-size // _TILE) if tiled and not along_height else size
+        most = ceil_div(size, _TILE) if tiled and not along_height else size
         seen: set[tuple[int, int]] = set()
         for count in range(1, most + 1):
             parts = []

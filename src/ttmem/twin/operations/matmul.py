@@ -4,6 +4,7 @@
 from dataclasses import replace
 from math import prod
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import DATA_TYPES, DRAM, FLOAT32, DataType, Memory
 from ttmem.hardware.boards import Grid
@@ -125,7 +126,7 @@ def check_product(
             "The width of the first tensor must be equal to the height of the second tensor. "
             f"Mismatch: width={depth} height={other}"
         )
-    elif first.layout is not TILE or second.layout is not TILE:
+    elif not first.is_tiled or not second.is_tiled:
         why = "Inputs to matmul must be tilized"
     elif not first.dtype.is_float:
         why = f"Unsupported data format for input A: {spell_type(first.dtype)}"
@@ -211,7 +212,7 @@ def _fuses(bias: TensorSpec, first: TensorSpec, second: TensorSpec, result: Tens
 
 def _check_width(plan: PlanWriter, bias: TensorSpec, result: TensorSpec) -> None:
     """A bias that the program itself adds has as many tiles as the result is wide."""
-    own, wanted = (-(-spec.shape[-1] // 32) * 32 for spec in (bias, result))
+    own, wanted = (round_up(spec.shape[-1], 32) for spec in (bias, result))
     if own != wanted:
         plan.refuse(unequal_widths(own, wanted))
 
@@ -219,7 +220,7 @@ def _check_width(plan: PlanWriter, bias: TensorSpec, result: TensorSpec) -> None
 def _laid_out(plan: PlanWriter, result: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
     """The product under the shape that it has with its bias, which the library asks a reshape for."""
     if is_view(result, shape):
-        tiles, there = (prod(sizes[:-2]) * -(-sizes[-2] // 32) for sizes in (shape, result.shape))
+        tiles, there = (prod(sizes[:-2]) * ceil_div(sizes[-2], 32) for sizes in (shape, result.shape))
         if tiles > there:
             plan.refuse("MeshBuffer must be large enough to hold the tensor.")
         if tiles < there:
@@ -284,7 +285,7 @@ def _configured(call: Call, plan: PlanWriter, result: TensorSpec, bias: TensorSp
         if call.shard is not None:  # the config decides how the result is cut, not the wish
             return plan.give_up(why)
         first, second = call.inputs[:2]
-        smallest = sum(spec.dtype.tile_bytes() for spec in (first, second, result) if spec.shard is None)
+        smallest = sum(spec.tile_bytes for spec in (first, second, result) if spec.shard is None)
         plan.estimate(why)
         return plan.one_program(result, [smallest] if smallest else [])
 
@@ -293,7 +294,7 @@ def _config_of_shards(call: Call, plan: PlanWriter, result: TensorSpec, shard: S
     first, second = call.inputs[:2]
     if len(call.inputs) > 2 or call.arguments["transpose_a"] or call.arguments["transpose_b"]:
         raise UnknownConfigError("shards with a bias or a transposed input")
-    if any(spec.layout is not TILE for spec in (first, second)) or second.shard is not None:
+    if any(not spec.is_tiled for spec in (first, second)) or second.shard is not None:
         raise UnknownConfigError("shards of rows, or a second input in shards")
     work = product_of(first, second, result, transposed=(False, False), bias=None, sums=sums_of(call, result))
     grid = _wanted_grid(call, plan)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BFLOAT16, FLOAT32, DataType
 from ttmem.twin.tensor_spec import TensorSpec
 
@@ -96,8 +97,8 @@ def product_of(
     sums: Sums,
 ) -> Product:
     """The inputs as they lie, and which of them are multiplied as if transposed."""
-    height, depth = (-(-size // 32) for size in _turned(first.shape, transposed[0])[-2:])
-    width = -(-_turned(second.shape, transposed[1])[-1] // 32)
+    height, depth = (ceil_div(size, 32) for size in _turned(first.shape, transposed[0])[-2:])
+    width = ceil_div(_turned(second.shape, transposed[1])[-1], 32)
     return Product(
         height,
         depth,
@@ -128,7 +129,7 @@ def choose_blocks(work: Product, columns: int, rows: int, space: int) -> Blocks:
 
     sizes = (_LARGEST_BLOCK >> shift for shift in range(4))
     factor = next((size for size in sizes if fits(size, size, 2)), 1)
-    down, across = -(-work.height // factor), -(-work.width // factor)
+    down, across = ceil_div(work.height, factor), ceil_div(work.width, factor)
     depth = 1 if (down > 1 or across > 1) and work.depth % 2 else 2
     if not work.all_in_dram and not (down * across <= cores and work.depth % depth == 0):
         return Blocks(SIMPLE)
@@ -136,16 +137,18 @@ def choose_blocks(work: Product, columns: int, rows: int, space: int) -> Blocks:
     is_inside = (down, across) != (1, 1) and down <= rows and across <= columns
     line_depth = 1 if work.depth % 2 else 2
     if not work.spreads_first and (is_wide or (is_inside and down == 1 and not work.all_in_dram)):
-        width = -(-work.width // cores)
+        width = ceil_div(work.width, cores)
         block = largest_fitting(work.height, width, [line_depth], fits)
         return Blocks(ROW, block[0], block[1], line_depth)
     if is_tall or work.spreads_first or (is_inside and across == 1 and not work.all_in_dram):
-        height = -(-work.height // cores)
+        height = ceil_div(work.height, cores)
         block = largest_fitting(height, work.width, [line_depth], fits)
         return Blocks(COLUMN, block[0], block[1], line_depth, height if work.spreads_first else 0)
     if work.all_in_dram:
         depth = 1 if work.depth % columns else work.depth // columns
-        return Blocks(GRID, *largest_fitting(-(-work.height // rows), -(-work.width // columns), [depth], fits, True))
+        return Blocks(
+            GRID, *largest_fitting(ceil_div(work.height, rows), ceil_div(work.width, columns), [depth], fits, True)
+        )
     return Blocks(GRID, factor, factor, depth) if is_inside else Blocks(SIMPLE)
 
 
@@ -200,7 +203,7 @@ def static_buffers(work: Product, blocks: Blocks, alignment: int) -> list[int]:
 
     Inputs are double buffered where more than one block of them passes.
     """
-    first, second = (-(-dtype.tile_bytes() // alignment) * alignment for dtype in (work.first, work.second))
+    first, second = (round_up(dtype.tile_bytes(), alignment) for dtype in (work.first, work.second))
     result = work.result.tile_bytes()
     if blocks.kind == SIMPLE:
         return [2 * first, 2 * second, 2 * result]
@@ -215,7 +218,7 @@ def static_buffers(work: Product, blocks: Blocks, alignment: int) -> list[int]:
     if (between := work.sums.between(work.result, steps)) is not work.result:
         buffers.append(tiles * between.tile_bytes())
     if work.bias is not None:
-        buffers.append(blocks.width * -(-work.bias.tile_bytes() // alignment) * alignment)
+        buffers.append(blocks.width * ceil_div(work.bias.tile_bytes(), alignment) * alignment)
     if work.is_first_transposed:
         buffers.append(read)
     return buffers

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware.boards import Grid
 from ttmem.twin.tensor_spec import TensorSpec
 
@@ -109,7 +110,7 @@ class Configured:
 
     @property
     def matrix_height(self) -> int:
-        return -(-self.first_shape[-2] // _TILE)
+        return ceil_div(self.first_shape[-2], _TILE)
 
     @property
     def batches(self) -> tuple[int, int]:
@@ -125,20 +126,20 @@ class Configured:
 
     @property
     def depth(self) -> int:
-        return -(-self.first_shape[-1] // _TILE)
+        return ceil_div(self.first_shape[-1], _TILE)
 
     @property
     def width(self) -> int:
-        return -(-self.second_shape[-1] // _TILE)
+        return ceil_div(self.second_shape[-1], _TILE)
 
     @property
     def high(self) -> int:
         """Cores down."""
-        return -(-self.height // self.config.core_height)
+        return ceil_div(self.height, self.config.core_height)
 
     @property
     def wide(self) -> int:
-        return -(-self.width // self.config.core_width)
+        return ceil_div(self.width, self.config.core_width)
 
 
 def register_tiles(kernel_config: Mapping[str, Any] | None, *, in_float32: bool) -> int:
@@ -227,7 +228,7 @@ def _faults_of_tails(work: Configured) -> Iterator[str]:
             "weight slice to the whole grid, so multi-column N is not supported here; use "
             "MatmulMultiCoreReuseMultiCastProgramConfig (the 2D factory) for multi-column N."
         )
-    needed, there = -(-work.width // config.width), config.core_width // config.width
+    needed, there = ceil_div(work.width, config.width), config.core_width // config.width
     if needed != there:
         yield (
             f"{name}: mcast_in1 requires the logical N tail to be in the final internal W block; got N={work.width}, "
@@ -236,7 +237,7 @@ def _faults_of_tails(work: Configured) -> Iterator[str]:
         )
     if work.high > 1:
         return
-    needed, there = -(-work.height // config.height), config.core_height // config.height
+    needed, there = ceil_div(work.height, config.height), config.core_height // config.height
     sizes = f"got M={work.height}, per_core_M={config.core_height}, out_block_h={config.height}"
     if needed != there:
         yield (
@@ -289,7 +290,7 @@ def _faults_of_batches(work: Configured) -> Iterator[str]:
                 "equivalent. Please change the second input tensor or adjust the program config."
             )
         if work.is_first_transposed and prod(first) > 1 and work.matrix_height > 1:
-            padded = [*first, *(-(-size // _TILE) * _TILE for size in work.first_shape[-2:])]
+            padded = [*first, *(round_up(size, _TILE) for size in work.first_shape[-2:])]
             yield (
                 f"{config.name}: transpose_a with fuse_batch is not supported when batch dimensions exist and "
                 f"M_per_batch > 1 (batch_size={prod(first)}, M_per_batch={work.matrix_height}, "

@@ -3,6 +3,7 @@
 
 from math import gcd
 
+from ttmem.base.arithmetic import ceil_div
 from ttmem.hardware.boards import Grid
 from ttmem.twin.operations.matmul_blocks import Product, largest_fitting
 from ttmem.twin.operations.matmul_configs import GRID, LINE, REUSE, Config, UnknownConfigError
@@ -30,13 +31,13 @@ def config_for(work: Product, grid: Grid, space: int) -> Config:
     small, large = sorted((height, work.width))
     if large // small > _NARROW or 1 in (work.height, work.width, work.depth):
         is_tall = height > work.width
-        own = (-(-height // cores), work.width) if is_tall else (height, -(-work.width // cores))
-        depth = _divisor(work.depth, -(-work.depth // cores))
+        own = (ceil_div(height, cores), work.width) if is_tall else (height, ceil_div(work.width, cores))
+        depth = _divisor(work.depth, ceil_div(work.depth, cores))
         block = largest_fitting(*own, [depth], fits)
         return Config(
             *(LINE, depth, *own, grid.columns, grid.rows, 1, 1, block[0], block[1]), spreads_first=not is_tall
         )
-    own = -(-height // grid.rows), -(-work.width // grid.columns)
+    own = ceil_div(height, grid.rows), ceil_div(work.width, grid.columns)
     depth = _divisor(work.depth, _DEEPEST)
     block = largest_fitting(*own, [depth], fits)
     return Config(GRID, depth, *own, grid.columns, grid.rows, 1, 1, block[0], block[1])
@@ -67,16 +68,16 @@ def config_of_shards(work: Product, shard: Shard, grid: Grid, *, cuts_result: bo
             size = grid.columns, grid.rows
             return Config(GRID, depth, *own, *size, 1, 1, block[0], block[1], by_columns=shard.by_column)
         wide, tall = (down, across) if shard.by_column else (across, down)
-        if wide != -(-work.depth // deep) or tall != -(-height // high):
+        if wide != ceil_div(work.depth, deep) or tall != ceil_div(height, high):
             raise UnknownConfigError("blocks that some of their cores have none of")
         depth = gcd(deep, work.depth) if wide == work.depth // deep else 1
-        own = -(-height // tall), -(-work.width // wide)
+        own = ceil_div(height, tall), ceil_div(work.width, wide)
         block = largest_fitting(*own, [depth], fits)
         return Config(GRID, depth, *own, across, down, 1, 1, block[0], block[1], by_columns=shard.by_column)
     if shard.by_column:
         raise UnknownConfigError("shards by column")
     spreads = shard.kind == "width"
-    own = (height, -(-work.width // shard.cores)) if spreads else (high, work.width)
+    own = (height, ceil_div(work.width, shard.cores)) if spreads else (high, work.width)
     depth = gcd(deep, work.depth) if spreads else work.depth
     block = largest_fitting(*own, [depth], fits)
     block_height = 1 if cuts_result and block[1] != own[1] else block[0]

@@ -4,6 +4,7 @@
 from dataclasses import replace
 from math import prod
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import DRAM, L1, MemoryMap
 from ttmem.hardware.boards import Grid
 from ttmem.twin.operations.conv_parallelization import row_by_row
@@ -39,11 +40,11 @@ def _fault_of_bias(work: Configured) -> str:
     """Without multicast the program adds a whole matrix, with it one row of tiles."""
     if work.bias is None:
         return ""
-    if (wide := -(-work.bias.shape[-1] // _TILE)) != work.width:
+    if (wide := work.bias.tiles_across) != work.width:
         return unequal_widths(wide * _TILE, work.width * _TILE)
     if work.config.kind != REUSE:
         return ""
-    rows, own = work.matrix_height, -(-work.bias.shape[-2] // _TILE) * _TILE
+    rows, own = work.matrix_height, round_up(work.bias.shape[-2], _TILE)
     if own == rows * _TILE:
         return ""
     return (
@@ -91,8 +92,8 @@ def static_buffers(work: Configured, result: TensorSpec, sums: Sums, memory_map:
     one, two = work.batches
 
     def tile(spec: TensorSpec, *, is_read_in_pages: bool) -> int:
-        size = spec.dtype.tile_bytes()
-        return -(-size // alignment) * alignment if is_read_in_pages else size
+        size = spec.tile_bytes
+        return round_up(size, alignment) if is_read_in_pages else size
 
     first = tile(work.first, is_read_in_pages=work.first.shard is None)
     second = tile(work.second, is_read_in_pages=work.second.shard is None)
@@ -112,7 +113,7 @@ def static_buffers(work: Configured, result: TensorSpec, sums: Sums, memory_map:
     if bias and config.kind == REUSE:
         sizes.append(height * width * bias)
     tiles = height * width if config.kind != REUSE else config.core_height * width
-    sizes.append(0 if result.shard else tiles * result.dtype.tile_bytes())
+    sizes.append(0 if result.shard else tiles * result.tile_bytes)
     between = sums.between(result.dtype, steps)
     if between is not result.dtype or (
         result.shard and (config.core_height, config.core_width) != (height, width) and config.kind != REUSE
@@ -143,19 +144,19 @@ def _buffers_of_dram_shards(work: Configured, result: TensorSpec, sums: Sums, me
     assert isinstance(shard, Shard)
     banks = memory_map.pool(DRAM).banks
     banks -= max(shard.width // _TILE * banks - work.width, 0) // (shard.width // _TILE)
-    read = -(-work.width // banks)
+    read = ceil_div(work.width, banks)
     computed = _in_groups(read, config.core_height, work.destinations)
     steps = work.depth // config.depth
-    second = -(-work.second.dtype.tile_bytes() // alignment) * alignment
+    second = round_up(work.second.tile_bytes, alignment)
     sizes = [
-        (2 if steps > 1 else 1) * config.core_height * config.depth * work.first.dtype.tile_bytes(),
+        (2 if steps > 1 else 1) * config.core_height * config.depth * work.first.tile_bytes,
         (3 if steps > 1 else 1) * read * config.depth * second,
-        config.core_height * computed * result.dtype.tile_bytes(),
+        config.core_height * computed * result.tile_bytes,
     ]
     if (between := sums.between(result.dtype, steps)) is not result.dtype:
         sizes.append(config.core_height * computed * between.tile_bytes())
     if work.bias is not None:
-        sizes.append(computed * -(-work.bias.dtype.tile_bytes() // alignment) * alignment)
+        sizes.append(computed * ceil_div(work.bias.tile_bytes, alignment) * alignment)
     return sizes
 
 
@@ -185,8 +186,8 @@ def _in_groups(width: int, height: int, most: int) -> int:
         return width
     groups, chosen = width // across, across
     for wider in range(across + 1, most + 1):
-        if -(-width // wider) < groups:
-            groups, chosen = -(-width // wider), wider
+        if ceil_div(width, wider) < groups:
+            groups, chosen = ceil_div(width, wider), wider
     return chosen * groups
 
 

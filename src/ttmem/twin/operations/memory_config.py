@@ -4,16 +4,16 @@
 from dataclasses import replace
 from math import prod
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import DATA_TYPES, DRAM, L1
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, height_shards, record_of, write_call
 from ttmem.twin.operations.elementwise import aligned_page, has_longer_rows, wanted_like
 from ttmem.twin.operations.fill_and_copy import copy_between
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Step
 from ttmem.twin.placement import place
-from ttmem.twin.tensor_spec import TILE, InvalidSpecError, NdShard, Shard, TensorSpec
+from ttmem.twin.tensor_spec import InvalidSpecError, NdShard, Shard, TensorSpec
 
 _READS_AT_ONCE = 4
 """Rows that are on their way while shards are filled."""
@@ -42,7 +42,7 @@ def interleaved_to_sharded(call: Call, plan: PlanWriter) -> Plan:
     refusal = ""
     if source.shard is not None or result.shard is None:
         refusal = "interleaved_to_sharded goes from pages to shards"
-    elif source.layout is not TILE and source.dtype is not result.dtype:
+    elif not source.is_tiled and source.dtype is not result.dtype:
         refusal = "Input tensor layout must be TILE when dtype conversion is needed"
     if refusal:  # there must be room for the result before anybody looks
         plan.allocate(result)
@@ -87,7 +87,7 @@ def _to_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, copi
     if shard.kind == "block" and result.memory is DRAM:
         raise InvalidSpecError(_NO_BLOCKS_IN_DRAM)
     alignment = plan.memory_map.architecture.l1_alignment_bytes
-    if source.layout is not TILE and shard.width * (source.dtype.element_bytes or 0) % alignment:
+    if not source.is_tiled and shard.width * source.element_bytes % alignment:
         if not copies_where_short:
             plan.allocate(result)
             plan.refuse("Shard page size must currently have L1 aligned page size")
@@ -96,18 +96,18 @@ def _to_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, copi
     if copies_where_short and _is_short(plan, source, result, shard):
         plan.estimate("shards are written in place, or through two pages where L1 is short")
         return plan.one_program(result, [])
-    return plan.one_program(result, [converted] * bool(converted) + [passing] * (source.layout is not TILE))
+    return plan.one_program(result, [converted] * bool(converted) + [passing] * (not source.is_tiled))
 
 
 def _buffers_of_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, shard: Shard) -> tuple[int, int]:
     """Where shards are put together, and what passes through on the way: of tiles the library only reckons with it."""
-    unit, units = shard.width * (source.dtype.element_bytes or 0), shard.height
-    if source.layout is TILE:
-        unit, units = source.dtype.tile_bytes(), _tiles(shard)
+    unit, units = shard.width * source.element_bytes, shard.height
+    if source.is_tiled:
+        unit, units = source.tile_bytes, _tiles(shard)
     quantum = plan.memory_map.architecture.dram_alignment_bytes
     converted = 0 if source.dtype is result.dtype else units * unit
     if result.memory is DRAM:
-        written = result.dtype.tile_bytes() if source.layout is TILE else unit
+        written = result.tile_bytes if source.is_tiled else unit
         converted += units * round_up(written, quantum)
     return converted, _READS_AT_ONCE * round_up(unit + quantum, quantum)
 
@@ -128,7 +128,7 @@ def _is_truly_nd(spec: TensorSpec, shard: NdShard | None) -> bool:
 
 
 def _tiles(shard: Shard) -> int:
-    return -(-shard.height // 32) * -(-shard.width // 32)
+    return ceil_div(shard.height, 32) * ceil_div(shard.width, 32)
 
 
 def _to_pages(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, copies: bool = False) -> Plan:
@@ -139,10 +139,10 @@ def _to_pages(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, copie
         if copies and source.dtype is result.dtype and (isinstance(shard, Shard) or _is_truly_nd(source, shard)):
             return _copied(plan, source, result)
         return plan.give_up("shards of DRAM, or of many dimensions, to pages")
-    if source.layout is TILE:
-        converted = _tiles(shard) * result.dtype.tile_bytes()
+    if source.is_tiled:
+        converted = _tiles(shard) * result.tile_bytes
         return plan.one_program(result, [] if source.dtype is result.dtype else [converted])
-    if shard.width * (source.dtype.element_bytes or 0) % plan.memory_map.architecture.l1_alignment_bytes:
+    if shard.width * source.element_bytes % plan.memory_map.architecture.l1_alignment_bytes:
         if not copies:
             plan.allocate(result)
             alignment = plan.memory_map.architecture.l1_alignment_bytes
@@ -158,20 +158,20 @@ def _to_other_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *
     """
     one, two = source.shard, result.shard
     in_dram = [spec.memory is DRAM for spec in (source, result)]
-    page = source.dtype.tile_bytes() if source.layout is TILE else aligned_page(plan, source)
+    page = source.tile_bytes if source.is_tiled else aligned_page(plan, source)
     is_short = goes_round and all(in_dram) and page >= plan.l1_space()
     if not isinstance(one, Shard) or not isinstance(two, Shard):
-        if source.layout is not TILE:
+        if not source.is_tiled:
             plan.estimate("rows in shards of many dimensions to other shards")
             return plan.one_program(result, [])
         return _copied(plan, source, result) if is_short else plan.one_program(result, [page] if all(in_dram) else [])
     if any(spec.memory is DRAM and cut.kind == "block" for spec, cut in ((source, one), (result, two))):
         raise InvalidSpecError(_NO_BLOCKS_IN_DRAM)
-    if source.layout is TILE:
+    if source.is_tiled:
         return _copied(plan, source, result) if is_short else plan.one_program(result, [page] if all(in_dram) else [])
     if has_longer_rows(source) or has_longer_rows(result):
         return plan.give_up("rows that are longer in their shards, to other shards: some of these kill the library")
-    before, after = (cut.width * (source.dtype.element_bytes or 0) for cut in (one, two))
+    before, after = (cut.width * source.element_bytes for cut in (one, two))
     is_aligned = before == aligned_page(plan, source) and after % plan.memory_map.architecture.l1_alignment_bytes == 0
     is_by_height = one.kind == two.kind == "height"
     if goes_round and ((one.width != two.width and one.kind != two.kind) or not (is_aligned or is_by_height)):
@@ -185,7 +185,7 @@ def _to_other_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *
 
 def _by_way_of_pages(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Plan:
     """Rows that change their length: out of the shards into DRAM and back; where that is not possible a plain copy."""
-    one, two = (spec.shard.width * (spec.dtype.element_bytes or 0) for spec in (source, result) if spec.shard)
+    one, two = (spec.shard.width * spec.element_bytes for spec in (source, result) if spec.shard)
     alignment = plan.memory_map.architecture.l1_alignment_bytes
     if source.memory is L1 and one % alignment == 0:
         pages = replace(source, memory=DRAM, shard=None)

@@ -5,9 +5,9 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import L1
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.collective_programs import (
     PAIR,
@@ -24,7 +24,7 @@ from ttmem.twin.operations.slice_ import row_buffers
 from ttmem.twin.paging import paging_of
 from ttmem.twin.placement import place
 from ttmem.twin.programs import CIRCULAR
-from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
+from ttmem.twin.tensor_spec import InvalidSpecError, Shard, TensorSpec
 
 _HEADER_BYTES = 192
 """What tells packets where to go."""
@@ -43,7 +43,7 @@ def mesh_partition(call: Call, plan: PlanWriter) -> Plan:
     wanted = wanted_like(call, source)
     shape = (*source.shape[:axis], source.shape[axis] // chips, *source.shape[axis + 1 :])
     result = replace(wanted, shape=shape)
-    rule = _tiles_for_each if source.layout is TILE else _rows_for_each
+    rule = _tiles_for_each if source.is_tiled else _rows_for_each
     return rule(plan, source, axis, chips, result)
 
 
@@ -65,15 +65,15 @@ def _rows_for_each(plan: PlanWriter, source: TensorSpec, axis: int, chips: int, 
                 "buffer alignment). Reach this op through ttnn::slice, which reshards such tensors, rather than "
                 "building the program factory directly."
             )
-    stored, rank = paging_of(source).padded_shape, len(source.shape)
+    stored, rank = source.padded, len(source.shape)
     # A part of what is stored, rows as long as in their shards, must fit the result's shards too.
     place(replace(result, shape=(*stored[:axis], stored[axis] // chips, *stored[axis + 1 :])), plan.memory_map)
-    pages = replace(result, shape=(*result.shape[:-1], paging_of(result).padded_shape[-1]), shard=None)
+    pages = replace(result, shape=(*result.shape[:-1], result.padded[-1]), shard=None)
     alignments = [plan.memory_map.page_alignment_bytes(spec.memory) for spec in (source, result)]
 
     def part(chip: int) -> list[int]:
         begins = [stored[axis] // chips * chip if dim == axis else 0 for dim in range(rank)]
-        if is_by_height and begins[-1] * (source.dtype.element_bytes or 0) % l1_alignment == 0:
+        if is_by_height and begins[-1] * source.element_bytes % l1_alignment == 0:
             return []
         return row_buffers(plan, source, begins, pages, alignments)
 
@@ -85,7 +85,7 @@ def _tiles_for_each(plan: PlanWriter, source: TensorSpec, axis: int, chips: int,
     """Each part begins with a tile, counted with what tiles are filled up by."""
     slot = plan.allocate(result)
     rank = len(source.shape)
-    part = paging_of(source).padded_shape[-rank:][axis] // chips
+    part = source.padded[-rank:][axis] // chips
     if axis >= rank - 2 and part % 32:
         side = "width" if axis == rank - 1 else "height"
         plan.refuse(f"Can only slice tilized tensor with {side} begin index aligned to tiles")
@@ -124,7 +124,7 @@ def point_to_point(call: Call, plan: PlanWriter) -> Plan:
     largest = largest_packet(source)
     together = min(largest // page, pages) if page <= largest else 1
     packet = page * together if page <= largest else largest
-    packets = -(-pages // together) if page <= largest else -(-page // largest) * pages
+    packets = ceil_div(pages, together) if page <= largest else ceil_div(page, largest) * pages
     element = source.dtype.element_bytes or 1
     between = plan.allocate(replace(source, shape=(packets, packet // element)))
     slot = plan.allocate(source)

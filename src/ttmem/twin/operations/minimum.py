@@ -37,7 +37,7 @@ def least_of_columns(plan: PlanWriter, held: Held, place: Place, greatest: Calla
     """
     source = held.spec
     shard = source.shard if source.memory is L1 and isinstance(source.shard, Shard) else None
-    tile, tall = source.dtype.tile_bytes(), -(-source.shape[-2] // 32)
+    tile, tall = source.tile_bytes, source.tiles_down
     together = shard.width // 32 if shard and shard.kind == "width" else _columns_together(plan, source)
     if 2 * tall * together * tile > plan.l1_space():
         return _negated_outside(plan, held, greatest)
@@ -65,7 +65,7 @@ def least_of_columns(plan: PlanWriter, held: Held, place: Place, greatest: Calla
 
 def _columns_together(plan: PlanWriter, source: TensorSpec) -> int:
     """So many columns of tiles are a whole number of what each core has."""
-    each, more = divmod(prod(source.shape[:-2]) * -(-source.shape[-1] // 32), plan.memory_map.grid.cores)
+    each, more = divmod(prod(source.shape[:-2]) * source.tiles_across, plan.memory_map.grid.cores)
     return lcm(each or 1, each + 1) if more and each else max(each, 1)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ttmem.base.arithmetic import ceil_div
 from ttmem.hardware import BFLOAT16, FLOAT32, L1
 from ttmem.twin.paging import paging_of
 from ttmem.twin.tensor_spec import CoreRange, Shard, TensorSpec
@@ -48,12 +49,15 @@ def block_of(source: TensorSpec, config: Any) -> Block | None:
     rows, columns = shard.height // 32, shard.width // 32
     tiles_down, tiles_across = paging.physical_height // 32, paging.physical_width // 32
     block = Block(rows, columns, grid, shard.by_column, tiles_down == rows)
-    if -(-tiles_across // block.cores_of_a_row) != columns or -(-tiles_across // columns) != block.cores_of_a_row:
+    if (
+        ceil_div(tiles_across, block.cores_of_a_row) != columns
+        or ceil_div(tiles_across, columns) != block.cores_of_a_row
+    ):
         return None
     if block.is_one_row and shard.by_column and grid.rows < grid.columns:
         return None  # some of these have no place for the first core
     lines = grid.cores // block.cores_of_a_row
-    if -(-tiles_down // lines) != rows or -(-tiles_down // rows) != lines:
+    if ceil_div(tiles_down, lines) != rows or ceil_div(tiles_down, rows) != lines:
         return None
     if config is None:
         return block
@@ -78,11 +82,11 @@ def buffers(
     stages = block.stages(rows_of_cores)
     together = stages[0] if stages else block.cores_of_a_row
     tiles_across = paging_of(source).physical_width // 32
-    gathered = (sum(stages) - 1 if stages else -(-tiles_across // block.columns)) * inner
+    gathered = (sum(stages) - 1 if stages else ceil_div(tiles_across, block.columns)) * inner
     whole, column = block.rows * block.columns * inner, block.rows * inner
     sums = [column, column, gathered]
-    sizes = [block.columns * spec.dtype.tile_bytes() for spec in parameters]
+    sizes = [block.columns * spec.tile_bytes for spec in parameters]
     sizes += [whole, whole, *(sums if is_centred else []), plain]
     if source.shape[-1] % 32:  # what lies beyond the last column must not count
         sizes += [*([whole] if is_centred else []), block.columns * plain]
-    return [*sizes, plain, inner, *sums, -(-block.rows // together) * inner, column]
+    return [*sizes, plain, inner, *sums, ceil_div(block.rows, together) * inner, column]

@@ -4,8 +4,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations import norm_shards
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import has_longer_rows, result_like, spell_cut, spell_type, wanted_like
@@ -13,9 +13,8 @@ from ttmem.twin.operations.fill_and_copy import has_tile_padding
 from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, adds_in_float32
 from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Step
-from ttmem.twin.paging import paging_of
 from ttmem.twin.programs import CIRCULAR
-from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, InvalidSpecError, Shard, TensorSpec
+from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
 
 _USABLE = 0.95
 """The share of what is left of L1 that the library dares to plan with."""
@@ -50,27 +49,27 @@ class _RowNorm:
         """Static buffers for rows, or pieces of rows, of so many tiles."""
         block, inner, plain = 2 * self.block, self.inner_bytes, BFLOAT16.tile_bytes()
         has_residual = self.residual is not None
-        own, made = self.source.dtype.tile_bytes(), self.result.dtype.tile_bytes()
+        own, made = self.source.tile_bytes, self.result.tile_bytes
         sizes = [(block if has_residual else width) * own, block * made]
-        if self.source.layout is ROW_MAJOR:  # made into tiles and back on the way, through two blocks each
+        if not self.source.is_tiled:  # made into tiles and back on the way, through two blocks each
             sizes = [self.block * own, self.block * made] if streams else [width * own, width * made]
             sizes += [block * own, block * made]
         sizes += [2 * inner if self.is_centred else 0]
         sizes += [2 * plain, 2 * plain, 2 * inner]
         sizes += [width * inner if self.is_centred or has_residual or streams else 0, width * inner, 8 * inner]
         sizes += [inner if streams else 0, block * inner if self.weight or self.bias else 0]
-        sizes += [width * spec.dtype.tile_bytes() for spec in (self.weight, self.bias) if spec]
+        sizes += [width * spec.tile_bytes for spec in (self.weight, self.bias) if spec]
         if self.residual is not None:
-            sizes += [width * inner if self.is_centred else 0, block * self.residual.dtype.tile_bytes()]
+            sizes += [width * inner if self.is_centred else 0, block * self.residual.tile_bytes]
         return [size for size in sizes if size]
 
     def fitting(self, plan: PlanWriter) -> list[int]:
         """Whole rows where they fit, pieces otherwise; the library gives up when not even the smallest pieces do."""
-        width = round_up(-(-self.source.shape[-1] // 32), self.block)
+        width = round_up(self.source.tiles_across, self.block)
         usable = int(_USABLE * plan.l1_space())
         whole = self.buffers(width, streams=False)
-        by_rows = any(spec is not None and spec.layout is ROW_MAJOR for spec in (self.weight, self.bias))
-        if (by_rows and self.source.layout is TILE) or sum(whole) <= usable:
+        by_rows = any(spec is not None and not spec.is_tiled for spec in (self.weight, self.bias))
+        if (by_rows and self.source.is_tiled) or sum(whole) <= usable:
             return whole
         has_much = self.weight or self.bias or self.source.dtype is FLOAT32
         most = _STREAMED_TILES_WITH_WEIGHTS if has_much else _STREAMED_TILES
@@ -95,7 +94,7 @@ def row_norm(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     if source.shard is not None:
         return _norm_of_shards(call, plan)
-    if source.layout is ROW_MAJOR and call.name == "rms_norm":
+    if not source.is_tiled and call.name == "rms_norm":
         plan.refuse("ttnn::rms_norm does not support ROW_MAJOR input tensors. Use TILE layout.")
     if not source.shape or call.arguments["program_config"] is not None:
         return plan.give_up(f"{call.name} of a single number, or with a program config for tensors without shards")
@@ -106,10 +105,10 @@ def row_norm(call: Call, plan: PlanWriter) -> Plan:
     slot = plan.allocate(result)
     if any(spec is not None and not _is_as_wide(spec, source) for spec in (weight, bias)):
         return plan.give_up(f"{call.name} with weights of another width")
-    if source.layout is ROW_MAJOR and source.shape[-1] % 32:
+    if not source.is_tiled and source.shape[-1] % 32:
         return plan.give_up(f"{call.name} of rows that are no whole tiles, which the library refuses")
     buffers = norm.fitting(plan)
-    if source.layout is ROW_MAJOR:
+    if not source.is_tiled:
         _check_rows(plan, norm)
     if source.dtype not in (FLOAT32, BFLOAT16, BFLOAT8_B):
         plan.refuse(f"Input tensor must be FLOAT32, BFLOAT16, or BFLOAT8_B, got: {spell_type(source.dtype)}")
@@ -119,10 +118,10 @@ def row_norm(call: Call, plan: PlanWriter) -> Plan:
 
 def _check_rows(plan: PlanWriter, norm: _RowNorm) -> None:
     """What is asked of an input that is not in tiles."""
-    if norm.residual is not None and norm.residual.layout is ROW_MAJOR:
+    if norm.residual is not None and not norm.residual.is_tiled:
         plan.refuse("Residual tensor must have TILE layout, got: Layout::ROW_MAJOR")
     if norm.residual is not None and has_tile_padding(norm.residual):
-        shape, padded = list(norm.source.shape), list(paging_of(norm.residual).padded_shape)
+        shape, padded = list(norm.source.shape), list(norm.residual.padded)
         plan.refuse(
             f"Input and residual logical and padded shapes must match, got input: logical=Shape({shape}) "
             f"padded=Shape({shape}) vs residual: logical=Shape({shape}) padded=Shape({padded})"
@@ -145,7 +144,7 @@ def _norm_of_shards(call: Call, plan: PlanWriter) -> Plan:
     parameters = [spec for name in ("weight", "bias") if (spec := call.tensor(name)) is not None]
     residual = call.tensor("residual_input_tensor")
     block = norm_shards.block_of(source, call.arguments["program_config"])
-    if source.layout is ROW_MAJOR:
+    if not source.is_tiled:
         if call.name == "layer_norm":
             plan.allocate(replace(result, layout=TILE))
         plan.refuse(
@@ -193,7 +192,7 @@ def _check_result_of_shards(plan: PlanWriter, source: TensorSpec, result: Tensor
 
 def _is_as_wide(weight: TensorSpec, source: TensorSpec) -> bool:
     """Tiles of the input's width, or rows of 32 that together have it."""
-    if weight.layout is ROW_MAJOR:
+    if not weight.is_tiled:
         if has_longer_rows(weight):
             return False
         return weight.shape[-1] == 32 and weight.elements == round_up(source.shape[-1], 32)
@@ -225,7 +224,7 @@ def batch_norm(call: Call, plan: PlanWriter) -> Plan:
     for spec in (source, mean):
         if spec.dtype not in (BFLOAT16, FLOAT32):
             plan.refuse(f"batch_norm only supports bfloat16, float32. Got: {spell_type(spec.dtype)}")
-    if any(spec is not None and spec.layout is not TILE for spec in (source, *given.values())):
+    if any(spec is not None and not spec.is_tiled for spec in (source, *given.values())):
         plan.refuse("Input tensor must be must be tilized")
     own, other, plain = (2 * dtype.tile_bytes() for dtype in (source.dtype, mean.dtype, BFLOAT16))
     wide = max(own, other)
@@ -244,17 +243,17 @@ def group_norm(call: Call, plan: PlanWriter) -> Plan:
     is_one_core = isinstance(config, Mapping) and (config.get("x"), config.get("y")) == (1, 1)
     if len(call.inputs) > 1 or not is_one_core or call.arguments["inplace"] or source.dtype is not BFLOAT16:
         return plan.give_up("group_norm on several cores, in place, with scale and shift, or of other types")
-    if source.layout is not TILE or source.shard is not None or len(source.shape) != 4:
+    if not source.is_tiled or source.shard is not None or len(source.shape) != 4:
         return plan.give_up("group_norm of row-major or sharded tensors")
     groups, channels = int(call.arguments["num_groups"]), source.shape[-1]
     if channels % 32 or not 0 < groups <= channels or channels % groups:
         raise InvalidSpecError(f"{channels} channels are not whole tiles, or not {groups} equal groups")
     of_a_group = channels // groups
-    wide = max(-(-(group * of_a_group % 32 + of_a_group) // 32) for group in range(groups))
+    wide = max(ceil_div(group * of_a_group % 32 + of_a_group, 32) for group in range(groups))
     blocks = call.arguments["num_out_blocks"]
     if blocks is not None and int(blocks) < 1:
         return plan.give_up("group_norm in as many blocks as the library chooses")
-    rows = source.shape[1] * -(-source.shape[2] // 32)
+    rows = source.shape[1] * ceil_div(source.shape[2], 32)
     if blocks is not None and int(blocks) > rows:
         raise InvalidSpecError(f"num_out_blocks ({blocks}) must be in [1, block_h ({rows})]")
     high = max(rows // int(blocks or 1), 1)  # what is left over is a block of its own, and no larger

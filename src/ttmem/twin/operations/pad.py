@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BFLOAT16, DRAM, L1
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import aligned_page, cast, double_buffered_tiles, has_longer_rows, wanted_like
 from ttmem.twin.operations.memory_config import interleaved_to_sharded, to_memory_config
@@ -16,7 +16,7 @@ from ttmem.twin.operations.reduced_shards import filled
 from ttmem.twin.operations.refusals import not_in_l1
 from ttmem.twin.operations.tensor_handle import Held, applied
 from ttmem.twin.paging import paging_of
-from ttmem.twin.tensor_spec import TILE, InvalidSpecError, NdShard, Shard, TensorSpec
+from ttmem.twin.tensor_spec import InvalidSpecError, NdShard, Shard, TensorSpec
 
 _ROWS_AHEAD, _READ_BYTES = 16, 2048
 
@@ -34,7 +34,7 @@ def pad(call: Call, plan: PlanWriter) -> Plan:
         return plan.give_up("pad of outer dimensions among more than four goes in stages")
     if isinstance(source.shard, NdShard) or isinstance(like.shard, NdShard):
         return plan.give_up("padding of shards of many dimensions")
-    if source.layout is not TILE:
+    if not source.is_tiled:
         made = _padded(plan, Held(-1, source), replace(like, shape=shape), call, is_shifted=padding[-1][0] > 0)
         if len(shape) < 4 and has_longer_rows(made.spec):
             plan.refuse("Attempting to reshape between two shapes with different volumes")
@@ -107,13 +107,13 @@ def _at_once(plan: PlanWriter, held: Held, result: TensorSpec, *, is_shifted: bo
     """By one program. There must be room for the result before anybody looks."""
     slot = plan.allocate(result)
     source, alignment = held.spec, plan.memory_map.architecture.l1_alignment_bytes
-    tile = source.layout is TILE
+    tile = source.is_tiled
     if source.shard is not None and not tile and (page := paging_of(source).page_bytes) != aligned_page(plan, source):
         plan.refuse(
             f"Input row-major shard width {source.shard.width} gives page size {page} bytes, which must be aligned to "
             f"{alignment} bytes"
         )
-    if result.shard is not None and (page := result.shard.width * (source.dtype.element_bytes or 0)) % alignment:
+    if result.shard is not None and (page := result.shard.width * source.element_bytes) % alignment:
         plan.refuse(
             f"Output row-major shard width {result.shard.width} gives page size {page} bytes, which must be aligned to "
             f"{alignment} bytes"
@@ -123,7 +123,7 @@ def _at_once(plan: PlanWriter, held: Held, result: TensorSpec, *, is_shifted: bo
     elif _stays_in_shards(source, result):
         if why := not_in_l1("out_shard", "output", result):
             plan.refuse(why)
-        plan.launch([result.shape[-1] * (source.dtype.element_bytes or 0)])
+        plan.launch([result.shape[-1] * source.element_bytes])
     else:
         plan.launch(_row_buffers(plan, replace(result, shard=None), is_shifted=is_shifted))
     return Held(slot, result)
@@ -147,17 +147,17 @@ def _row_buffers(plan: PlanWriter, result: TensorSpec, *, is_shifted: bool) -> S
     stick = round_up(row, plan.memory_map.architecture.l1_alignment_bytes)
     half = plan.memory_map.architecture.l1_bytes_per_core // 2 - plan.memory_map.l1_base_address
     half %= 1 << 32  # the library takes the difference without a sign, so a base above the middle bounds nothing
-    rows = max(min(_ROWS_AHEAD * -(-_READ_BYTES // stick), half // stick), 1)
+    rows = max(min(_ROWS_AHEAD * ceil_div(_READ_BYTES, stick), half // stick), 1)
     shifts = is_shifted or stick % quantum != 0
     return [rows * stick, *[round_up(row, quantum)] * (2 if shifts else 1)]
 
 
 def _stored(result: TensorSpec) -> tuple[int, ...]:
-    return paging_of(replace(result, shard=None)).padded_shape
+    return replace(result, shard=None).padded
 
 
 def _height_shards(like: Shard, rows: int, width: int) -> Shard:
-    return Shard("height", -(-rows // like.cores), width, like.ranges)
+    return Shard("height", ceil_div(rows, like.cores), width, like.ranges)
 
 
 RECORDS = (

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, L1, DataType
 from ttmem.hardware.data_types import FACE_WIDTH
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import (
     aligned_page,
@@ -34,9 +34,8 @@ from ttmem.twin.operations.transposed_shards import (
     of_transpose,
     padded_like,
 )
-from ttmem.twin.paging import paging_of
 from ttmem.twin.programs import CIRCULAR
-from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
+from ttmem.twin.tensor_spec import InvalidSpecError, Shard, TensorSpec
 
 Order = tuple[int, ...]
 _Turn = Callable[[PlanWriter, Held, Order, TensorSpec | None], Held]
@@ -101,8 +100,8 @@ def _transposed(plan: PlanWriter, held: Held, order: Order, like: TensorSpec | N
 def _permuted(plan: PlanWriter, held: Held, order: Order, like: TensorSpec | None) -> Held:
     """Shards are transposed one pair of dimensions after the other, where there are no more than three to go."""
     source, alignment = held.spec, plan.memory_map.architecture.l1_alignment_bytes
-    cut = like.shard if like is not None and source.layout is not TILE else None
-    if cut is not None and cut.width * (source.dtype.element_bytes or 0) % alignment:
+    cut = like.shard if like is not None and not source.is_tiled else None
+    if cut is not None and cut.width * source.element_bytes % alignment:
         raise InvalidSpecError(f"Shard page size must be aligned to {alignment}B for L1 Tensor")
     if _is_cut_across_odd_rows(source):
         return _by_way_of_pages(plan, held, order, like, _permuted)
@@ -128,13 +127,13 @@ def _transposed_at_once(plan: PlanWriter, held: Held, order: Order, like: Tensor
     source, grid = held.spec, plan.memory_map.grid
     result = _result_like(source, order, like)
     of_its_own = like is None and source.shard is not None
-    if source.shard is None or (source.layout is not TILE and order == WIDTH_AND_HEIGHT and _is_large(plan, source)):
+    if source.shard is None or (not source.is_tiled and order == WIDTH_AND_HEIGHT and _is_large(plan, source)):
         result = of_transpose(source, order, grid, by_permute=True) if of_its_own else result
         return Held(move(plan, source, order, result), result)
     result = padded_like(source, order, of_transpose(source, order, grid) if of_its_own else result)
     slot = plan.allocate(result)
     native = native_kernels(source, result)
-    if source.layout is not TILE:
+    if not source.is_tiled:
         _launch_rows(plan, source, result, order, native)
     else:
         is_native = native.width_and_height and order == WIDTH_AND_HEIGHT
@@ -144,22 +143,22 @@ def _transposed_at_once(plan: PlanWriter, held: Held, order: Order, like: Tensor
 
 def _result_like(source: TensorSpec, order: Order, like: TensorSpec | None) -> TensorSpec:
     shape, like = tuple(source.shape[d] for d in order), like or source
-    alignment = source.alignment if source.layout is TILE else (1, 1)
+    alignment = source.alignment if source.is_tiled else (1, 1)
     return replace(source, shape=shape, memory=like.memory, shard=like.shard, alignment=alignment)
 
 
 def _launch_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec, order: Order, native: Native) -> None:
     """Of shards: rows of two matrices are made tiles, turned and made rows again; all others stay rows."""
-    element = source.dtype.element_bytes or 0
+    element = source.element_bytes
     if order == CHANNELS_AND_BATCH:
-        plan.launch([2 * paging_of(source).padded_shape[-1] * element])
+        plan.launch([2 * source.padded[-1] * element])
     elif order == HEIGHT_AND_CHANNELS:
         stick = max(aligned_page(plan, source), aligned_page(plan, result), source.shape[-1] * element)
-        sticks = -(-prod(source.shape[:-1]) // plan.memory_map.grid.cores)
+        sticks = ceil_div(prod(source.shape[:-1]), plan.memory_map.grid.cores)
         plan.launch([] if native.height_and_channels else [sticks * stick])
     else:
-        tile = source.dtype.tile_bytes()
-        down, across = (-(-size // 32) for size in source.shape[-2:])
+        tile = source.tile_bytes
+        down, across = (ceil_div(size, 32) for size in source.shape[-2:])
         long = down if down > _MOST_TILES_DOWN else 0
         if native.width_and_height:
             plan.launch([number * tile for number in (2 * across, down * across, long, 2 * long) if number], CIRCULAR)
@@ -170,14 +169,14 @@ def _launch_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec, order
 def _is_large(plan: PlanWriter, source: TensorSpec) -> bool:
     """Whether L1 has no room for a matrix of rows while it is turned, by the library's estimate."""
     height, width = (round_up(size, 32) for size in source.shape[-2:])
-    needed = (2 * width + 2 * height + height * width) * (source.dtype.element_bytes or 0)
+    needed = (2 * width + 2 * height + height * width) * source.element_bytes
     return needed > l1_space_with_its_top(plan)
 
 
 def _is_cut_across_odd_rows(source: TensorSpec) -> bool:
     """Rows of block or width shards with no whole tiles are read from pages."""
     shard = source.shard
-    is_cut_across = isinstance(shard, Shard) and shard.kind != "height" and source.layout is not TILE
+    is_cut_across = isinstance(shard, Shard) and shard.kind != "height" and not source.is_tiled
     return is_cut_across and any(size % 32 for size in source.shape[-2:])
 
 
@@ -200,7 +199,7 @@ def _free_all(plan: PlanWriter, first: Held, last: Held, *between: Held) -> None
 
 def _swaps_ones(source: TensorSpec, order: Order) -> bool:
     """A transpose of two stored sizes of 1 (tiles never store 1 in the last two dimensions) changes nothing."""
-    padded = paging_of(source).padded_shape
+    padded = source.padded
     padded = (1,) * (len(order) - len(padded)) + padded
     return all(i == d or padded[i] == 1 for i, d in enumerate(order))
 
@@ -225,7 +224,7 @@ def is_view(source: TensorSpec, order: Order) -> bool:
     rank = len(order)
     if rank < 4 or order == tuple(range(rank)):
         return order == tuple(range(rank))
-    kept = 2 if source.layout is TILE else 1
+    kept = 2 if source.is_tiled else 1
     if order[rank - kept :] != tuple(range(rank - kept, rank)):
         return False
     return all(i == d or source.shape[i] == source.shape[d] == 1 for i, d in enumerate(order))
@@ -234,12 +233,12 @@ def is_view(source: TensorSpec, order: Order) -> bool:
 def move(plan: PlanWriter, source: TensorSpec, order: Order, result: TensorSpec) -> int:
     """One permutation kernel with its output."""
     slot, pages = plan.allocate(result), replace(source, shard=None)
-    if source.layout is TILE:
+    if source.is_tiled:
         plan.launch(_tiled(plan, source, order, result))
     elif order[-1] == len(order) - 1:
         plan.launch(double_buffered_rows(plan, pages, pages))
     else:
-        plan.launch([2 * 32 * 32 * (source.dtype.element_bytes or 0)] * 3)
+        plan.launch([2 * 32 * 32 * source.element_bytes] * 3)
     return slot
 
 

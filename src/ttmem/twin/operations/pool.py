@@ -5,11 +5,11 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BFLOAT4_B, BFLOAT8_B, BFLOAT16, DATA_TYPES, DRAM, FLOAT32, L1
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.call_syntax import record_of, write_call
 from ttmem.twin.operations.conv_config import HEIGHT, WIDTH, kind_of
-from ttmem.twin.operations.conv_parallelization import Chip, divided
+from ttmem.twin.operations.conv_parallelization import Chip
 from ttmem.twin.operations.conv_steps import delivered
 from ttmem.twin.operations.global_avg_pool import average, is_summed
 from ttmem.twin.operations.halo import cut_out, deal, gather, keep_tables
@@ -75,10 +75,10 @@ def pool2d(call: Call, plan: PlanWriter) -> Plan:
             plan.refuse(parts)
         if len(parts) > 1:
             _check_slices(plan, made, parts)
-            rows = source.layout is ROW_MAJOR
+            rows = not source.is_tiled
             if rows and isinstance(source.shard, Shard) and source.shard.width == source.shape[-1]:
                 plan.refuse(_NO_SLICES_OF_SHARDS)
-            if TILE in (made.layout, made.out_layout) or source.shard is not None or made.out_dtype is not BFLOAT16:
+            if made.is_tiled or made.out_layout is TILE or source.shard is not None or made.out_dtype is not BFLOAT16:
                 return plan.give_up("pooling of tiles or shards in slices")
             return _in_slices(plan, made, [_part(made, kind, cut, chip) for cut in parts])
     _check_type(plan, made)
@@ -123,7 +123,7 @@ def _flattened(plan: PlanWriter, source: TensorSpec, scheme: PoolingScheme) -> t
     """The images as one list of sticks. Shards are made for that of the tiles that were there before."""
     shape = (1, 1, prod(source.shape[:-1]), source.shape[-1])
     ((flat, sticks),) = reshape(Call("reshape", (source,), {"shape": shape}), plan).results
-    if source.layout is TILE:
+    if source.is_tiled:
         high, rows = scheme.cores_high, prod(source.shape[:-2]) * round_up(source.shape[-2], _TILE)
         height = round_up(rows, high * _TILE) // high
         if scheme.kind == WIDTH and height != round_up(shape[2], _TILE):
@@ -165,7 +165,7 @@ def _pooling(call: Call) -> Pooling:
     ceils = bool(given["ceil_mode"])
     by_pixels = is_average and given.get("divisor_override") is None
     return Pooling(
-        *(window, channels, is_average, by_pixels, ceils, counts_padding, source.dtype, source.layout),
+        *(window, channels, is_average, by_pixels, ceils, counts_padding, source.dtype, source.is_tiled),
         out_dtype=DATA_TYPES.find(str(given.get("dtype", "bfloat16"))),
         out_layout=LAYOUTS.find(str(given.get("output_layout", "row_major")).lower().removeprefix("ttnn.")),
     )
@@ -236,7 +236,7 @@ def _rows(plan: PlanWriter, shards: int, rows: TensorSpec) -> int:
     slot = plan.allocate(rows)
     plan.free(shards)
     row = round_up(rows.shape[-1] * 2, plan.memory_map.architecture.dram_alignment_bytes)
-    per_core = round_up(divided(rows.shape[-2], plan.memory_map.grid.cores), _TILE)
+    per_core = round_up(ceil_div(rows.shape[-2], plan.memory_map.grid.cores), _TILE)
     at_once = max(
         count
         for count in range(1, per_core + 1)

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BFLOAT16, DataType
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.conv_config import BLOCK, HEIGHT, WIDTH
-from ttmem.twin.operations.conv_parallelization import Chip, common_divisor, cores_for, divided, row_by_row
+from ttmem.twin.operations.conv_parallelization import Chip, common_divisor, cores_for, row_by_row
 from ttmem.twin.operations.halo import Dealing, stick_dtype
 from ttmem.twin.operations.sliding_window import Window, halo_sticks
 from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, CoreRange, Layout, Shard, grid_of
@@ -31,7 +31,7 @@ class Pooling:
     counts_padding: bool
     dtype: DataType
     """Of the input."""
-    layout: Layout = ROW_MAJOR
+    is_tiled: bool = False
     """Of the input."""
     out_dtype: DataType = BFLOAT16
     out_layout: Layout = ROW_MAJOR
@@ -41,7 +41,7 @@ class Pooling:
     @property
     def stick_unit(self) -> int:
         """Channels of a stick come in multiples of this."""
-        return _TILE if self.layout is TILE else STICK_UNIT
+        return _TILE if self.is_tiled else STICK_UNIT
 
     @property
     def out_rows(self) -> int:
@@ -51,7 +51,7 @@ class Pooling:
     @property
     def width_unit(self) -> int:
         """Channels are shared out in pieces of so many."""
-        return _TILE if TILE in (self.layout, self.out_layout) else _FACE
+        return _TILE if self.is_tiled or self.out_layout is TILE else _FACE
 
     @property
     def has_uneven_windows(self) -> bool:
@@ -94,7 +94,7 @@ class PoolingScheme:
     def sticks_per_core(self) -> int:
         if self.given is not None:
             return self.given.height
-        window, unit = self.pooling.window, _TILE if self.pooling.layout is TILE else 1
+        window, unit = self.pooling.window, _TILE if self.pooling.is_tiled else 1
         return round_up(window.batch * window.height * window.width, self.cores_high * unit) // self.cores_high
 
     @property
@@ -111,7 +111,7 @@ class PoolingScheme:
     @property
     def out_shard(self) -> Shard:
         """A last tile of less than a face is padded to a whole one, unless it is the only one."""
-        channels = divided(self.pooling.channels, self.cores_across)
+        channels = ceil_div(self.pooling.channels, self.cores_across)
         is_padded = self.pooling.out_layout is TILE or 0 < channels % _TILE < _FACE < channels
         width = self.out_width(_TILE if is_padded else _FACE)
         return Shard(self.kind, self.outputs_per_core, width, self.ranges)
@@ -124,7 +124,7 @@ class PoolingScheme:
         pixels = made.window.kernel[0] * made.window.kernel[1]
         rest = made.channels // self.cores_across % _TILE
         is_large = pixels > (_TILE // 2 if 0 < rest <= _FACE else _TILE)
-        all_tiles = divided(made.channels, self.cores_across * _TILE)
+        all_tiles = ceil_div(made.channels, self.cores_across * _TILE)
         tiles = min(all_tiles, 4 if made.is_average and is_large else 8)
         rows = pixels if pixels <= _FACE else _TILE
         windows = round_up(tiles * _TILE * rows, _TILE * _TILE) * dtype.mantissa_bits // 8
@@ -157,7 +157,7 @@ class PoolingScheme:
         outputs = round_up(outputs, self.pooling.out_rows)
         reckoned = replace(self, pooling=replace(self.pooling, dtype=self.pooling.out_dtype))
         pooled = halo + reckoned.bytes_with_result(outputs, width) + outputs * width * element
-        blocks = 4 * divided(width, _TILE) * _TILE * _TILE * element if self.pooling.layout is TILE else 0
+        blocks = 4 * ceil_div(width, _TILE) * _TILE * _TILE * element if self.pooling.is_tiled else 0
         return max(sticks * width * element + halo + 2 * aligned + blocks, pooled)
 
 
@@ -165,15 +165,15 @@ class PoolingScheme:
 def pooling_scheme_of(kind: str, made: Pooling, chip: Chip, unit: int = _TILE) -> PoolingScheme:
     """``unit``: of channels when rows and columns of cores share them."""
     outputs, pieces, grid = (
-        divided(made.window.outputs, made.out_rows),
-        divided(made.channels, made.width_unit),
+        ceil_div(made.window.outputs, made.out_rows),
+        ceil_div(made.channels, made.width_unit),
         chip.grid,
     )
     if kind == HEIGHT:
         return PoolingScheme(kind, made, chip, cores_for(outputs, grid.cores), 1)
     if kind == WIDTH:
         return PoolingScheme(kind, made, chip, 1, common_divisor(pieces, pieces, grid.cores))
-    across = common_divisor(pieces, divided(made.channels, unit), grid.columns)
+    across = common_divisor(pieces, ceil_div(made.channels, unit), grid.columns)
     return PoolingScheme(kind, made, chip, cores_for(outputs, grid.rows), across)
 
 
@@ -202,7 +202,7 @@ def ceiling_of(window: Window) -> tuple[int, int]:
 
     def along(size: int, kernel: int, stride: int, dilation: int, before: int, after: int) -> int:
         reach = dilation * (kernel - 1) + 1
-        outputs = divided(size + before + after - reach, stride) + 1
+        outputs = ceil_div(size + before + after - reach, stride) + 1
         if (outputs - 1) * stride >= size + before:
             outputs -= 1
         return max(stride * (outputs - 1) + reach - size - before - after, 0)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BFLOAT16, L1, Memory
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.elementwise import typecast
 from ttmem.twin.operations.fill_and_copy import fill_in_place, fill_padding, has_tile_padding
 from ttmem.twin.operations.plan import Call, PlanWriter
@@ -45,7 +45,7 @@ def _shared_out(spec: TensorSpec, shard: Shard) -> Shard:
         down = shard.cores
     else:
         across = shard.cores
-    part_high, part_wide = round_up(-(-high // down), 32), round_up(-(-wide // across), 32)
+    part_high, part_wide = round_up(ceil_div(high, down), 32), round_up(ceil_div(wide, across), 32)
     # One shard of the whole height is taken for a width shard.
     kind = "width" if shard.kind == "height" and part_high == high else shard.kind
     return replace(shard, kind=kind, height=part_high, width=part_wide)

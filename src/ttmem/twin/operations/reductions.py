@@ -4,8 +4,8 @@
 from dataclasses import replace
 from math import prod
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, UINT32, DataType
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import clone, spell_type
 from ttmem.twin.operations.fill_and_copy import fill_padding
@@ -38,7 +38,7 @@ def reduce(call: Call, plan: PlanWriter) -> Plan:
     """
     source = call.inputs[0]
     rank = len(source.shape)
-    if source.layout is not TILE or source.dtype.name == "uint8":
+    if not source.is_tiled or source.dtype.name == "uint8":
         return plan.give_up("reductions of row-major tensors, or of bytes")
     if call.name == "mean" and source.dtype in (INT32, UINT32):
         plan.refuse(f"ttnn.mean does not support integer inputs - got {spell_type(source.dtype)}.")
@@ -89,7 +89,7 @@ def _outer_sums(plan: PlanWriter, held: Held, axes: list[int], place: Place, *, 
         shape[axis] = 1
         result = replace(source, shape=tuple(shape), dtype=dtype, memory=place.memory, shard=place.shard)
         slot = plan.allocate(result)
-        tile = held.spec.dtype.tile_bytes()
+        tile = held.spec.tile_bytes
         plan.launch([2 * together * tile, BFLOAT16.tile_bytes(), 2 * dtype.tile_bytes()])
         if held.spec is not source:
             plan.free(held.slot)
@@ -107,7 +107,7 @@ def _both(plan: PlanWriter, held: Held, place: Place, dtype: DataType, name: str
     if is_tile and source.dtype in (BFLOAT16, BFLOAT8_B, UINT32) and (name, source.dtype) != ("min", BFLOAT16):
         result = place.holds(replace(source, shape=(*source.shape[:-2], 1, 1)))
         slot = plan.allocate(result)
-        tile = source.dtype.tile_bytes()
+        tile = source.tile_bytes
         plan.launch([2 * tile, accumulator(source.dtype).tile_bytes(), 2 * tile, *_negatives(source, name)])
         return Held(slot, result)
     rank = len(source.shape)
@@ -141,7 +141,7 @@ def down(plan: PlanWriter, held: Held, place: Place, dtype: DataType, name: str,
     """
     source = held.spec
     *outer, height, width = source.shape
-    columns, tall = prod(outer) * -(-width // 32), -(-height // 32)
+    columns, tall = prod(outer) * ceil_div(width, 32), ceil_div(height, 32)
     slices = min(plan.memory_map.grid.cores // columns, tall) if tall >= _TALL else 1
     adds = name in ("sum", "mean")
     is_sliced = source.dtype in ((BFLOAT16, FLOAT32, BFLOAT8_B) if adds else (BFLOAT16, FLOAT32))
@@ -151,12 +151,12 @@ def down(plan: PlanWriter, held: Held, place: Place, dtype: DataType, name: str,
     partial = FLOAT32 if adds else source.dtype
     rows = TensorSpec((*outer, slices, width), partial, ROW_MAJOR, place.memory)
     middle = plan.allocate(rows)
-    tile, inner = source.dtype.tile_bytes(), partial.tile_bytes()
+    tile, inner = source.tile_bytes, partial.tile_bytes()
     ahead = 2 if source.dtype is FLOAT32 else 8
     plan.launch([ahead * tile, accumulator(source.dtype).tile_bytes(), 2 * inner])
     result = TensorSpec((*outer, 1, width), dtype, layout, place.memory)
     slot = plan.allocate(result)
-    partials = max(2, -(-slices // 32)) * inner
+    partials = max(2, ceil_div(slices, 32)) * inner
     plan.launch([2 * inner, inner, dtype.tile_bytes(), partials, inner, 2 * dtype.tile_bytes()])
     plan.free(middle)
     return Held(slot, result)
@@ -174,22 +174,22 @@ def _along(plan: PlanWriter, held: Held, axis: int, place: Place, dtype: DataTyp
     check_reduced_type(plan, source)
     # Work of the least busy core: rows of tiles for the width, columns of tiles for the height.
     outer, cores = prod(source.shape[:-2]), plan.memory_map.grid.cores
-    height, width = (-(-size // 32) for size in source.shape[-2:])
+    height, width = (ceil_div(size, 32) for size in source.shape[-2:])
     work = max(outer * height // cores, 1) * width if axis == rank - 1 else outer * width // cores
     negatives = _negatives(source, name)
     if negatives:
         work = outer * height // cores
     if is_reduced_in_place(source, result, "height" if axis == rank - 1 else "width"):
-        plan.launch([2 * source.dtype.tile_bytes(), accumulator(source.dtype).tile_bytes(), *negatives])
+        plan.launch([2 * source.tile_bytes, accumulator(source.dtype).tile_bytes(), *negatives])
         return Held(slot, result)
-    ahead = (8 if work >= _WORTH_BATCHING else 2) * source.dtype.tile_bytes()
+    ahead = (8 if work >= _WORTH_BATCHING else 2) * source.tile_bytes
     plan.launch([ahead, accumulator(source.dtype).tile_bytes(), 2 * dtype.tile_bytes(), *negatives])
     return Held(slot, result)
 
 
 def _negatives(source: TensorSpec, name: str) -> list[int]:
     """The least of some types is the greatest of their negatives, which need a tile on the way in and out."""
-    return [source.dtype.tile_bytes()] * 2 if is_negated(source, name) else []
+    return [source.tile_bytes] * 2 if is_negated(source, name) else []
 
 
 RECORDS = (

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Sequence
 
 from ttmem.hardware import L1
 from ttmem.twin.operations.plan import PlanWriter
-from ttmem.twin.tensor_spec import TILE, Shard, TensorSpec
+from ttmem.twin.tensor_spec import Shard, TensorSpec
 
 
 def spell_layout(spec: TensorSpec) -> str:
     """As the library's messages do."""
-    return "Layout::TILE" if spec.layout is TILE else "Layout::ROW_MAJOR"
+    return "Layout::TILE" if spec.is_tiled else "Layout::ROW_MAJOR"
 
 
 def spell_cut(spec: TensorSpec) -> str:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """All records, and what a call does to memory by them.
 
-To add an operation, write its record at the end of the file of its family (``elementwise``, ``unary``, ...) and its draw
-in ``tests/oracle/draws``; a new file is named in ``FAMILIES``. Everything else asks ``RECORDS``: the twin, the oracle,
+To add an operation, write its record at the end of the file of its family (``elementwise``, ``unary``, ...) and its
+draw in ``tests/oracle/draws``; name a new file in ``FAMILIES``. Everything else asks ``RECORDS``: the twin, the oracle,
 ``ttmem ops map`` and the documentation.
 """
 
@@ -29,7 +29,7 @@ from ttmem.twin.operations.plan import (
     no_plan,
 )
 from ttmem.twin.operations.record import OperationRecord
-from ttmem.twin.tensor_spec import ROW_MAJOR, InvalidSpecError, NdShard
+from ttmem.twin.tensor_spec import InvalidSpecError, NdShard
 
 FAMILIES = (
     "unary",
@@ -180,7 +180,7 @@ def _outside_the_tests(call: Call, memory_map: MemoryMap, record: OperationRecor
         if not record.is_drawn_odd and len(spec.shape) < 2:
             return "tensors of rank 0 and 1 were not compared"
         types = (*_COMPARED_TYPES, *_ODD_TYPES) if record.is_drawn_odd else _COMPARED_TYPES
-        if spec.layout is ROW_MAJOR and spec.alignment != (1, 1):
+        if not spec.is_tiled and spec.alignment != (1, 1):
             return "rows that are longer than their tensor says, out of shards, were not compared"
         if spec.tile != TILE_32X32:
             return _OTHER_TILES

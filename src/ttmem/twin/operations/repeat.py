@@ -4,9 +4,9 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from ttmem.base.arithmetic import round_up
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT16, DRAM, L1, UINT8
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import LONGER_ROWS, aligned_page, has_longer_rows, result_like, wanted_like
 from ttmem.twin.operations.memory_config import to_memory_config
@@ -80,7 +80,7 @@ def _repeat(plan: PlanWriter, held: Held, times: list[int], like: TensorSpec) ->
     tilized again. What is held goes as soon as it has been read.
     """
     source = held.spec
-    if source.layout is not TILE or _tiles_can_be_repeated(source, times):
+    if not source.is_tiled or _tiles_can_be_repeated(source, times):
         return _repeat_pages(plan, held, times, like)
     rows = in_layout(source, tiled=False)
     plain = source.dtype is BFLOAT16 and 2 <= len(source.shape) <= 4
@@ -97,7 +97,7 @@ def _repeated_shards(call: Call, plan: PlanWriter, source: TensorSpec, times: li
     wanted = replace(wanted_like(call, source), shape=_times(source.shape, times))
     if call.memory is None and source.shard is not None:
         wanted = replace(wanted, shard=chosen(source, times, wanted.shape, plan.memory_map.grid))
-    is_tiled = source.layout is TILE
+    is_tiled = source.is_tiled
     if not is_tiled and all(is_block_by_column(spec) for spec in (source, wanted)):
         return plan.give_up("rows in block shards by columns of cores")
     becomes_rows = is_tiled and not _tiles_can_be_repeated(source, times)
@@ -125,9 +125,9 @@ def _repeated_shards(call: Call, plan: PlanWriter, source: TensorSpec, times: li
 
 def _repeated_in_place(plan: PlanWriter, source: TensorSpec, wanted: TensorSpec, times: list[int]) -> Plan:
     """A page passes through; rows are taken as a whole, however they are cut."""
-    if source.dtype is UINT8 and source.layout is not TILE:
+    if source.dtype is UINT8 and not source.is_tiled:
         raise InvalidSpecError(_NO_BYTES)
-    whole = source if source.layout is TILE else replace(source, shard=None)
+    whole = source if source.is_tiled else replace(source, shard=None)
     return plan.one_program(wanted, _shifted_pages(whole, is_last=times[-1] > 1)[:1])
 
 
@@ -137,7 +137,7 @@ def _times(shape: Iterable[int], times: Iterable[int]) -> tuple[int, ...]:
 
 def _tiles_can_be_repeated(source: TensorSpec, times: list[int]) -> bool:
     rank = len(source.shape)
-    if rank < 2 or source.layout is not TILE:
+    if rank < 2 or not source.is_tiled:
         return False
     is_whole = not any(size % 32 for size in source.shape[-2:])
     return is_whole or (rank <= 4 and max(times[-2:]) == 1)
@@ -147,7 +147,7 @@ def _repeat_pages(
     plan: PlanWriter, held: Held, times: list[int], like: TensorSpec, was: TensorSpec | None = None
 ) -> Held:
     source = held.spec
-    rank, is_tiled = len(source.shape), source.layout is TILE
+    rank, is_tiled = len(source.shape), source.is_tiled
     plainly = 2 <= rank <= 4 and not (was is not None and was.dtype.is_block_float)
     copies = _copies(source, times, like, plainly=plainly)
     if plainly and not is_tiled and _is_short(plan, source, times, like):
@@ -165,7 +165,7 @@ def _repeat_pages(
 
 def _copies(source: TensorSpec, times: list[int], like: TensorSpec, *, plainly: bool) -> list[tuple[int, TensorSpec]]:
     """Dimension by dimension: of tiles the outermost first, of rows the innermost."""
-    shape, numbers, is_tiled = list(source.shape), list(times), source.layout is TILE
+    shape, numbers, is_tiled = list(source.shape), list(times), source.is_tiled
     if plainly:
         _merge(shape, numbers, untouched=2 if is_tiled else 1)
     order = [d for d, number in enumerate(numbers) if number > 1]
@@ -203,7 +203,7 @@ def _aligned_page(plan: PlanWriter, *ends: TensorSpec) -> int:
 def _pages(plan: PlanWriter, before: TensorSpec, after: TensorSpec, *, is_outer: bool) -> int:
     """Rows that stay as they are are aligned for both ends; those that grow are read and written as they lie."""
     page = _aligned_page(plan, before, after) if is_outer else max(aligned_page(plan, one) for one in (before, after))
-    if before.layout is TILE:
+    if before.is_tiled:
         is_block = isinstance(after.shard, Shard) and after.shard.kind == "block"
         return page if after.memory is L1 and is_outer and not is_block else _PAGES_AT_ONCE * page
     space = plan.l1_space()
@@ -214,7 +214,7 @@ def _pages(plan: PlanWriter, before: TensorSpec, after: TensorSpec, *, is_outer:
 
 def _shifted_pages(before: TensorSpec, *, is_last: bool) -> list[int]:
     page = paging_of(before).page_bytes
-    if before.layout is TILE:
+    if before.is_tiled:
         return [page + _SPARE_BYTES]
     if is_last:
         page *= next(factor for factor in (1, 2, 4, 8, 16) if page * factor % 16 == 0)

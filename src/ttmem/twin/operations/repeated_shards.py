@@ -9,7 +9,7 @@ from ttmem.hardware import L1, Grid
 from ttmem.twin.operations import result_shards
 from ttmem.twin.operations.elementwise import has_longer_rows, has_whole_shards
 from ttmem.twin.paging import paging_of
-from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
+from ttmem.twin.tensor_spec import InvalidSpecError, Shard, TensorSpec
 
 
 def holds_pages(spec: TensorSpec) -> bool:
@@ -25,7 +25,7 @@ def holds_pages(spec: TensorSpec) -> bool:
     shard = spec.shard
     if not is_even or (isinstance(shard, Shard) and shard.kind == "block" and _leaves_cores(spec, shard)):
         return False
-    return spec.layout is TILE or shard.width == spec.shape[-1]
+    return spec.is_tiled or shard.width == spec.shape[-1]
 
 
 def _leaves_cores(spec: TensorSpec, shard: Shard) -> bool:
@@ -50,7 +50,7 @@ def is_repeated_in_place(source: TensorSpec, wanted: TensorSpec, times: Sequence
     repeated = [axis for axis, number in enumerate(times) if number > 1]
     if len(repeated) != 1 or not isinstance(shard, Shard) or source.memory is not L1:
         return False
-    if not has_whole_shards(source) or (source.layout is TILE and _has_padding(source)):
+    if not has_whole_shards(source) or (source.is_tiled and _has_padding(source)):
         return False
     if isinstance(after, Shard) and (
         wanted.memory is not L1 or (after.kind, after.ranges) != (shard.kind, shard.ranges)
@@ -58,8 +58,8 @@ def is_repeated_in_place(source: TensorSpec, wanted: TensorSpec, times: Sequence
         return False
     (axis,) = repeated
     if axis == len(times) - 1:
-        return source.layout is TILE or shard.kind == "height"
-    *outer, _ = paging_of(source).padded_shape
+        return source.is_tiled or shard.kind == "height"
+    *outer, _ = source.padded
     return shard.height % prod(outer[axis:]) == 0
 
 

@@ -4,6 +4,7 @@
 from dataclasses import replace
 from math import prod
 
+from ttmem.base.arithmetic import ceil_div
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, INT32, UINT32, Memory
 from ttmem.twin.operations import result_shards
@@ -14,7 +15,7 @@ from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.twin.operations.record import Argument
 from ttmem.twin.paging import paging_of
-from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, InvalidSpecError, NdShard, Shard, TensorSpec
+from ttmem.twin.tensor_spec import ROW_MAJOR, InvalidSpecError, NdShard, Shard, TensorSpec
 
 _MOVABLE = (BFLOAT16, FLOAT32, INT32, UINT32)
 _BYTES_PER_SEGMENT = 16
@@ -37,7 +38,7 @@ def view(call: Call, plan: PlanWriter) -> Plan:
             f"The last dimension can not change in view, attempting to change last dimension from {width} to "
             f"{new_width}, use reshape instead"
         )
-    if source.layout is TILE and height != new_height and (height % 32 or new_height % 32):
+    if source.is_tiled and height != new_height and (height % 32 or new_height % 32):
         raise InvalidSpecError(
             f"Invalid second last dims for TILED reshape, from {height} to {new_height}, use reshape instead"
         )
@@ -76,7 +77,7 @@ def _reshaped(call: Call, plan: PlanWriter, shape: tuple[int, ...]) -> Plan:
 
 def _check_single_row(source: TensorSpec, shape: tuple[int, ...]) -> None:
     """A tensor of one dimension has no tile padding: a row in shards cannot lose it, unless one shard has all of it."""
-    padded, shard = paging_of(source).padded_shape, source.shard
+    padded, shard = source.padded, source.shard
     if isinstance(shard, Shard) and len(shape) == 1 < len(padded) and padded[-1] not in (shape[-1], shard.width):
         raise InvalidSpecError(
             "Changing the last dimension of a sharded tensor is not supported unless the shard width matches the input "
@@ -88,7 +89,7 @@ def _check_single_row(source: TensorSpec, shape: tuple[int, ...]) -> None:
 def _reshaped_shards(call: Call, plan: PlanWriter, shape: tuple[int, ...]) -> Plan:
     """Tiles are read and written wherever they are; the shards of the result are made anew."""
     source, wanted = call.inputs[0], wanted_like(call, call.inputs[0])
-    if source.layout is ROW_MAJOR or source.dtype not in _MOVABLE or isinstance(wanted.shard, NdShard):
+    if not source.is_tiled or source.dtype not in _MOVABLE or isinstance(wanted.shard, NdShard):
         return plan.give_up(OWN_KERNELS)
     if wanted.shard is not None:
         if len(shape) < 2:
@@ -121,12 +122,12 @@ def reshaped(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
     """An interleaved tensor under another shape, as a step of other operations; slot 0: it is the tensor itself."""
     if is_view(source, result.shape, result.memory):
         return 0
-    if source.layout is ROW_MAJOR and not (source.shape and result.shape):
+    if not source.is_tiled and not (source.shape and result.shape):
         raise InvalidSpecError(f"Can't do reshape {'to' if source.shape else 'from'} rank 0 tensor")
     if source.dtype not in _MOVABLE and not source.dtype.is_block_float:
         plan.allocate(result)  # there must be room for the result before anybody looks at its type
         plan.refuse("Can only work with bfloat16/float32 or int32/uint32 tensors")
-    return (_copy_rows if source.layout is ROW_MAJOR else _copied)(plan, source, result)
+    return (_copy_rows if not source.is_tiled else _copied)(plan, source, result)
 
 
 def infer_shape(source: TensorSpec, wanted: object) -> tuple[int, ...]:
@@ -144,7 +145,7 @@ def infer_shape(source: TensorSpec, wanted: object) -> tuple[int, ...]:
 
 def is_same(source: TensorSpec, shape: tuple[int, ...]) -> bool:
     """Nothing is to be done but a move, where another memory was asked for."""
-    return source.elements == 0 or (shape == source.shape and shape == paging_of(source).padded_shape)
+    return source.elements == 0 or (shape == source.shape and shape == source.padded)
 
 
 def is_view(source: TensorSpec, shape: tuple[int, ...], memory: Memory | None = None) -> bool:
@@ -157,7 +158,7 @@ def is_view(source: TensorSpec, shape: tuple[int, ...], memory: Memory | None = 
         return False
     if width != new_width:
         return False
-    return source.layout is ROW_MAJOR or height == new_height or not (height % 32 or new_height % 32)
+    return not source.is_tiled or height == new_height or not (height % 32 or new_height % 32)
 
 
 def _copy(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
@@ -167,7 +168,7 @@ def _copy(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
     slot = plan.allocate(result)
     before, after = _three_dimensions(source.shape), _three_dimensions(result.shape)
     segments = segments_per_tile(before, after)
-    pages = after[0] * -(-after[1] // 32) * -(-after[2] // 32)
+    pages = after[0] * ceil_div(after[1], 32) * ceil_div(after[2], 32)
     table = TensorSpec((pages, segments * _BYTES_PER_SEGMENT // 4), UINT32, ROW_MAJOR, DRAM)
     plan.allocate(
         table,

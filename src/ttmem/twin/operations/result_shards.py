@@ -4,11 +4,10 @@
 from dataclasses import replace
 from math import prod
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import Grid
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.conv_parallelization import row_by_row
-from ttmem.twin.paging import paging_of
-from ttmem.twin.tensor_spec import TILE, CoreRange, Shard, TensorSpec
+from ttmem.twin.tensor_spec import CoreRange, Shard, TensorSpec
 
 _ROW_QUANTUM_BYTES = 16
 """What rows in shards of L1 are multiples of."""
@@ -20,7 +19,7 @@ def of_slice(source: TensorSpec, shape: tuple[int, ...], *, in_tiles: bool) -> S
     """
     shard = source.shard
     assert isinstance(shard, Shard)
-    *outer, width = paging_of(replace(source, shape=shape, shard=None)).padded_shape if in_tiles else shape
+    *outer, width = replace(source, shape=shape, shard=None).padded if in_tiles else shape
     height, unit = prod(outer), 32 if in_tiles else 1
     if shard.kind == "height":
         return replace(shard, height=_share(height, shard.cores, unit), width=width)
@@ -35,14 +34,14 @@ def of_slice(source: TensorSpec, shape: tuple[int, ...], *, in_tiles: bool) -> S
 
 def of_equal_parts(source: TensorSpec, axis: int, parts: int) -> Shard | None:
     """On the same cores, each so many times smaller. None: they, or the padded tensor, do not come out even."""
-    shard, padded = source.shard, paging_of(source).padded_shape
+    shard, padded = source.shard, source.padded
     if not isinstance(shard, Shard) or padded[axis] % parts:
         return None
     is_width = axis == len(padded) - 1
     if (shard.width if is_width else shard.height) % parts:
         return None
     made = replace(shard, width=shard.width // parts) if is_width else replace(shard, height=shard.height // parts)
-    is_cut = source.layout is TILE and (made.height % 32 or made.width % 32)
+    is_cut = source.is_tiled and (made.height % 32 or made.width % 32)
     return None if is_cut else made
 
 
@@ -50,7 +49,7 @@ def of_reshape(source: TensorSpec, wanted: Shard, shape: tuple[int, ...], *, is_
     """Of tiles under another shape: on the cores that are ``wanted``, block shards on as many of them as share the
     tiles evenly. What the caller says himself of block shards stays where it holds the result. None: no shards at all.
     """
-    *outer, width = paging_of(replace(source, shape=shape, shard=None)).padded_shape
+    *outer, width = replace(source, shape=shape, shard=None).padded
     height = prod(outer)
     box = rectangle(wanted)
     if box is None:
@@ -71,20 +70,20 @@ def of_reshape(source: TensorSpec, wanted: Shard, shape: tuple[int, ...], *, is_
 
 def of_whole_grid(result: TensorSpec, kind: str, grid: Grid, *, by_column: bool = False) -> Shard | None:
     """Dealt over all cores, those that get none left out. None: rows cannot be cut so."""
-    *outer, width = paging_of(replace(result, shard=None)).padded_shape
+    *outer, width = replace(result, shard=None).padded
     height = prod(outer)
     if by_column:
         grid = Grid(columns=grid.rows, rows=grid.columns)
     down = {"height": grid.cores, "width": 1, "block": grid.rows}[kind]
     across = {"height": 1, "width": grid.cores, "block": grid.columns}[kind]
-    if result.layout is TILE:
+    if result.is_tiled:
         part = height if down == 1 else _share(height, down), width if across == 1 else _share(width, across)
     else:
         element = result.dtype.element_bytes or 1
         part = _part_of_rows(kind, height, width, down, across, max(_ROW_QUANTUM_BYTES // element, 1))
         if not part[0] or width % part[1]:
             return None
-    down, across = -(-height // part[0]), -(-width // part[1])
+    down, across = ceil_div(height, part[0]), ceil_div(width, part[1])
     if kind == "block":
         cores: tuple[CoreRange, ...] = (CoreRange(0, 0, across - 1, down - 1),)
     else:
@@ -101,7 +100,7 @@ def _part_of_rows(kind: str, height: int, width: int, down: int, across: int, un
         return _share(height, down), _share(width, across)
     if width % unit:
         return 0, 0
-    return -(-height // down), width // _even_parts(width // unit, across)
+    return ceil_div(height, down), width // _even_parts(width // unit, across)
 
 
 def rectangle(shard: Shard) -> CoreRange | None:
@@ -117,7 +116,7 @@ def rectangle(shard: Shard) -> CoreRange | None:
 
 
 def _share(size: int, parts: int, unit: int = 32) -> int:
-    return round_up(-(-size // parts), unit)
+    return round_up(ceil_div(size, parts), unit)
 
 
 def _even_parts(tiles: int, most: int) -> int:

@@ -18,9 +18,8 @@ from ttmem.twin.operations.reshape import reshaped
 from ttmem.twin.operations.slice_ import cut
 from ttmem.twin.operations.tensor_handle import Held, applied, replaced
 from ttmem.twin.operations.tilize_untilize import tilize_by_name, untilize_by_name
-from ttmem.twin.paging import paging_of
 from ttmem.twin.programs import CIRCULAR
-from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
+from ttmem.twin.tensor_spec import InvalidSpecError, Shard, TensorSpec
 
 _MOST_ARGUMENTS = 256
 """Of a kernel, which is told every piece that it moves."""
@@ -78,14 +77,14 @@ def _rolled(plan: PlanWriter, source: TensorSpec, turns: Turns, wanted: TensorSp
 def _is_rolled_in_place(source: TensorSpec) -> bool:
     """No shard is cut short, and no tile."""
     assert isinstance(source.shard, Shard)
-    is_padded = source.layout is TILE and paging_of(source).padded_shape != source.shape
+    is_padded = source.is_tiled and source.padded != source.shape
     return has_whole_shards(source) and not has_longer_rows(source) and not is_padded
 
 
 def _rolled_shards(plan: PlanWriter, held: Held, turns: Turns) -> Held:
     """Whole tiles change their places; within tiles rows do."""
     source, rank = held.spec, len(held.spec.shape)
-    if source.layout is TILE and any(shift % 32 for axis, shift in turns if axis >= rank - 2):
+    if source.is_tiled and any(shift % 32 for axis, shift in turns if axis >= rank - 2):
         rows = applied(plan, untilize_by_name, held, source.memory, source.shard)
         rolled = _rolled_shards(plan, rows, turns)
         tiles = applied(plan, tilize_by_name, rolled, source.memory, source.shard, dtype=source.dtype.name)
@@ -99,12 +98,12 @@ def _rolled_shards(plan: PlanWriter, held: Held, turns: Turns) -> Held:
 
 def _roll_shards(plan: PlanWriter, spec: TensorSpec, axis: int, shift: int) -> int:
     """Two rows wait on their way between cores; out of DRAM come whole shards, of rows two to make a third from."""
-    shard, is_tiled = spec.shard, spec.layout is TILE
+    shard, is_tiled = spec.shard, spec.is_tiled
     assert isinstance(shard, Shard)
     slot = plan.allocate(spec)
     if len(shard.ranges) > 1:
         plan.refuse("Native sharded roll requires a single contiguous rectangular CoreRange")
-    row = shard.width // 32 * spec.dtype.tile_bytes() if is_tiled else aligned_page(plan, spec)
+    row = shard.width // 32 * spec.tile_bytes if is_tiled else aligned_page(plan, spec)
     whole = (shard.height // 32 if is_tiled else shard.height) * row
     pieces = _pieces(spec, shard, axis, shift)
     each, besides = (9, 1) if not spec.memory.in_dram else (7, 3 if is_tiled else 8)
@@ -122,7 +121,7 @@ def _pieces(spec: TensorSpec, shard: Shard, axis: int, shift: int) -> int:
     rank = len(spec.shape)
     if axis == rank - 1:
         return 1
-    unit = 32 if spec.layout is TILE else 1
+    unit = 32 if spec.is_tiled else 1
     *outer, _ = spec.shape
     outer[-1] //= unit
     high, inner = shard.height // unit, prod(outer[axis + 1 :])

@@ -17,7 +17,7 @@ from ttmem.twin.operations.tensor_handle import Held, applied
 from ttmem.twin.operations.to_layout import to_layout
 from ttmem.twin.paging import paging_of
 from ttmem.twin.programs import CIRCULAR
-from ttmem.twin.tensor_spec import TILE, Shard, TensorSpec
+from ttmem.twin.tensor_spec import Shard, TensorSpec
 
 
 def rotary(call: Call, plan: PlanWriter) -> Plan:
@@ -31,7 +31,7 @@ def rotary(call: Call, plan: PlanWriter) -> Plan:
     token = call.arguments["token_index"]
     _check_tables(call, token)
     held = [
-        applied(plan, to_layout, Held(-place - 1, spec), layout="tile") if spec.layout is not TILE else Held(0, spec)
+        applied(plan, to_layout, Held(-place - 1, spec), layout="tile") if not spec.is_tiled else Held(0, spec)
         for place, spec in enumerate(call.inputs)
     ]
     source, cosine_table, sine_table = (one.spec for one in held)
@@ -41,7 +41,7 @@ def rotary(call: Call, plan: PlanWriter) -> Plan:
     if result.shard is not None:
         result = replace(result, shard=_shard_of_turned(plan, source, result))
     (slot,) = allocated(plan, [result], _faults(source, cosine_table, sine_table, result))
-    own, cosine, sine = (spec.dtype.tile_bytes() for spec in (source, cosine_table, sine_table))
+    own, cosine, sine = (spec.tile_bytes for spec in (source, cosine_table, sine_table))
     ahead, deep = 2 * across, (2 if token is None else 1) * across
     tables = [deep * cosine, deep * sine]
     first, last = ([] if spec.shard is not None else [ahead * own] for spec in (source, result))
@@ -61,7 +61,7 @@ def rotary(call: Call, plan: PlanWriter) -> Plan:
 def _check_tables(call: Call, token: int | None) -> None:
     """What is looked at before anything is done."""
     source, cosine, sine = call.inputs
-    width, table = padded_matrix(source)[1], paging_of(cosine).padded_shape
+    width, table = padded_matrix(source)[1], cosine.padded
     if width != 32 and width % 64:
         raise BadInputError(
             f"Input X dimension ({width}) must be either 32 (single tile) or divisible by 64 (rotate_half midpoint "
@@ -70,14 +70,14 @@ def _check_tables(call: Call, token: int | None) -> None:
     if cosine.shape != sine.shape:
         raise BadInputError(
             f"Cosine and Sine cache dimensions must match. Cos cache dimensions: Shape({list(table)}), Sin cache "
-            f"dimensions: Shape({list(paging_of(sine).padded_shape)})."
+            f"dimensions: Shape({list(sine.padded)})."
         )
     if (*table[:2], table[-1]) != (1, 1, width):
         raise BadInputError(
             f"Cosine cache dimensions must match input dimensions. Expected (1, 1, {width}), but got "
             f"Shape({list(table)})."
         )
-    if token is not None and (first := paging_of(source).padded_shape[0]) != 1:
+    if token is not None and (first := source.padded[0]) != 1:
         raise BadInputError(
             f"When token index is provided, sequence length must be 1. Current sequence length: {first}."
         )

@@ -4,6 +4,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from ttmem.base.arithmetic import ceil_div
 from ttmem.hardware import BFLOAT16
 from ttmem.twin.operations.call_syntax import height_shards, record_of, write_call
 from ttmem.twin.operations.elementwise import wanted_like
@@ -13,7 +14,7 @@ from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument, Step
 from ttmem.twin.operations.refusals import allocated, not_in_l1, spell_cut
 from ttmem.twin.operations.rotary import EXAMPLE_TABLE
-from ttmem.twin.tensor_spec import TILE, Shard, TensorSpec
+from ttmem.twin.tensor_spec import Shard, TensorSpec
 
 _ROWS_OF_TABLES_KEPT = 8
 """As many rows of tiles are turned with tables that stay; for more they are read again."""
@@ -30,18 +31,18 @@ def rotary_llama(call: Call, plan: PlanWriter) -> Plan:
     of_users = bool(call.arguments["is_decode_mode"])
     result = wanted_like(call, source)
     (slot,) = allocated(plan, [result], _faults_of_llama(call, plan, result, of_users=of_users))
-    tile, across = BFLOAT16.tile_bytes(), -(-source.shape[-1] // 32)
+    tile, across = BFLOAT16.tile_bytes(), source.tiles_across
     if of_users:  # all that is there already is used in its place; only what lies between takes room
         plan.launch([across * tile] * 3)
         return plan.finish(slot, result)
     batch, heads, rows, _ = source.shape
-    down, cores = -(-rows // 32), plan.memory_map.grid.cores
-    own = deep = -(-down // min(cores // min(batch, cores), down))
+    down, cores = ceil_div(rows, 32), plan.memory_map.grid.cores
+    own = deep = ceil_div(down, min(cores // min(batch, cores), down))
     if deep * heads > _ROWS_OF_TABLES_KEPT or cosine.shape[1] == heads or cosine.shard is not None:
         deep = 1
     ahead, between = 2 * across * tile, across * tile
     # What has a shard on every core is used where it lies.
-    in_place = own == 1 and down <= -(-cosine.shape[-2] // 32) and _cores(cosine) == cores
+    in_place = own == 1 and down <= cosine.tiles_down and _cores(cosine) == cores
     tables = [] if in_place else [deep * ahead] * 2
     swapped = [] if _cores(matrix) == cores else [tile]
     plan.launch([deep * ahead, *tables, *swapped, *[between] * 3, ahead, between])
@@ -66,7 +67,7 @@ def _faults_of_llama(call: Call, plan: PlanWriter, result: TensorSpec, *, of_use
     """In the library's words and order."""
     source, cosine, sine, _ = call.inputs
     for spec, name in zip(call.inputs, _NOT_TILES, strict=True):
-        if spec.layout is not TILE:
+        if not spec.is_tiled:
             yield f"{name} to rotary embedding must be tilized"
     width = source.shape[-1]
     # Unless the caller says otherwise these kernels add up in float32.
@@ -186,7 +187,7 @@ def _faults_of_both(call: Call) -> Iterator[str]:
         if spec.dtype is not BFLOAT16:
             yield f"{name} tensor must be bfloat16"
     for spec, name in zip(call.inputs, ("Q input", "K input", "cos", "sin"), strict=False):
-        if spec.layout is not TILE:
+        if not spec.is_tiled:
             yield f"{name} tensor must be in layout Layout::TILE"
     if (query.shape[0], key.shape[0]) != (1, 1):
         yield "rotary_embedding_llama_fused_qk currently only supports decode mode with seq_len=1."
@@ -214,7 +215,7 @@ def _faults_of_both(call: Call) -> Iterator[str]:
             "Cos and Sin are repeated for Q and K, so they must have the same batch size as the sum of Q and K batch "
             "sizes"
         )
-    if matrix.layout is not TILE:
+    if not matrix.is_tiled:
         yield "transformation matrix must be tilized"
     if shards[2].cores < used:
         yield "Transformation matrix is repeated for Q and K must be sharded over core grid of Q and K"
@@ -224,7 +225,7 @@ def _faults_of_both(call: Call) -> Iterator[str]:
 
 def write_fused_call(name: str, query: Step, key_heads: int, **named: Any) -> list[Step]:
     _, users, _, width = query["shape"]
-    rows = -(-users // 8)
+    rows = ceil_div(users, 8)
     key = {**query, "shape": [1, users, key_heads, width], **height_shards(users, 32, width, first_row=rows)}
     ranges = [*query["shard"]["ranges"], *key["shard"]["ranges"]]
     shard = {**query["shard"], "ranges": ranges}

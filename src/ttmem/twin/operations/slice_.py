@@ -6,9 +6,9 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT8_B, L1
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations import result_shards
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import OWN_KERNELS, double_buffered_tiles, has_longer_rows, wanted_like
@@ -69,7 +69,7 @@ def sliced(
     source = held.spec
     if source.shard is None and like.shard is None:
         return Held(*cut(plan, source, begins, ends, steps, like))
-    if source.layout is TILE:
+    if source.is_tiled:
         if not starts_in_tiles(source, begins, steps) and (like.shard is not None or len(begins) < 2):
             raise NoRuleError("parts of tiles in shards that do not begin at a tile")
         return Held(*cut(plan, source, begins, ends, steps, like))
@@ -107,11 +107,11 @@ def _is_cut_across(plan: PlanWriter, source: TensorSpec, like: TensorSpec) -> bo
 
 def _is_aligned(plan: PlanWriter, spec: TensorSpec) -> bool:
     width = spec.shard.width if spec.shard is not None else spec.shape[-1]
-    return width * (spec.dtype.element_bytes or 0) % plan.memory_map.page_alignment_bytes(spec.memory) == 0
+    return width * spec.element_bytes % plan.memory_map.page_alignment_bytes(spec.memory) == 0
 
 
 def starts_in_tiles(source: TensorSpec, begins: Sequence[int], steps: Sequence[int]) -> bool:
-    if source.layout is not TILE or len(begins) < 2 or set(steps) != {1}:
+    if not source.is_tiled or len(begins) < 2 or set(steps) != {1}:
         return False
     return begins[-1] % source.tile.width == 0 and begins[-2] % source.tile.height == 0
 
@@ -129,7 +129,7 @@ def cut_like(call: Call, begins: Sequence[int], ends: Sequence[int], steps: Sequ
 
 
 def sliced_shape(begins: Sequence[int], ends: Sequence[int], steps: Sequence[int]) -> tuple[int, ...]:
-    return tuple(-(-(e - b) // s) for b, e, s in zip(begins, ends, steps, strict=True))
+    return tuple(ceil_div(e - b, s) for b, e, s in zip(begins, ends, steps, strict=True))
 
 
 def cut(
@@ -147,7 +147,7 @@ def cut(
     """
     rank = len(source.shape)
     shape = sliced_shape(begins, ends, steps)
-    if source.layout is not TILE:
+    if not source.is_tiled:
         result = replace(like, shape=shape)
         return _cut_rows(plan, source, begins, steps, result), result
     strided = set(steps) != {1}
@@ -177,7 +177,7 @@ def _cut_rows(
     slot = plan.allocate(result)
     alignments = [plan.memory_map.page_alignment_bytes(spec.memory) for spec in (source, result)]
     alignment, plain = max(alignments), set(steps) == {1}
-    begin_bytes = begins[-1] * (source.dtype.element_bytes or 0)
+    begin_bytes = begins[-1] * source.element_bytes
     if plain and begin_bytes % plan.memory_map.architecture.l1_alignment_bytes == 0 and _is_by_height(source, result):
         for buffer, parameter, spec in (("sharded_in", "input", source), ("sharded_out", "output", result)):
             if why := not_in_l1(buffer, parameter, spec):
@@ -185,7 +185,7 @@ def _cut_rows(
         plan.launch([])
         return slot
     if not plain:
-        row = paging_of(source).padded_shape[-1] * (source.dtype.element_bytes or 0)
+        row = source.padded[-1] * source.element_bytes
         plan.launch([2 * round_up(row, alignment)])
         return slot
     key = "slice", source, result, tuple(begins)
@@ -204,7 +204,7 @@ def row_buffers(
     """Many rows at once; where L1 has no room for two, pieces of them."""
     alignment = max(alignments)
     row = paging_of(result).page_bytes
-    is_shifted = begins[-1] * (source.dtype.element_bytes or 0) % alignments[0] != 0
+    is_shifted = begins[-1] * source.element_bytes % alignments[0] != 0
     unit = alignment * (2 if is_shifted else 1)
     stick, space = round_up(row, unit), plan.l1_space()
     indices = 4 * len(result.shape)
@@ -214,12 +214,12 @@ def row_buffers(
             plan.refuse(f"ttnn::slice: L1 budget {space} B too small for sub-row chunking (alignment {unit} B)")
         return [4 * chunk, indices]
     if 2 * stick > space:
-        shift = begins[-1] * (source.dtype.element_bytes or 0) % alignments[0]
+        shift = begins[-1] * source.element_bytes % alignments[0]
         plan.refuse(
             f"ttnn::slice: required DFB size {2 * stick} B exceeds per-core L1 budget {space} B "
             f"(row_bytes={row}, misalignment={shift}); consider slicing along a non-width dim"
         )
-    rows_per_core = round_up(-(-prod(result.shape[:-1]) // plan.memory_map.grid.cores), 32)
+    rows_per_core = round_up(ceil_div(prod(result.shape[:-1]), plan.memory_map.grid.cores), 32)
     at_once = _MOST_READ_BYTES // round_up(row, alignment)
     together = max((j for j in range(1, min(at_once, rows_per_core) + 1) if rows_per_core % j == 0), default=1)
     return [2 * together * stick, indices]

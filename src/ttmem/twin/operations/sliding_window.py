@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ttmem.base.arithmetic import ceil_div
 from ttmem.base.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -281,7 +282,7 @@ def _stretches(window: Window, dealt: Shares) -> tuple[IntArray, IntArray, IntAr
     core, row, image, line = (column[is_image] for column in (core, row, image, line))
     # Of each line those of its pixels that lie between the ends of the core's sticks.
     before, after = dealt.first_stick[core] - row * width - left, dealt.last_stick[core] - row * width - left
-    first = np.clip(-(-before // across), 0, window.width)
+    first = np.clip(ceil_div(before, across), 0, window.width)
     end = np.clip(after // across + 1, first, window.width)
     pixel = (image * window.height + line // down) * window.width + first
     stick, length = row * width + left + first * across, end - first

@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, L1
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import spell_type, wanted_like
@@ -10,7 +11,7 @@ from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
 from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.reductions import accumulator
 from ttmem.twin.paging import paging_of
-from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
+from ttmem.twin.tensor_spec import InvalidSpecError, Shard, TensorSpec
 
 _STREAMED_TILES = 80
 """A softmax whose rows do not fit a core reads so many tiles at a time."""
@@ -23,7 +24,7 @@ def softmax(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     rank = len(source.shape)
     result = wanted_like(call, source)
-    if not rank or source.layout is not TILE:
+    if not rank or not source.is_tiled:
         return plan.give_up("softmax of a single number, or of row-major tensors")
     axis = dimension(call.arguments["dim"], rank)
     in_place = call.name == "softmax_in_place"
@@ -37,13 +38,13 @@ def softmax(call: Call, plan: PlanWriter) -> Plan:
     if axis == rank - 1 and rank <= 4:
         buffers = _softmax_of_rows(source, plan, stable=bool(call.arguments["numeric_stable"]))
     elif axis >= rank - 2:
-        buffers = _softmax_along(source, plan, -(-source.shape[axis] // 32))
+        buffers = _softmax_along(source, plan, ceil_div(source.shape[axis], 32))
     else:
         tile, wide = source.dtype.tile_bytes(source.tile), FLOAT32.tile_bytes()
         buffers = [2 * tile, 2 * tile, 4 * wide, tile, wide]
     plan.launch(buffers)
     if isinstance(result.shard, Shard) and source.shape[-1] % 32:
-        padded = -(-source.shape[-1] // 32) * 32
+        padded = round_up(source.shape[-1], 32)
         if result.shard.width != padded:  # what four dimensions hold is padded, and the shape is to be cut again
             plan.refuse(
                 "Changing the last dimension of a sharded tensor is not supported unless the shard width matches "
@@ -55,8 +56,8 @@ def softmax(call: Call, plan: PlanWriter) -> Plan:
 def _softmax_of_rows(source: TensorSpec, plan: PlanWriter, *, stable: bool) -> list[int]:
     """The stable form keeps the maxima too: one tile more, and the row twice when its last tile is padded."""
     width = source.shape[-1] if source.shape else 1
-    tiles = -(-width // 32)
-    blocks = -(-tiles // 4)
+    tiles = ceil_div(width, 32)
+    blocks = ceil_div(tiles, 4)
     block = tiles // blocks if tiles % blocks == 0 else 4
     row = blocks * block
     tile = source.dtype.tile_bytes(source.tile)
@@ -83,7 +84,7 @@ def _softmax_along(source: TensorSpec, plan: PlanWriter, tiles: int) -> list[int
 
 def _shards(spec: TensorSpec, shard: Shard) -> int:
     paging = paging_of(spec)
-    return -(-paging.physical_height // shard.height) * -(-paging.physical_width // shard.width)
+    return ceil_div(paging.physical_height, shard.height) * ceil_div(paging.physical_width, shard.width)
 
 
 def _in_blocks(call: Call, plan: PlanWriter) -> Plan:

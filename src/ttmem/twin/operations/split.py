@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
+from ttmem.base.arithmetic import ceil_div
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import DRAM, L1
 from ttmem.twin.operations import result_shards
@@ -17,7 +18,7 @@ from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.slice_ import cut, cut_like, sliced
 from ttmem.twin.operations.tensor_handle import Held, applied
 from ttmem.twin.paging import paging_of
-from ttmem.twin.tensor_spec import TILE, TensorSpec
+from ttmem.twin.tensor_spec import TensorSpec
 
 _FEW_PARTS = 2
 _MOST_PARTS = 64
@@ -86,7 +87,7 @@ def _is_split_at_once(plan: PlanWriter, source: TensorSpec, axis: int, sizes: li
     column of cores for each matrix, a row for each part.
     """
     rank, number, grid = len(source.shape), len(sizes), plan.memory_map.grid
-    if source.layout is not TILE or rank < 2 or axis != rank - 1 or len(set(sizes)) > 1:
+    if not source.is_tiled or rank < 2 or axis != rank - 1 or len(set(sizes)) > 1:
         return False
     shape = (1, 1, *source.shape)
     outer, inner = prod(shape[:-3]), shape[-3]
@@ -101,9 +102,9 @@ def _fills_l1(plan: PlanWriter, source: TensorSpec, parts: int) -> bool:
     if source.memory is not L1 or parts <= _FEW_PARTS:
         return False
     paging = paging_of(source)
-    page = source.dtype.tile_bytes() if source.layout is TILE else 1024 * (source.dtype.element_bytes or 0)
-    unit = page if source.layout is TILE else source.dtype.element_bytes or 0
-    pieces = paging.pages if source.layout is TILE else prod(paging.padded_shape)
+    page = source.tile_bytes if source.is_tiled else 1024 * source.element_bytes
+    unit = page if source.is_tiled else source.element_bytes
+    pieces = paging.pages if source.is_tiled else prod(paging.padded_shape)
     return pieces // parts * unit * parts + 4 * parts * page > plan.l1_space()
 
 
@@ -150,7 +151,7 @@ def chunk(call: Call, plan: PlanWriter) -> Plan:
     number, size = int(call.arguments["chunks"]), source.shape[axis]
     if number < 1:
         raise BadInputError(f"{number} chunks")
-    part = -(-size // number)
+    part = ceil_div(size, number)
     sizes = [min(part, size - start) for start in range(0, size, part)]
     if source.shard is None:
         return plan.finish_all(_parts(plan, source, axis, sizes, source))

@@ -48,8 +48,8 @@ def _tilize_shards(call: Call, plan: PlanWriter, result: TensorSpec) -> Plan:
     stays = call.name != _PADDED and _tilizes_in_place(shard, source, result)
     if stays and result.shard is not None:
         result = replace(result, shard=shard)
-    tile_bytes = source.dtype.tile_bytes() + result.dtype.tile_bytes()
-    is_short = plan.l1_space() <= -(-source.shape[-1] // 32) * (tile_bytes + source.dtype.tile_bytes() // 32) + 128
+    tile_bytes = source.tile_bytes + result.tile_bytes
+    is_short = plan.l1_space() <= source.tiles_across * (tile_bytes + source.tile_bytes // 32) + 128
     if is_short or not fits_whole_rows(plan, source, result):
         return plan.give_up("rows in shards that are made into tiles in blocks, by way of pages")
     slot = plan.allocate(result)
@@ -65,10 +65,10 @@ def _tilize_shards(call: Call, plan: PlanWriter, result: TensorSpec) -> Plan:
             f"{plan.memory_map.architecture.l1_alignment_bytes} bytes L1 SRAM buffer alignment requirement"
         )
     if stays:
-        plan.launch([] if result.shard is not None else [shard.width // 32 * result.dtype.tile_bytes()])
+        plan.launch([] if result.shard is not None else [shard.width // 32 * result.tile_bytes])
     else:
-        across = -(-source.shape[-1] // 32)
-        plan.launch([across * spec.dtype.tile_bytes() for spec in (source, result)])
+        across = source.tiles_across
+        plan.launch([across * spec.tile_bytes for spec in (source, result)])
     return plan.finish(slot, result)
 
 
@@ -93,8 +93,8 @@ def untilize_by_name(call: Call, plan: PlanWriter) -> Plan:
     slot = (untilize_plainly if plainly else untilize)(plan, source, result)
     if len(source.shape) > 4 and has_tile_padding(source):
         # The library looks at the padded rows in a buffer that was made for the rest.
-        element = result.dtype.element_bytes or 0
-        page, size = element * paging_of(source).padded_shape[-1], element * source.elements
+        element = result.element_bytes
+        page, size = element * source.padded[-1], element * source.elements
         plan.refuse(
             "MeshBuffer must be large enough to hold the tensor."
             if size % page == 0
@@ -114,11 +114,11 @@ def _untilize_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -
     if has_tile_padding(source):
         if two is not None:
             return plan.give_up("padded tiles in shards made rows of shards")
-        *_, height, width = 1, *paging_of(replace(source, shard=None)).padded_shape
+        *_, height, width = 1, *replace(source, shard=None).padded
         result = replace(result, alignment=(height, width))
     slot = plan.allocate(result)
     if two is not None:
-        row = two.width * (result.dtype.element_bytes or 0)
+        row = two.width * result.element_bytes
         alignment = plan.memory_map.page_alignment_bytes(result.memory)
         if row % alignment:
             plan.refuse(
@@ -128,15 +128,15 @@ def _untilize_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -
             plan.launch([])
             return plan.finish(slot, result)
     tiles = one.width // 32 * (2 if one.height > 32 else 1)
-    read = [] if has_whole_shards(source) and source.memory is L1 else [tiles * source.dtype.tile_bytes()]
-    plan.launch([*read, tiles * result.dtype.tile_bytes()])
+    read = [] if has_whole_shards(source) and source.memory is L1 else [tiles * source.tile_bytes]
+    plan.launch([*read, tiles * result.tile_bytes])
     return plan.finish(slot, result)
 
 
 def _fill_padding(call: Call, plan: PlanWriter) -> Plan:
     """In place; what has no padding stays as it is."""
     source = call.inputs[0]
-    if source.layout is not TILE or source.shard is not None or not source.shape:
+    if not source.is_tiled or source.shard is not None or not source.shape:
         return plan.give_up("padding of rows, of shards or of a single number")
     if call.memory not in (None, source.memory):
         return plan.give_up("padding that is filled on the way to another memory")

@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import isqrt, prod
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, L1, UINT8
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import LONGER_ROWS, has_longer_rows, has_whole_shards, result_like
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument
-from ttmem.twin.paging import paging_of
 from ttmem.twin.placement import place
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import LAYOUTS, ROW_MAJOR, TILE, InvalidSpecError, Shard, TensorSpec
@@ -44,21 +43,21 @@ def _out_of_shards(call: Call, plan: PlanWriter, result: TensorSpec) -> Plan:
     is_padded = any(size % 32 for size in (1, *source.shape)[-2:])
     if not isinstance(shard, Shard) or source.memory is not L1 or is_padded or shard.height % 32 or shard.width % 32:
         return plan.give_up("shards that are cut within a tile, or tensors that are, in another layout")
-    if len(source.shape) > 4 and paging_of(source).padded_shape[-1] % shard.width | source.shape[-1] % shard.width:
+    if len(source.shape) > 4 and source.padded[-1] % shard.width | source.shape[-1] % shard.width:
         return plan.give_up("more than four dimensions, the last of which does not come out even in shards")
-    if source.layout is not TILE and not fits_whole_rows(plan, source, result):
+    if not source.is_tiled and not fits_whole_rows(plan, source, result):
         return plan.give_up("rows in shards that are made into tiles in blocks, by way of pages")
     if result.shard is not None:
         return plan.one_program(result, [])
-    if source.layout is not TILE:
+    if not source.is_tiled:
         if has_longer_rows(source) or (shard.kind == "height" and shard.by_column):
             return plan.give_up(LONGER_ROWS if has_longer_rows(source) else "rows of shards by columns of cores")
         if shard.kind == "height" and result.memory is L1:  # read where they are
-            return plan.one_program(result, [shard.width // 32 * result.dtype.tile_bytes()])
+            return plan.one_program(result, [shard.width // 32 * result.tile_bytes])
         return plan.finish(tilize(plan, replace(source, shard=None), result), result)
     row = shard.width // 32 * (2 if shard.height > 32 else 1)
-    read = [] if has_whole_shards(source) else [row * source.dtype.tile_bytes()]
-    return plan.one_program(result, [*read, row * result.dtype.tile_bytes()])
+    read = [] if has_whole_shards(source) else [row * source.tile_bytes]
+    return plan.one_program(result, [*read, row * result.tile_bytes])
 
 
 def in_layout(spec: TensorSpec, tiled: bool) -> TensorSpec:
@@ -74,7 +73,7 @@ def fits_whole_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) ->
 
 def _fits_whole_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> tuple[bool, int, int]:
     """Whether rows of tiles are made whole; the bytes that a block needs for each tile, and besides."""
-    before, after = source.dtype.tile_bytes(), result.dtype.tile_bytes()
+    before, after = source.tile_bytes, result.tile_bytes
     # A block needs one row of its elements more, and room to shift it into alignment.
     per_tile, fixed = before + after + before // 32, 2 * plan.memory_map.quantum_bytes
     space = plan.l1_space() - _bytes_in_l1(plan, result)
@@ -84,8 +83,8 @@ def _fits_whole_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -
 def tilize(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, may_pad: bool = False) -> int:
     """Interleaved rows into interleaved tiles; tile padding is added on the way, by a kernel of its own that is used
     for whole tiles as well where it ``may_pad``."""
-    before, after = source.dtype.tile_bytes(), result.dtype.tile_bytes()
-    if source.dtype is UINT8 and (1, 1, *source.shape)[-2:] != paging_of(result).padded_shape[-2:]:
+    before, after = source.tile_bytes, result.tile_bytes
+    if source.dtype is UINT8 and (1, 1, *source.shape)[-2:] != result.padded[-2:]:
         plan.allocate(result)
         raise InvalidSpecError("Can only tilize bfloat16/float32 or int32/uint32/uint16 or fp8_e4m3 tensors")
     if not source.elements:
@@ -107,7 +106,7 @@ def tilize(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, may_pad:
         return [[block * before, block * after, block * (before // 32) + fixed] for block in tiles]
 
     # Whether columns of tiles would fit is asked too where tiles are padded, and makes another program.
-    may_pad |= paging_of(result).padded_shape != source.shape
+    may_pad |= result.padded != source.shape
     fits_columns = may_pad and space > grid.down * per_tile + fixed
     plan.launch_kept(("tilize", _four(source), _four(result), fits, fits_columns), blocks)
     return slot
@@ -117,7 +116,7 @@ def untilize(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
     """Interleaved tiles into interleaved rows, without the tile padding."""
     if not source.elements:
         return plan.allocate(result)
-    padded = paging_of(source).padded_shape != source.shape
+    padded = source.padded != source.shape
     if padded or source.dtype not in (BFLOAT16, BFLOAT8_B):
         return untilize_by_rows(plan, source, result)
     return untilize_plainly(plan, source, result)
@@ -130,9 +129,9 @@ def untilize_plainly(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -
     grid = _tile_grid(source)
     cores = plan.memory_map.grid.cores
     part = grid.across
-    padded = paging_of(source).padded_shape != source.shape
+    padded = source.padded != source.shape
     if grid.rows == 1 and not padded:
-        part = -(-grid.across // cores)
+        part = ceil_div(grid.across, cores)
     elif grid.rows < cores and not padded:
         part //= max(d for d in range(1, min(cores // grid.rows, part) + 1) if part % d == 0)
     tile = _PLAIN_TILE_BYTES
@@ -143,7 +142,7 @@ def untilize_plainly(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -
     space = plan.l1_space()
     inputs = 2 * part if 3 * part * tile <= space else part
     outputs = 2 * part if 4 * part * tile <= space else part
-    before = round_up(source.dtype.tile_bytes(), plan.memory_map.quantum_bytes)
+    before = round_up(source.tile_bytes, plan.memory_map.quantum_bytes)
     plan.launch([inputs * before, outputs * tile], CIRCULAR)
     return slot
 
@@ -153,10 +152,10 @@ def untilize_by_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *
     if source.dtype is not BFLOAT8_B and source.dtype.is_block_float:
         raise InvalidSpecError("Only TILE layout is supported for BFLOAT8_B dtype!")
     grid = _tile_grid(source)
-    before, after = source.dtype.tile_bytes(), result.dtype.tile_bytes()
+    before, after = source.tile_bytes, result.tile_bytes
     fits = plan.l1_space() - _bytes_in_l1(plan, result) > grid.across * (before + after)
     slot = plan.allocate(result)
-    padded = paging_of(source).padded_shape != source.shape
+    padded = source.padded != source.shape
     # Where no tile is padded the library takes all matrices for one while it chooses, though not for the blocks.
     seen = grid if padded else replace(grid, down=grid.rows)
     if fits and not _blocks_use_more_cores(plan, seen, grid.across * grid.down):
@@ -201,7 +200,7 @@ class _TileGrid:
 
 
 def _tile_grid(spec: TensorSpec) -> _TileGrid:
-    padded = (1, 1, *paging_of(replace(spec, layout=TILE)).padded_shape)
+    padded = (1, 1, *replace(spec, layout=TILE).padded)
     across, down = padded[-1] // 32, padded[-2] // 32
     return _TileGrid(across, down, prod(padded[:-2]) * down)
 
@@ -215,20 +214,20 @@ def _blocks_use_more_cores(plan: PlanWriter, grid: _TileGrid, tiles: int) -> boo
     if grid.across <= _WIDE_ROW_TILES or (grid.down <= _WIDE_ROW_TILES and grid.across <= grid.down):
         return False
     cores = plan.memory_map.grid.cores
-    rows_per_core = -(-grid.rows // cores)
+    rows_per_core = ceil_div(grid.rows, cores)
     block = _square_block(cores, tiles, grid.across, grid.down)
-    return -(-grid.rows // rows_per_core) < -(-grid.across // block) * -(-grid.down // block)
+    return ceil_div(grid.rows, rows_per_core) < ceil_div(grid.across, block) * ceil_div(grid.down, block)
 
 
 @lru_cache(maxsize=1024)
 def _square_block(cores: int, tiles: int, across: int, down: int) -> int:
     """Side of the smallest square of a core's share of the tiles or more, of which there are fewer than cores."""
-    share = -(-tiles // cores)
+    share = ceil_div(tiles, cores)
     side = isqrt(share)
     if side * side != share:
         side += 1
     for candidate in range(max(side, 1), across * down + 1):
-        if -(-across // candidate) * -(-down // candidate) < cores:
+        if ceil_div(across, candidate) * ceil_div(down, candidate) < cores:
             return candidate
     return 1
 
@@ -253,14 +252,14 @@ def _smaller_blocks(cores: int, across: int, down: int, most: int) -> tuple[int,
     """Side of the blocks, and of the parts that they are worked through in, of which one has room."""
     if most < 1:
         raise InvalidSpecError("single_block_size_limit must be at least 1")
-    if -(-across // most) * -(-down // most) < cores:
+    if ceil_div(across, most) * ceil_div(down, most) < cores:
         return most, most
     best: tuple[int, int, int] | None = None
     found = (0, 0)
     for part in range(most - 1, 0, -1):
-        for times in range(2, -(-across // part) + 1):
+        for times in range(2, ceil_div(across, part) + 1):
             side = times * part
-            blocks = -(-across // side) * -(-down // side)
+            blocks = ceil_div(across, side) * ceil_div(down, side)
             if blocks <= cores and across % side < most and (best is None or (blocks, -times) > best[:2]):
                 best, found = (blocks, -times, part), (side, part)
     if best is None:

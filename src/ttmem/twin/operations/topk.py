@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, BLACKHOLE, DATA_TYPES, FLOAT32, UINT32, DataType, Memory
 from ttmem.hardware.boards import Grid
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
 from ttmem.twin.operations.elementwise import spell_type
 from ttmem.twin.operations.fill_and_copy import copy_between
@@ -20,7 +20,7 @@ from ttmem.twin.operations.reduced_shards import Place, filled, place_of
 from ttmem.twin.operations.slice_ import slice_
 from ttmem.twin.operations.tensor_handle import Held, applied, replaced
 from ttmem.twin.programs import CIRCULAR
-from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, TensorSpec
+from ttmem.twin.tensor_spec import ROW_MAJOR, TensorSpec
 
 _UINT16 = DATA_TYPES.find("uint16")
 _TILE = 32
@@ -46,7 +46,7 @@ def topk(call: Call, plan: PlanWriter) -> Plan:
     """The dimension is brought to the end, rows are searched, what was found beyond the wanted is cut off."""
     source, rank = call.inputs[0], len(call.inputs[0].shape)
     wanted = int(call.arguments["k"])
-    if source.layout is not TILE or not 0 < rank <= 4:
+    if not source.is_tiled or not 0 < rank <= 4:
         return plan.give_up("topk of row-major tensors, or of more than four dimensions")
     axis = dimension(call.arguments["dim"], rank)
     if not 0 < wanted <= source.shape[axis]:
@@ -70,7 +70,7 @@ def topk(call: Call, plan: PlanWriter) -> Plan:
 def _searched(plan: PlanWriter, first: Held, wanted: int, place: Place, *, is_turned: bool) -> tuple[list[Held], int]:
     """Values and indices, and what was made of the input to find them, which lives until the operation ends."""
     source, rank = first.spec, len(first.spec.shape)
-    width, tiles = source.shape[-1], -(-wanted // _TILE)
+    width, tiles = source.shape[-1], ceil_div(wanted, _TILE)
     padded = max(round_up(width, _TILE), _SHORTEST_ROW)
     held = first
     if width < _SHORTEST_ROW:
@@ -90,8 +90,8 @@ def _searched(plan: PlanWriter, first: Held, wanted: int, place: Place, *, is_tu
         plan.refuse("Sharded implementation not supported yet")
     if source.dtype not in (BFLOAT16, BFLOAT8_B, FLOAT32):
         plan.refuse(f"Input tensor must be BFLOAT16, BFLOAT8_B, or FLOAT32, got: {spell_type(source.dtype)}")
-    sizes = _Sizes(source.dtype.tile_bytes(), _inner(source.dtype).tile_bytes(), indices.tile_bytes())
-    rows = prod(source.shape[:-2]) * -(-source.shape[-2] // _TILE) if rank > 1 else 1
+    sizes = _Sizes(source.tile_bytes, _inner(source.dtype).tile_bytes(), indices.tile_bytes())
+    rows = prod(source.shape[:-2]) * source.tiles_down if rank > 1 else 1
     cores = _cores(padded, rows, tiles, plan.memory_map.grid)
     if cores:
         # With a last tile that is not full the joining core has room for one more part, but for float32.
@@ -171,19 +171,19 @@ def _goes_by_large_indices(call: Call, plan: PlanWriter, source: TensorSpec, wan
 def _by_large_indices(plan: PlanWriter, first: Held, wanted: int, memory: Memory) -> list[Held]:
     """Rows without tiles, their greatest elements' places, and the values and indices at these, where the input is."""
     source, most = first.spec, round_up(wanted, _LARGE_UNIT)
-    tiles = min(-(-source.shape[-1] // _TILE), _LARGE_BLOCK_TILES)
+    tiles = min(source.tiles_across, _LARGE_BLOCK_TILES)
     rows = plan.allocate(replace(source, layout=ROW_MAJOR))
     plan.launch([2 * tiles * BFLOAT16.tile_bytes()] * 2, CIRCULAR)
     places = plan.allocate(replace(source, shape=(*source.shape[:-1], most), layout=ROW_MAJOR, dtype=UINT32))
     at_once = next(size for size in (512, 1024, 2048) if most <= size)
-    read = 2 * -(-at_once // 1024) * BFLOAT16.tile_bytes()
+    read = 2 * ceil_div(at_once, 1024) * BFLOAT16.tile_bytes()
     plan.launch([read, 2 * at_once * 4, *([most * 4] if at_once > 512 else [])], CIRCULAR)
     is_short = round_up(source.shape[-1], _TILE) <= _MOST_SHORT_INDICES
     made = []
     for dtype in (BFLOAT16, _UINT16 if is_short else UINT32):
         spec = replace(source, shape=(*source.shape[:-1], most), dtype=dtype)
         made.append(Held(plan.allocate(spec), spec))
-    halves = [one.spec.dtype.tile_bytes() for one in made]
+    halves = [one.spec.tile_bytes for one in made]
     plan.launch([_LARGE_STICKS, _LARGE_STICKS, _LARGE_SLOTS, _LARGE_SLOTS, *halves], CIRCULAR)
     plan.free(places, rows)
     if most != wanted:

@@ -5,11 +5,11 @@ from dataclasses import replace
 from functools import lru_cache
 from math import floor, prod
 
+from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT16, DATA_TYPES, L1, L1_SMALL
-from ttmem.twin.bank_sizes import round_up
 from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.conv_parallelization import divided, row_by_row
+from ttmem.twin.operations.conv_parallelization import row_by_row
 from ttmem.twin.operations.elementwise import result_like
 from ttmem.twin.operations.halo import Dealing, cores_in_order, deal, gather
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
@@ -17,7 +17,7 @@ from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.sliding_window import Window
 from ttmem.twin.paging import paging_of
 from ttmem.twin.programs import CIRCULAR
-from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, CoreRange, InvalidSpecError, Shard, TensorSpec
+from ttmem.twin.tensor_spec import ROW_MAJOR, CoreRange, InvalidSpecError, Shard, TensorSpec
 
 _NARROWEST = "input channels should be divisible by 32"
 _PADDED_TILES = "Tiled input must be tile-aligned (no padding difference)"
@@ -47,7 +47,7 @@ def upsample(call: Call, plan: PlanWriter) -> Plan:
         )
     whole = all(float(factor) == int(factor) for factor in factors)
     if call.arguments["mode"] == "bilinear":
-        if not whole or source.dtype is not BFLOAT16 or source.layout is not ROW_MAJOR or call.shard is not None:
+        if not whole or source.dtype is not BFLOAT16 or source.is_tiled or call.shard is not None:
             return plan.give_up("bilinear upsample of tiles, of other types or factors, or into shards of the caller's")
         return _bilinear(call, plan, (int(factors[0]), int(factors[1])))
     return _nearest(call, plan, (float(factors[0]), float(factors[1])), whole=whole)
@@ -66,19 +66,19 @@ def _nearest(call: Call, plan: PlanWriter, factors: tuple[float, float], *, whol
         return _nearest_of_shards(call, plan, result, whole=whole)
     if call.shard is not None:
         raise InvalidSpecError(_ONLY_OF_SHARDS)
-    if source.layout is TILE:
+    if source.is_tiled:
         if not whole:
             return plan.give_up("tiles by other than whole factors")
         slot = plan.allocate(result)
         if width % _TILE or channels % _TILE:
             plan.refuse(_PADDED_TILES)
-        tiles = channels // _TILE * min(2, divided(batch * height * width // _TILE, plan.memory_map.grid.cores))
-        plan.launch([tiles * source.dtype.tile_bytes(), tiles * dtype.tile_bytes()])
+        tiles = channels // _TILE * min(2, ceil_div(batch * height * width // _TILE, plan.memory_map.grid.cores))
+        plan.launch([tiles * source.tile_bytes, tiles * dtype.tile_bytes()])
         return plan.finish(slot, result)
     page = paging_of(source).page_bytes
     if not whole:
         return plan.one_program(result, [_FLOAT_PAGES * _float_page(plan, source, result)])
-    pixels_per_core = divided(batch * height * width, plan.memory_map.grid.cores)
+    pixels_per_core = ceil_div(batch * height * width, plan.memory_map.grid.cores)
     row = round_up(page, plan.memory_map.architecture.dram_alignment_bytes)
     return plan.one_program(result, [min(2, pixels_per_core) * row])
 
@@ -86,12 +86,12 @@ def _nearest(call: Call, plan: PlanWriter, factors: tuple[float, float], *, whol
 def _nearest_of_shards(call: Call, plan: PlanWriter, result: TensorSpec, *, whole: bool) -> Plan:
     """Every shard grows where it lies; a table says which pixels two readers of a core repeat."""
     source, shard = call.inputs[0], call.inputs[0].shard
-    if not isinstance(shard, Shard) or source.layout is TILE or call.shard is not None:
+    if not isinstance(shard, Shard) or source.is_tiled or call.shard is not None:
         return plan.give_up("upsample of tiles in shards, of shards of many dimensions, or into shards of the caller's")
     batch, height, width, _ = source.shape
     down, across = result.shape[1] // height, result.shape[2] // width
     if not whole or shard.kind == "width":
-        grown = replace(shard, height=divided(prod(result.shape[:3]), _cores_high(shard)))
+        grown = replace(shard, height=ceil_div(prod(result.shape[:3]), _cores_high(shard)))
         made = result if call.memory is not None else replace(result, memory=source.memory, shard=grown)
         slot = plan.allocate(made)
         pages = paging_of(source).page_bytes, paging_of(made).page_bytes
@@ -120,7 +120,7 @@ def _check_sticks(plan: PlanWriter, source: TensorSpec, shard: Shard) -> None:
     """Of blocks the library divides a stick by the columns of cores, whether these share it or not."""
     if shard.kind != "block":
         return
-    element, alignment = source.dtype.element_bytes or 0, plan.memory_map.architecture.l1_alignment_bytes
+    element, alignment = source.element_bytes, plan.memory_map.architecture.l1_alignment_bytes
     stick = round_up(source.shape[-1], shard.width) * element // shard.ranges[0].columns
     stick, there = round_up(stick, alignment), shard.height * round_up(shard.width * element, alignment)
     if stick * shard.height > there:
@@ -140,7 +140,7 @@ def _cores_high(shard: Shard) -> int:
 
 def _cores_with_work(shard: Shard, pixels: int) -> tuple[CoreRange, ...]:
     """Those whose shards are not empty: the first ones, or the first lines of a block."""
-    used = divided(pixels, shard.height)
+    used = ceil_div(pixels, shard.height)
     if shard.kind == "block":
         used *= shard.cores // _cores_high(shard)
     return tuple(CoreRange(x, y, x, y) for x, y in cores_in_order(shard)[:used])
@@ -170,9 +170,9 @@ def _bilinear(call: Call, plan: PlanWriter, scale: tuple[int, int]) -> Plan:
     if given is not None and not (isinstance(given, Shard) and given.kind == "height" and source.memory is L1):
         return plan.give_up("bilinear upsample of other shards than those of L1 by height")
     cores = given.cores if given else min(grid.cores, pixels)
-    ranges, per_core = (given.ranges, given.height) if given else (row_by_row(cores, grid), divided(pixels, cores))
+    ranges, per_core = (given.ranges, given.height) if given else (row_by_row(cores, grid), ceil_div(pixels, cores))
     wide = given.width if given else channels
-    dealing = Dealing(window, "height", ranges, cores, channels, wide, per_core, divided(window.outputs, cores))
+    dealing = Dealing(window, "height", ranges, cores, channels, wide, per_core, ceil_div(window.outputs, cores))
     slot, dealt = (-1, source) if given else deal(plan, dealing, source, is_padded=False)
     gathered, halo = gather(plan, dealing, slot, dealt, frees_input=False, moves=False)
     shape = (batch, window.output_height, window.output_width, channels)
@@ -184,7 +184,7 @@ def _bilinear(call: Call, plan: PlanWriter, scale: tuple[int, int]) -> Plan:
     made = plan.allocate(result)
     if channels % 32:
         plan.refuse(_NARROWEST)
-    stick, tile = halo.dtype.mantissa_bits // 8 * channels, halo.dtype.tile_bytes()
+    stick, tile = halo.dtype.mantissa_bits // 8 * channels, halo.tile_bytes
     most = _MOST_TILES * 32 * halo.dtype.mantissa_bits // 8
     plan.launch([8 * min(stick, most), 8 * stick, 2 * tile, 2 * tile], CIRCULAR)
     if call.memory is None:

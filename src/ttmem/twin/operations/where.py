@@ -18,7 +18,7 @@ from ttmem.twin.operations.elementwise import (
 from ttmem.twin.operations.plan import Call, Plan, PlanWriter
 from ttmem.twin.operations.record import Argument
 from ttmem.twin.programs import CIRCULAR
-from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, InvalidSpecError, NdShard, Shard, TensorSpec
+from ttmem.twin.tensor_spec import TILE, InvalidSpecError, NdShard, Shard, TensorSpec
 
 _WHERE = BinaryKind("WHERE_TST", (INT32, UINT32), mixes_floats=False)
 
@@ -32,7 +32,7 @@ def where(call: Call, plan: PlanWriter) -> Plan:
     if any(one.dtype is not dtype for one in values):
         return plan.give_up("where of values of two types")
     in_shards = call.shard is not None or any(spec.shard is not None for spec in call.inputs)
-    if in_shards and any(spec.layout is ROW_MAJOR or isinstance(spec.shard, NdShard) for spec in call.inputs):
+    if in_shards and any(not spec.is_tiled or isinstance(spec.shard, NdShard) for spec in call.inputs):
         return plan.give_up("where of rows in shards")
     temporaries: list[int] = []
     if dtype.is_float and not mask.dtype.is_float:
@@ -48,7 +48,7 @@ def where(call: Call, plan: PlanWriter) -> Plan:
         shape = broadcast_shape(shape, value.shape)
     result = replace(_wanted(call, _lender(mask, values), shape), dtype=dtype, layout=TILE)
     slot = plan.allocate(result)
-    if mask.layout is ROW_MAJOR:
+    if not mask.is_tiled:
         raise InvalidSpecError(
             "Ternary operation requires tensor to be in Tile layout when working with non-sharded input tensor. "
             "Input tensor layout: 0"
@@ -102,7 +102,7 @@ def addcmul(call: Call, plan: PlanWriter) -> Plan:
     alike = [replace(spec, memory=first.memory) for spec in call.inputs]
     if len(alike) != 3 or set(alike) != {first} or first.shard is not None or call.shard is not None:
         return plan.give_up("three tensors that are not alike, or in shards")
-    if first.layout is not TILE or first.dtype not in (BFLOAT16, FLOAT32, BFLOAT8_B):
+    if not first.is_tiled or first.dtype not in (BFLOAT16, FLOAT32, BFLOAT8_B):
         return plan.give_up("three tensors of rows, integers or bfloat4_b")
     return plan.one_program(result_like(first, call.memory), double_buffered_tiles(*alike, first), CIRCULAR)
 
@@ -110,7 +110,7 @@ def addcmul(call: Call, plan: PlanWriter) -> Plan:
 def triangle(call: Call, plan: PlanWriter) -> Plan:
     """Ones and zeros come from the host to where the result will be, and are multiplied with the input."""
     source = call.inputs[0]
-    if call.shard is not None or source.shard is not None or source.layout is not TILE or not source.dtype.is_float:
+    if call.shard is not None or source.shard is not None or not source.is_tiled or not source.dtype.is_float:
         return plan.give_up("triangles of shards, of rows, or of integers")
     ones = replace(source, dtype=BFLOAT16, memory=call.memory or source.memory)
     slot = plan.allocate(ones)
