@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The answer of ``ttmem live``: the memory that running processes hold on the cards."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import astuple
+from typing import TYPE_CHECKING
 
 import msgspec
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from ttmem.base.formatting import format_mib_number, pluralize
 from ttmem.readers.live_counters import ChipCounters, Counters, UnreadableRegion
 from ttmem.reports.kit import pages
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.documents import Document
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 SCOPE = "bytes as requested, all banks and cores of one chip; without bank padding and dataflow buffers"
 
@@ -99,6 +102,10 @@ def describe_missing_counters(seen: LiveSample) -> str:
 
 def build_table(seen: LiveSample) -> RenderableType:
     """MiB of a whole chip; the peaks are those since watching began."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
     if not seen.devices:
         return Text(describe_missing_counters(seen))
     shown = [device for device in seen.devices if device.holds_anything]
@@ -122,8 +129,8 @@ def build_table(seen: LiveSample) -> RenderableType:
     return Group(grid, *remarks, *([empty] if len(shown) < len(seen.devices) else []))
 
 
-def _format_counters(held: Counters) -> list[Text]:
-    return [Text(format_mib_number(amount) if amount else "-") for amount in astuple(held)]
+def _format_counters(held: Counters) -> list[str]:
+    return [format_mib_number(amount) if amount else "-" for amount in astuple(held)]
 
 
 def _list_remarks(device: LiveDevice) -> list[str]:

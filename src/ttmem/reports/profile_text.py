@@ -5,14 +5,12 @@ The Markdown has fixed sections and at most 8,000 tokens, one token taken as 3.5
 names are cut in the middle until the text fits, but no section is ever dropped: an agent looks for its heading.
 """
 
+from __future__ import annotations
+
 import re
 from dataclasses import replace
 from operator import attrgetter
-from typing import NamedTuple
-
-from rich.console import RenderableType
-from rich.table import Table as Grid
-from rich.text import Text
+from typing import TYPE_CHECKING, NamedTuple
 
 from ttmem.analysis.consumers import LiveSet
 from ttmem.analysis.peaks import Peak
@@ -35,6 +33,11 @@ from ttmem.reports.kit.tables import Table
 from ttmem.reports.profile_analyses import Analyses, analyze
 from ttmem.reports.profile_timeline import find_column_peaks, read_series
 
+if TYPE_CHECKING:  # rich takes long to load, and Markdown needs none of it
+    from rich.console import RenderableType
+    from rich.table import Table as Grid
+    from rich.text import Text
+
 _ROWS = 10
 _LIVE_ROWS = 5
 _MOST_FINDINGS = 5
@@ -51,6 +54,8 @@ def render_terminal(profile: Profile, *, width: int = 100, color: bool = False) 
 
 
 def _build_parts(profile: Profile, known: Analyses, width: int) -> list[RenderableType | Table]:
+    from rich.text import Text
+
     parts: list[RenderableType | Table] = [_build_title(profile, known), ""]
     if known.peaks:
         parts += [_build_peaks(known, width), ""]
@@ -78,6 +83,8 @@ def _build_parts(profile: Profile, known: Analyses, width: int) -> list[Renderab
 
 
 def _build_title(profile: Profile, known: Analyses) -> Text:
+    from rich.text import Text
+
     counts, ranks = known.distribution, profile_tables.list_ranks(profile)
     executed = f"{pluralize(counts.executed, 'operation')} ({format_count(counts.compute)} compute)"
     about = f"{executed}, {profile_tables.describe_runs(known)}"
@@ -105,6 +112,8 @@ def _build_peaks(known: Analyses, width: int) -> Table:
 
 def _draw_chart(profile: Profile, peak: Peak, width: int) -> Text:
     """Block characters over operations, scaled to the peak; the mark below points at it."""
+    from rich.text import Text
+
     line = read_series(profile, peak.timeline, peak.memory)
     heights = find_column_peaks(line.allocated, width - 4)
     top = max(peak.peak_bytes_per_bank, 1)
@@ -149,6 +158,8 @@ def _format_share(value: float | str) -> str:
 
 
 def _build_facts(profile: Profile, known: Analyses) -> Grid:
+    from rich.table import Table as Grid
+
     facts = Grid.grid(padding=(0, 2))
     facts.add_column(style="bold", no_wrap=True)
     facts.add_column(overflow="fold")
@@ -197,6 +208,8 @@ def _describe_failure(known: Analyses) -> Text:
 
 
 def _describe_headline(known: Analyses) -> Text:
+    from rich.text import Text
+
     failure = known.failure
     if ended := profile_tables.describe_end(known):
         return Text.assemble((f"{profile_tables.describe_fit(known)}; {flatten_text(ended)}\n", "bold yellow"))

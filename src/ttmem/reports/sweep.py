@@ -9,8 +9,6 @@ from math import ceil, floor, log2
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from rich.console import Group, RenderableType
-from rich.text import Text
 
 from ttmem.base.formatting import (
     flatten_text,
@@ -35,6 +33,8 @@ from ttmem.reports.sweep_tables import render_markdown_table
 from ttmem.twin.operations import BOUNDED, UNKNOWN
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from ttmem.operators.sweeps.frontier import Limit
     from ttmem.operators.sweeps.run import Progress
 
@@ -257,6 +257,9 @@ def render_run(results: Sequence[Result], finished: Finished, deviations: Sequen
 
 def build_progress(progress: Progress) -> RenderableType:
     """The table of a sweep at work."""
+    from rich.console import Group
+    from rich.text import Text
+
     done = progress.done_before + progress.done_now
     left = progress.seconds_left
     head = Text(

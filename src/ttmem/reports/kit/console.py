@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Text for a person: one console for all reports, at least 40 columns wide, coloured only where asked."""
 
-import io
-from typing import Any
+from __future__ import annotations
 
-from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType, RenderResult
-from rich.segment import Segment
-from rich.table import Table as RichTable
-from rich.text import Text
+import io
+from typing import TYPE_CHECKING, Any
 
 from ttmem.base.text_safety import Styled, escape_control_characters
 from ttmem.reports.kit.tables import Table
+
+if TYPE_CHECKING:  # rich takes longer to load than a JSON answer to compute
+    from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType, RenderResult
+    from rich.table import Table as RichTable
 
 NARROWEST = 40
 _GAP = 2
@@ -24,6 +25,8 @@ class TextReport:
     """
 
     def __init__(self, width: int = 100, *, color: bool = False) -> None:
+        from rich.console import Console
+
         self.width = max(width, NARROWEST)
         self._file = io.StringIO()
         self._console = Console(
@@ -86,12 +89,16 @@ class _EscapedRenderable:
         self._drawn = drawn
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.segment import Segment
+
         for segment in console.render(self._drawn, options):
             yield segment if segment.control else Segment(escape_control_characters(segment.text), segment.style)
 
 
 def escape_renderable(drawn: RenderableType) -> RenderableType:
     """The same, with every text in it gone through the gate before colours are added."""
+    from rich.text import Text
+
     return _EscapedRenderable(Text(drawn) if isinstance(drawn, str) else drawn)
 
 
@@ -100,6 +107,9 @@ def build_rich_table(table: Table, width: int = 100) -> RichTable:
 
     What is too much for the width is taken from the columns that can spare it, then from names.
     """
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
     table, widths = _fit_columns(table, width)
     drawn = RichTable(
         box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0), show_header=any(table.heads)

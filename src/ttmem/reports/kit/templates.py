@@ -4,14 +4,17 @@
 In pages and drawings every text is escaped unless our own code vouches for it; Markdown (``.md.j2``) is plain text.
 """
 
+from __future__ import annotations
+
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from typing import TYPE_CHECKING, Any
 
 from ttmem._version import __version__
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
 
 _FOLDER = Path(__file__).parents[1] / "templates"
 
@@ -23,11 +26,15 @@ def render_template(template: str, **context: Any) -> str:
 
 def mark_safe(text: str) -> Markup:
     """Markup of our own making (a drawing, a style sheet), never a log's text."""
+    from markupsafe import Markup
+
     return Markup(text)
 
 
 @cache
 def _create_environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
     environment = Environment(
         loader=FileSystemLoader(_FOLDER),
         autoescape=lambda template: not str(template).endswith(".md.j2"),
