@@ -117,5 +117,10 @@ demo: $(READY) $(TTNN_READY)
 release: $(READY)
 	$(BIN)/python tools/release.py $(VERSION)
 
+# What another ttnn release changes, and which record to edit (docs/new-release.md): make release-check TTNN=0.82.0
+release-check: $(READY)
+	@test -n "$(TTNN)" || { echo "name the release: make release-check TTNN=0.82.0" >&2; exit 2; }
+	$(BIN)/python tools/release_check.py $(TTNN) $(if $(ONLY),--only $(ONLY)) $(if $(CALLS),--calls $(CALLS))
+
 clean:
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

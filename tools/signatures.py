@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write which arguments operations take, as the pinned ttnn tells it of itself, or check that the file is current.
+"""Write the arguments of operations, as the pinned ttnn declares them, or check that the file is current.
 
 python tools/signatures.py            # write src/ttmem/twin/operations/signatures.toml
 python tools/signatures.py --check    # exit 1 when the file and the library disagree
@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from ttmem import TtmemError
 from ttmem.engines.interpreters import PINNED_TTNN, find_interpreter
-from ttmem.engines.workspace import workspace
+from ttmem.engines.workspace import open_workspace
 from ttmem.twin.operations import RECORDS
 
 FILE = Path(__file__).resolve().parents[1] / "src" / "ttmem" / "twin" / "operations" / "signatures.toml"
@@ -41,7 +41,9 @@ told = {}
 for name in json.load(sys.stdin):
     found = ttnn
     for part in name.split("."):
-        found = getattr(found, part)
+        found = getattr(found, part, None)
+    if found is None:
+        continue
     function = getattr(found, "function", found)
     bound = getattr(type(function).__call__, "__nb_signature__", None) or function.__nb_signature__
     told[name] = [text for text, *_ in bound]
@@ -49,13 +51,13 @@ json.dump(told, open(sys.argv[1], "w"))
 """
 
 
-def overloads_of_library() -> dict[str, list[str]]:
-    """By operation, its in-place form a name of its own, the library's own texts."""
-    interpreter = find_interpreter()
-    if interpreter.ttnn_version != PINNED_TTNN:
-        raise TtmemError(f"{interpreter.path} has ttnn {interpreter.ttnn_version}, the file is of {PINNED_TTNN}")
+def ask_library(release: str = PINNED_TTNN, python: str | None = None) -> dict[str, list[str]]:
+    """Return the library's own signature texts by operation; an in-place form has a name of its own."""
+    interpreter = find_interpreter(python)
+    if interpreter.ttnn_version != release:
+        raise TtmemError(f"{interpreter.path} has ttnn {interpreter.ttnn_version}, not {release}")
     names = [name for record in RECORDS for name in (record.name, *record.aliases)]
-    with workspace(interpreter, board="n150") as place:
+    with open_workspace(interpreter, board="n150") as place:
         answer = place.folder / "signatures.json"
         command, environment = [interpreter.path, "-c", _ASK, str(answer)], place.environment(os.environ)
         subprocess.run(
@@ -116,7 +118,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="only say whether the file is current")
     options = parser.parse_args()
     try:
-        wanted = document(overloads_of_library())
+        wanted = document(ask_library())
     except TtmemError as error:
         print(error.message, file=sys.stderr)
         return 3

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ttmem.circular_buffers.kernels import pairs, run_kernels
 from ttmem.circular_buffers.pipeline import BUSY
-from ttmem.circular_buffers.stall_time import find_spans
+from ttmem.circular_buffers.simulate import find_spans
 from ttmem.circular_buffers.workload import Scenario, Workload, assume
 
 

@@ -1,15 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """``simulate``: strategies side by side for a workload, and where they come under pressure over a row of them."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ttmem.base.errors import BadInputError
-from ttmem.circular_buffers.kernels import Recommendation, best, recommend
+from ttmem.circular_buffers.kernels import (
+    Recommendation,
+    best,
+    limit_workload,
+    pairs,
+    recommend,
+    run_kernels,
+)
 from ttmem.circular_buffers.l1_use import HIGH, Heuristic, L1Use, heuristic, l1_use
+from ttmem.circular_buffers.pipeline import BUSY, POP, PUSH, WAIT, PipelineRun, SimulatedKernel
 from ttmem.circular_buffers.stall_time import DEADLOCK, Stall, StallPredictor
 from ttmem.circular_buffers.strategies import Strategy, choose
-from ttmem.circular_buffers.workload import Assumptions, Workload, assume
+from ttmem.circular_buffers.workload import Assumptions, Scenario, Workload, assume
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,4 +137,54 @@ def critical_points(simulations: Sequence[Simulation]) -> dict[str, Critical]:
                 None,
             ),
         )
+    return found
+
+
+class Span(NamedTuple):
+    """A stretch of cycles: ``busy``, ``wait_front`` or ``reserve_back``."""
+
+    first_cycle: float
+    end_cycle: float
+    kind: str
+
+
+def nominal_spans(workload: Workload, result: StrategyResult, assumptions: Assumptions) -> dict[str, list[Span]]:
+    """The kernels of one strategy with constant transfer times, by name."""
+    kernels = pairs(limit_workload(workload), assumptions, Scenario(assumptions.nominal_compute_cycles))
+    finished = run_kernels(kernels, result.tiles, assumptions)
+    return find_spans(kernels, finished)
+
+
+def find_spans(kernels: Sequence[SimulatedKernel], finished: PipelineRun) -> dict[str, list[Span]]:
+    """Per kernel, in order. Who waited for what is known from the moments at which pages were pushed and popped."""
+    return {kernel.name: _find_spans(kernel, finished) for kernel in kernels}
+
+
+def _find_spans(kernel: SimulatedKernel, finished: PipelineRun) -> list[Span]:
+    found: list[Span] = []
+    now = 0.0
+    pushed: Counter[str] = Counter()
+    popped: Counter[str] = Counter()
+    for kind, name, amount in kernel.steps[: finished.kernels[kernel.name].steps_done]:
+        end = now
+        if kind == BUSY:
+            end = now + amount
+        elif kind == PUSH:
+            pushed[name] += int(amount)
+        elif kind == POP:
+            popped[name] += int(amount)
+        else:
+            buffer = finished.buffers[name]
+            moments = buffer.push_cycles if kind == WAIT else buffer.pop_cycles
+            needed = popped[name] + int(amount)
+            if kind != WAIT:
+                needed = pushed[name] + int(amount) - buffer.capacity_pages
+            if needed > 0:
+                end = max(now, moments[needed - 1] + buffer.sync_cycles)
+        if end > now:
+            if found and found[-1].kind == kind and found[-1].end_cycle == now:
+                found[-1] = found[-1]._replace(end_cycle=end)
+            else:
+                found.append(Span(now, end, kind))
+        now = end
     return found

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stall time of the compute kernel: its share, the cause, the gain of deeper buffers, and intervals for drawing."""
+"""Stall time of the compute kernel: its share, the cause, and the gain of deeper buffers."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from ttmem.circular_buffers.kernels import COMPUTE, limit_workload, pairs, run_kernels, unlimited_depths
-from ttmem.circular_buffers.pipeline import BUSY, POP, PUSH, RESERVE, WAIT, PipelineRun, SimulatedKernel
-from ttmem.circular_buffers.simulate import StrategyResult
+from ttmem.circular_buffers.pipeline import RESERVE, WAIT, PipelineRun
 from ttmem.circular_buffers.workload import Assumptions, Scenario, Workload
 
 DEADLOCK, SERIALISED, START_UP = "deadlock", "serialised", "start-up"
@@ -106,53 +103,3 @@ def _share(run: PipelineRun, kind: str) -> float:
     waits = run.kernels[COMPUTE].waits
     waited = sum(cycles for (what, _), cycles in waits.items() if what == kind)
     return 100 * waited / run.makespan_cycles if run.makespan_cycles else 0.0
-
-
-class Span(NamedTuple):
-    """A stretch of cycles: ``busy``, ``wait_front`` or ``reserve_back``."""
-
-    first_cycle: float
-    end_cycle: float
-    kind: str
-
-
-def nominal_spans(workload: Workload, result: StrategyResult, assumptions: Assumptions) -> dict[str, list[Span]]:
-    """The kernels of one strategy with constant transfer times, by name."""
-    kernels = pairs(limit_workload(workload), assumptions, Scenario(assumptions.nominal_compute_cycles))
-    finished = run_kernels(kernels, result.tiles, assumptions)
-    return find_spans(kernels, finished)
-
-
-def find_spans(kernels: Sequence[SimulatedKernel], finished: PipelineRun) -> dict[str, list[Span]]:
-    """Per kernel, in order. Who waited for what is known from the moments at which pages were pushed and popped."""
-    return {kernel.name: _find_spans(kernel, finished) for kernel in kernels}
-
-
-def _find_spans(kernel: SimulatedKernel, finished: PipelineRun) -> list[Span]:
-    found: list[Span] = []
-    now = 0.0
-    pushed: Counter[str] = Counter()
-    popped: Counter[str] = Counter()
-    for kind, name, amount in kernel.steps[: finished.kernels[kernel.name].steps_done]:
-        end = now
-        if kind == BUSY:
-            end = now + amount
-        elif kind == PUSH:
-            pushed[name] += int(amount)
-        elif kind == POP:
-            popped[name] += int(amount)
-        else:
-            buffer = finished.buffers[name]
-            moments = buffer.push_cycles if kind == WAIT else buffer.pop_cycles
-            needed = popped[name] + int(amount)
-            if kind != WAIT:
-                needed = pushed[name] + int(amount) - buffer.capacity_pages
-            if needed > 0:
-                end = max(now, moments[needed - 1] + buffer.sync_cycles)
-        if end > now:
-            if found and found[-1].kind == kind and found[-1].end_cycle == now:
-                found[-1] = found[-1]._replace(end_cycle=end)
-            else:
-                found.append(Span(now, end, kind))
-        now = end
-    return found

@@ -11,7 +11,8 @@ from pathlib import PurePath, PurePosixPath
 from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.polynomials import Amounts, Polynomial, as_constant
 from ttmem.circular_buffers.scan.host.programs import ProgramTotals, Sized
-from ttmem.circular_buffers.scan.kernel import (
+from ttmem.circular_buffers.scan.model import FileScan, Kernel, KernelUse
+from ttmem.circular_buffers.scan.trace import (
     OPERATIONS,
     PASSED,
     KernelOperation,
@@ -21,7 +22,6 @@ from ttmem.circular_buffers.scan.kernel import (
     select_buffer,
     total_of,
 )
-from ttmem.circular_buffers.scan.model import FileScan, Kernel, KernelUse
 
 
 @dataclass(frozen=True, slots=True, eq=False)

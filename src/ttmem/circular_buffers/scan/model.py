@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 
 from ttmem.circular_buffers.scan.cpp.expressions import Condition, Expression, evaluate, render
-from ttmem.circular_buffers.scan.kernel import PASSED, Trace, buffers_of, operations, select_buffer
+from ttmem.circular_buffers.scan.trace import PASSED, Trace, buffers_of, operations, select_buffer
 
 CONFIG, CREATE_CB, DATAFLOW_SPEC = "CircularBufferConfig", "create_cb", "DataflowBufferSpec"
 DESCRIPTOR, DESCRIPTOR_FIELDS = "CBDescriptor", "CBDescriptor fields"

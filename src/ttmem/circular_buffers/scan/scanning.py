@@ -11,7 +11,6 @@ from ttmem.circular_buffers.scan.cpp.arithmetic import ENUMERATORS, Value, forma
 from ttmem.circular_buffers.scan.cpp.syntax import parser
 from ttmem.circular_buffers.scan.files import find_files, scan_files
 from ttmem.circular_buffers.scan.host.programs import ProgramTotals, programs_of
-from ttmem.circular_buffers.scan.kernel import expressions_in
 from ttmem.circular_buffers.scan.link_host_and_kernels import join
 from ttmem.circular_buffers.scan.model import (
     ERROR,
@@ -24,6 +23,7 @@ from ttmem.circular_buffers.scan.model import (
     Skipped,
 )
 from ttmem.circular_buffers.scan.rules import L1Space, check_joined, check_kernel, check_program
+from ttmem.circular_buffers.scan.trace import expressions_in
 from ttmem.hardware import MemoryMap
 
 

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
 from ttmem.circular_buffers.scan.cpp.arithmetic import LIBRARY
-from ttmem.circular_buffers.scan.cpp.expressions import Expression
+from ttmem.circular_buffers.scan.cpp.expressions import Condition, Expression, Local, plain
 from ttmem.circular_buffers.scan.cpp.syntax import Node, SourceFile, list_items
 
 _MACRO = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([^\n\\]{1,200})$", re.MULTILINE)
@@ -192,3 +192,78 @@ def _add_enumerators(index: FileIndex, node: Node) -> None:
         for spelled in (text, f"{type_name}::{text}"):
             index.enumerators.setdefault(spelled, (position, explicit))
         position += 1
+
+
+class Lambda(Local, frozen=True):
+    """A lambda and the variables it sees."""
+
+    function: Function
+    seen: dict[str, Expression]
+
+    def __str__(self) -> str:
+        return "lambda"
+
+
+@dataclass(slots=True, eq=False)
+class ObjectDraft:
+    """An object that later statements still change: a buffer declaration, a kernel, a buffer object of a kernel."""
+
+    kind: str
+    file: str
+    line: int
+    column: int = 0
+    fields: dict[str, Expression] = field(default_factory=dict)
+    guards: tuple[Condition, ...] = ()
+    trail: tuple[tuple[str, int], ...] = ()
+    """Calls through which it was reached: (function, line of the call)."""
+    repeats: Expression | None = None
+    order: int = 0
+    field_guards: dict[str, tuple[Condition, ...]] = field(default_factory=dict)
+
+
+class DraftValue(Local, frozen=True):
+    """A reference to a draft, as variables hold it."""
+
+    draft: ObjectDraft
+
+    def __str__(self) -> str:
+        return f"{self.draft.kind} of line {self.draft.line}"
+
+
+class FollowerListener:
+    """Receives the events of a function that is followed: host declarations, or a kernel's buffer operations.
+
+    An answer of None leaves the value to whoever follows the function.
+    """
+
+    doubts_calls = True
+    """Whether a function that was not read may have changed the variables it was given."""
+
+    def call(
+        self, name: str, receiver: Expression | None, arguments: Sequence[Expression], node: Node
+    ) -> Expression | None:
+        """A function, or a method of the receiver."""
+
+    def construct(self, type_name: str, value: Expression | None, node: Node) -> Expression | None:
+        """An object of some type."""
+
+    def assign_field(self, receiver: Expression, field: str, value: Expression, node: Node) -> Expression | None:
+        """`receiver.field = value`."""
+
+    def enter_loop(self, trips: Expression, node: Node) -> None:
+        """The next events repeat this number of times, until `exit_loop`."""
+
+    def exit_loop(self) -> None:
+        """The loop is over."""
+
+    def enter_branch(self, condition: Expression) -> None:
+        """The next events are conditional: the true side until `leave_side`, then the false side until `leave_side`."""
+
+    def leave_side(self, holds: bool) -> None:
+        """End a side of the branch: first the true one, then the other."""
+
+
+def draft_in(expression: Expression | None) -> ObjectDraft | None:
+    """The draft that a value refers to."""
+    value = plain(expression) if expression is not None else None
+    return value.draft if isinstance(value, DraftValue) else None

@@ -10,19 +10,19 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 
 from ttmem.circular_buffers.scan.cpp import expressions as cpp
-from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function, Helpers, find_declared_name, last_name
-from ttmem.circular_buffers.scan.cpp.lowering import ExpressionLowering
-from ttmem.circular_buffers.scan.cpp.syntax import (
+from ttmem.circular_buffers.scan.cpp.functions import (
     DraftValue,
+    FileIndex,
     FollowerListener,
+    Function,
+    Helpers,
     Lambda,
-    Node,
-    SourceFile,
     draft_in,
-    line_of,
-    list_items,
-    walk,
+    find_declared_name,
+    last_name,
 )
+from ttmem.circular_buffers.scan.cpp.lowering import ExpressionLowering
+from ttmem.circular_buffers.scan.cpp.syntax import Node, SourceFile, line_of, list_items, walk
 
 DEEPEST_CALL = 8
 MOST_STATEMENTS = 60_000

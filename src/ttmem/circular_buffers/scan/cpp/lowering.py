@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.arithmetic import BINARY, LIBRARY, PURE, SIZEOF, UNARY
-from ttmem.circular_buffers.scan.cpp.functions import Function, last_name, parameters_of
+from ttmem.circular_buffers.scan.cpp.functions import Function, Lambda, draft_in, last_name, parameters_of
 from ttmem.circular_buffers.scan.cpp.names import Names
-from ttmem.circular_buffers.scan.cpp.syntax import Lambda, Node, draft_in, list_items
+from ttmem.circular_buffers.scan.cpp.syntax import Node, list_items
 
 _SAME = frozenset({*LIBRARY["same"], *SIZEOF})
 _QUIET, _ARGUMENT_READERS = frozenset(LIBRARY["quiet"]), frozenset(LIBRARY["argument_readers"])

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from ttmem.base.limits import NUMBER_BITS, NUMBER_DIGITS
 from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.arithmetic import CONSTANTS, ENUMERATIONS
-from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Helpers
-from ttmem.circular_buffers.scan.cpp.syntax import FollowerListener, Lambda, Node, SourceFile, parse
+from ttmem.circular_buffers.scan.cpp.functions import FileIndex, FollowerListener, Helpers, Lambda
+from ttmem.circular_buffers.scan.cpp.syntax import Node, SourceFile, parse
 
 
 class Names(ABC):

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parsed C++ files, and values that exist only while a function is followed."""
+"""Parsed C++ files: trees, their text, and lists of nodes."""
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from ttmem.base.errors import MissingPartError
 from ttmem.base.extras import install_command
-from ttmem.circular_buffers.scan.cpp.expressions import Condition, Expression, Local, plain
-from ttmem.circular_buffers.scan.cpp.functions import Function
 
 Node = Any
 """A tree-sitter node; its package is optional, so that its types are not used here."""
@@ -116,78 +114,3 @@ def list_items(node: Node, field: str, *, comments: bool = False) -> list[Node]:
 def line_of(node: Node) -> int:
     """1-based."""
     return int(node.start_point[0]) + 1
-
-
-class Lambda(Local, frozen=True):
-    """A lambda and the variables it sees."""
-
-    function: Function
-    seen: dict[str, Expression]
-
-    def __str__(self) -> str:
-        return "lambda"
-
-
-@dataclass(slots=True, eq=False)
-class ObjectDraft:
-    """An object that later statements still change: a buffer declaration, a kernel, a buffer object of a kernel."""
-
-    kind: str
-    file: str
-    line: int
-    column: int = 0
-    fields: dict[str, Expression] = field(default_factory=dict)
-    guards: tuple[Condition, ...] = ()
-    trail: tuple[tuple[str, int], ...] = ()
-    """Calls through which it was reached: (function, line of the call)."""
-    repeats: Expression | None = None
-    order: int = 0
-    field_guards: dict[str, tuple[Condition, ...]] = field(default_factory=dict)
-
-
-class DraftValue(Local, frozen=True):
-    """A reference to a draft, as variables hold it."""
-
-    draft: ObjectDraft
-
-    def __str__(self) -> str:
-        return f"{self.draft.kind} of line {self.draft.line}"
-
-
-class FollowerListener:
-    """Receives the events of a function that is followed: host declarations, or a kernel's buffer operations.
-
-    An answer of None leaves the value to whoever follows the function.
-    """
-
-    doubts_calls = True
-    """Whether a function that was not read may have changed the variables it was given."""
-
-    def call(
-        self, name: str, receiver: Expression | None, arguments: Sequence[Expression], node: Node
-    ) -> Expression | None:
-        """A function, or a method of the receiver."""
-
-    def construct(self, type_name: str, value: Expression | None, node: Node) -> Expression | None:
-        """An object of some type."""
-
-    def assign_field(self, receiver: Expression, field: str, value: Expression, node: Node) -> Expression | None:
-        """`receiver.field = value`."""
-
-    def enter_loop(self, trips: Expression, node: Node) -> None:
-        """The next events repeat this number of times, until `exit_loop`."""
-
-    def exit_loop(self) -> None:
-        """The loop is over."""
-
-    def enter_branch(self, condition: Expression) -> None:
-        """The next events are conditional: the true side until `leave_side`, then the false side until `leave_side`."""
-
-    def leave_side(self, holds: bool) -> None:
-        """End a side of the branch: first the true one, then the other."""
-
-
-def draft_in(expression: Expression | None) -> ObjectDraft | None:
-    """The draft that a value refers to."""
-    value = plain(expression) if expression is not None else None
-    return value.draft if isinstance(value, DraftValue) else None

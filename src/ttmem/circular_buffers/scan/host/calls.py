@@ -9,9 +9,17 @@ until its function has been followed to the end.
 from collections.abc import Sequence
 
 from ttmem.circular_buffers.scan.cpp import expressions as cpp
-from ttmem.circular_buffers.scan.cpp.functions import FileIndex, Function, Helpers
+from ttmem.circular_buffers.scan.cpp.functions import (
+    DraftValue,
+    FileIndex,
+    FollowerListener,
+    Function,
+    Helpers,
+    ObjectDraft,
+    draft_in,
+)
 from ttmem.circular_buffers.scan.cpp.interpreter import FunctionFollower
-from ttmem.circular_buffers.scan.cpp.syntax import DraftValue, FollowerListener, Node, ObjectDraft, draft_in, line_of
+from ttmem.circular_buffers.scan.cpp.syntax import Node, line_of
 from ttmem.circular_buffers.scan.model import CONFIG, CREATE_CB, DATAFLOW_SPEC, DESCRIPTOR, DESCRIPTOR_FIELDS
 
 KERNEL = "kernel"

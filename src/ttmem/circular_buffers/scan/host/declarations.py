@@ -7,7 +7,7 @@ from itertools import islice
 
 from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.arithmetic import OF_THE_DATA_TYPE
-from ttmem.circular_buffers.scan.cpp.syntax import ObjectDraft
+from ttmem.circular_buffers.scan.cpp.functions import ObjectDraft
 from ttmem.circular_buffers.scan.host.calls import KERNEL, name_text
 from ttmem.circular_buffers.scan.model import (
     ADAPTIVE,

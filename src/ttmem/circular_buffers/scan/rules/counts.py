@@ -16,7 +16,10 @@ from ttmem.circular_buffers.scan.cpp.polynomials import (
     uses_own_leaves,
 )
 from ttmem.circular_buffers.scan.host.programs import ProgramTotals
-from ttmem.circular_buffers.scan.kernel import (
+from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedBuffer, JoinedProgram
+from ttmem.circular_buffers.scan.model import Kernel
+from ttmem.circular_buffers.scan.rules.scan_rule import Breach, Breaches, L1Space, ScanRule
+from ttmem.circular_buffers.scan.trace import (
     OPERATIONS,
     POP,
     PUSH,
@@ -32,9 +35,6 @@ from ttmem.circular_buffers.scan.kernel import (
     operations,
     total_of,
 )
-from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedBuffer, JoinedProgram
-from ttmem.circular_buffers.scan.model import Kernel
-from ttmem.circular_buffers.scan.rules.scan_rule import Breach, Breaches, L1Space, ScanRule
 
 
 def _too_large(joined: JoinedProgram) -> Breaches:

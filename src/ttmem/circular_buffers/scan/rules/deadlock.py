@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from ttmem.circular_buffers.scan.kernel import (
+from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedKernel, JoinedProgram
+from ttmem.circular_buffers.scan.rules.scan_rule import Breach, Breaches, ScanRule
+from ttmem.circular_buffers.scan.trace import (
     OPERATIONS,
     POP,
     PUSH,
@@ -20,8 +22,6 @@ from ttmem.circular_buffers.scan.kernel import (
     Trace,
     TraceItem,
 )
-from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedKernel, JoinedProgram
-from ttmem.circular_buffers.scan.rules.scan_rule import Breach, Breaches, ScanRule
 
 MOST_STEPS = 200_000
 

@@ -6,7 +6,10 @@ from pathlib import PurePath
 
 from ttmem.circular_buffers.scan.cpp.expressions import render
 from ttmem.circular_buffers.scan.cpp.polynomials import Amounts
-from ttmem.circular_buffers.scan.kernel import (
+from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedKernel, JoinedProgram
+from ttmem.circular_buffers.scan.model import WARNING, Kernel
+from ttmem.circular_buffers.scan.rules.scan_rule import Breach, Breaches, ScanRule
+from ttmem.circular_buffers.scan.trace import (
     BARRIER,
     PASSED,
     POP,
@@ -22,9 +25,6 @@ from ttmem.circular_buffers.scan.kernel import (
     buffer_name,
     first_lines,
 )
-from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedKernel, JoinedProgram
-from ttmem.circular_buffers.scan.model import WARNING, Kernel
-from ttmem.circular_buffers.scan.rules.scan_rule import Breach, Breaches, ScanRule
 
 
 def _sides(joined: JoinedProgram) -> Breaches:
