@@ -298,7 +298,7 @@ def test_comparisons_are_answered_once_the_device_was_read(comparisons: Comparis
     assert np.allclose(ONES, TWOS)
     assert comparisons.skipped == 1
     # AND a new test has read nothing
-    comparisons.begin()
+    comparisons.begin_test()
     assert not np.allclose(ONES, TWOS)
     comparisons.uninstall()
     Ttnn.Tensor(on_device=True).to_list()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this machine has for running ttnn, what works, and what to do about the rest."""
+"""Checks of what this machine has for running ttnn, and what to do about the rest."""
 
 import os
 import subprocess
@@ -31,18 +31,18 @@ _DRIVER = Path("/sys/module/tenstorrent/version")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at."""
+    """A check and its result."""
 
     name: str
     state: str
     detail: str
     do: str = ""
-    """What to do about it, empty when nothing need be done."""
+    """Remedy; empty when none is needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Equipment:
-    """What this machine has to run ttnn with, without trying it."""
+    """The machine's equipment for ttnn, without trying it."""
 
     interpreters: tuple[Interpreter, ...]
     """Those with ttnn, in the order in which they are tried."""
@@ -56,7 +56,7 @@ class Equipment:
 
 
 def find_equipment(python: str | None = None) -> Equipment:
-    """Look around; nothing is started but interpreters that say what they have."""
+    """Find the equipment; only interpreters are started, to report what they have."""
     found = []
     for path, found_by in list_candidates(python):
         known = probe(path, found_by) if Path(path).exists() else ""
@@ -79,7 +79,7 @@ def find_equipment(python: str | None = None) -> Equipment:
 
 
 def run_checks(python: str | None = None, *, board: str = "n150") -> list[Check]:
-    """Everything that has to be right for a mock board to open, tried in that order; a problem ends the list."""
+    """Check all that a mock board needs to open, in that order; a problem ends the list."""
     checks: list[Check] = []
     for check in _run_checks(python, board):
         checks.append(check)
@@ -124,7 +124,7 @@ def _check_release(interpreter: Interpreter) -> Check:
 
 
 def _check_compiler(interpreter: Interpreter) -> Check:
-    """The stub compiler must be allowed to run where it lies: a home on a noexec mount cannot hold it."""
+    """Check that the stub compiler may run: a home on a noexec mount cannot hold it."""
     try:
         root = make_runtime_root(interpreter, find_cache_folder(interpreter))
         stub = root / "runtime" / "sfpi" / "compiler" / "bin" / "riscv-tt-elf-g++"

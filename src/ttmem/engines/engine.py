@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all engines have in common: how one is opened, and how it is asked."""
+"""The interface of all engines: how one is opened and asked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ttmem.failures.outcome import Outcome
 
 Step = Mapping[str, Any]
-"""One step of a case, such as ``{"alloc": "a", "shape": [64, 64], ...}``; see ``worker.steps`` for all of them."""
+"""A step of a case, such as ``{"alloc": "a", "shape": [64, 64], ...}``; see ``worker.steps`` for all of them."""
 Steps = Sequence[Step]
 ScriptEntry = Mapping[str, Any]
 Message = dict[str, Any]
@@ -24,7 +24,7 @@ EngineT = TypeVar("EngineT", bound="Engine")
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """How a board is opened, and what a worker of the real library is started with."""
+    """Settings for opening a board, and for starting a worker of the real library."""
 
     board: str = "n150"
     card: bool = False
@@ -36,20 +36,20 @@ class EngineSettings:
     """None opens one chip: a mesh has the memory map of one."""
     timeout_seconds: float = 60.0
     memory_cap_bytes: int | None = 8 << 30
-    """How much data a request may hold on the host; beyond, it fails by itself instead of taking the machine along."""
+    """Limit of a request's data on the host; beyond, the request fails by itself."""
     measure_programs: bool = True
     release: str | None = None
-    """The ttnn whose bank tables and rules the twin goes by; None: the pinned one. The real library is what it is."""
+    """The ttnn whose bank tables and rules the twin uses; None: the pinned one. The real library has its own."""
 
 
 class Engine(ABC):
-    """One board that can be asked what steps come to: the twin, or the real library on a mock board or a card."""
+    """A board that answers steps: the twin, or the real library on a mock board or a card."""
 
     def __init__(self, settings: EngineSettings | None = None, **changes: Any) -> None:
         self.settings = settings or EngineSettings(**changes)
 
     def ask(self, steps: Steps, *, timeout: float | None = None, isolated: bool = True, stop: bool = False) -> Outcome:
-        """What the steps come to. ``timeout`` bounds each step; ``stop`` ends at the first step that fails.
+        """Return the outcome of the steps. ``timeout`` bounds each step; ``stop`` ends at the first step that fails.
 
         Nothing of them stays behind, unless ``isolated`` is False: that is faster, and the device keeps what they did.
         """
@@ -59,17 +59,18 @@ class Engine(ABC):
     def ask_all(
         self, cases: Sequence[Steps], *, timeout: float | None = None, isolated: bool = True, stop: bool = False
     ) -> Iterator[Outcome]:
-        """One outcome per case, in order and as they come."""
+        """Yield one outcome per case, in order and as they arrive."""
 
     @abstractmethod
     def play(self, script: Sequence[ScriptEntry], *, timeout: float | None = None) -> Iterator[Message]:
-        """What a recorder tells while a script is played on an empty board (``worker.playing`` says what entries are).
+        """Yield a recorder's messages while a script is played on an empty board (see ``worker.player`` for its
+        entries).
 
         The last message says how it ended: ``{"played": true, "signal": 0, "timed_out": false}``.
         """
 
     def close(self) -> None:  # noqa: B027 - the twin has nothing to give back
-        """Give processes and files back, where there are any."""
+        """Release processes and files, where there are any."""
 
     def __enter__(self: EngineT) -> EngineT:
         return self
@@ -79,7 +80,7 @@ class Engine(ABC):
 
 
 def open_engine(name: str, settings: EngineSettings) -> Engine:
-    """``twin``, ``mock`` or ``card``."""
+    """Open ``twin``, ``mock`` or ``card``."""
     if name == TWIN:
         from ttmem.engines.twin import TwinEngine
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes that a run started, and how they end together.
+"""The processes of a run, and how they end together.
 
 Children that a script forked may be in a session of their own and below another parent, or have an environment of their
 own. They are found by what they share: a mark in the environment that they were started with, the session of the run
@@ -22,14 +22,14 @@ from pathlib import Path
 
 _ROUNDS, _ROUND_SECONDS = 20, 0.05
 _DISMISSED = b"."
-"""The last that the guard reads when the run ended in order; when ttmem was killed its input just ends."""
+"""Sent to the guard when the run ends normally; when ttmem is killed, the guard's input just ends."""
 
 
 class ProcessFamily:
-    """What carries a mark. Ends with ``close``, and also when this process is killed before that."""
+    """The processes that carry a mark. Ends with ``close``, and also when this process is killed before that."""
 
     def __init__(self, mark: str, leftovers: Sequence[Path] = ()) -> None:
-        """``leftovers`` are what this process removes at its end, and the guard when it was killed."""
+        """``leftovers`` are removed by this process at its end, or by the guard when it is killed."""
         self._mark = mark
         self._session = 0
         reading, self._writing = os.pipe()
@@ -46,12 +46,11 @@ class ProcessFamily:
             os.close(reading)
 
     def has_session(self, session: int) -> None:
-        """All processes of this session belong to the family."""
+        """Add all processes of a session to the family."""
         self._session = session
         self._tell(f"{session}\n".encode())
 
     def end(self) -> None:
-        """End all of them now."""
         end_family(self._mark, self._session)
 
     def close(self) -> None:
@@ -67,7 +66,7 @@ class ProcessFamily:
 
 
 def end_family(mark: str, session: int) -> None:
-    """End every process of the family but this one."""
+    """End the processes of the family except this one."""
     for _ in range(_ROUNDS):  # one that was just starting another is found in the next round
         found = find_members(mark, session) - {os.getpid()}
         for pid in found:
@@ -79,7 +78,7 @@ def end_family(mark: str, session: int) -> None:
 
 
 def find_members(mark: str, session: int) -> set[int]:
-    """The living processes of the family; none where /proc is missing."""
+    """Return the living processes of the family; none where /proc is missing."""
     wanted = mark.encode()
     marked: set[int] = set()
     of_session: set[int] = set()
@@ -106,8 +105,8 @@ def find_members(mark: str, session: int) -> set[int]:
 
 
 def main() -> None:
-    """``family.py MARK LEFTOVERS...``: wait until ttmem dismisses the guard or is gone; in the latter case end the
-    family and remove what ttmem would have removed."""
+    """Run ``family.py MARK LEFTOVERS...``: wait until ttmem dismisses the guard or dies; then end the family and remove
+    what ttmem would have removed."""
     words = b""
     while chunk := os.read(0, 4096):
         words += chunk

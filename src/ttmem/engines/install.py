@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the managed environment: a virtual environment with the pinned ttnn, made by an interpreter that has wheels."""
+"""The managed environment: a virtual environment with the pinned ttnn, made by an interpreter that has wheels."""
 
 import contextlib
 import fcntl
@@ -26,7 +26,7 @@ from ttmem.engines.interpreters import (
 )
 
 _TESTS = ("pytest>=8.2",)
-"""Because ``ttmem test`` runs it beside ttnn."""
+"""Needed by ``ttmem test``."""
 _PACKAGE = re.compile(r"[A-Za-z0-9][\w.-]*(?:\[[\w.,\s-]*\])?(?:\s*(?:[<>=!~]=?|===)\s*[\w.*+!-]+,?)*")
 _PROGRESS = ("Collecting", "Downloading", "Building", "Installing", "Successfully installed")
 _NEEDS = """
@@ -41,19 +41,17 @@ while todo:
     print(f'{name}=={found.version}')
     todo += [re.match('[A-Za-z0-9._-]+', line)[0] for line in found.requires or () if 'extra ==' not in line]
 """
-"""Prints what ttnn needs, as it is installed, as constraints for pip."""
+"""Prints the installed versions of what ttnn needs, as constraints for pip."""
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """The managed environment."""
-
     interpreter: Interpreter
     made_now: bool
 
 
 def find_installed(release: str = PINNED_TTNN) -> Interpreter | None:
-    """The managed environment, if it is whole and has this ttnn."""
+    """Return the managed environment, if it is complete and has this ttnn."""
     if not locate_managed_python(release).exists():
         return None
     found = probe(locate_managed_python(release), "the managed environment")
@@ -68,8 +66,8 @@ def install(
     force: bool = False,
     say: Callable[[str], None] = lambda _: None,
 ) -> Installation:
-    """Make the environment of a release, or find it made, and add packages to it. ``python`` names the interpreter to
-    make it with."""
+    """Make the environment of a release, or reuse it, and add packages. ``python`` names the interpreter to make it
+    with."""
     check_release(release)
     for package in packages:
         _check_package(package)
@@ -99,12 +97,12 @@ def install(
 
 
 def split_packages(text: str) -> tuple[str, ...]:
-    """The packages of ``--with``: commas separate them, except before a further condition (``torch>=2.6,<3``)."""
+    """Split ``--with`` at commas, except before a further condition (``torch>=2.6,<3``)."""
     return tuple(part.strip() for part in re.split(r",(?!\s*[<>=!~])", text) if part.strip())
 
 
 def _check_package(package: str) -> None:
-    """A name, perhaps with extras and a version: pip takes options and addresses in the same place."""
+    """Accept a name, perhaps with extras and a version: pip takes options and addresses in the same place."""
     if not _PACKAGE.fullmatch(package):
         raise BadInputError(
             f"`--with` expects names of packages, got '{package}'",
@@ -135,7 +133,7 @@ def _pip_install(python: Path, packages: Sequence[str], say: Callable[[str], Non
 
 
 def _choose_base(python: str | None, release: str) -> Interpreter:
-    """The interpreter to make the environment with: one that really runs and can make environments."""
+    """Choose an interpreter that runs and can make environments."""
     reasons: list[str] = []
     for path, found_by in [(python, "--python")] if python else find_pythons():
         found = probe(path, found_by)
@@ -156,7 +154,7 @@ def _choose_base(python: str | None, release: str) -> Interpreter:
 
 
 def _run(command: list[str], what: str, say: Callable[[str], None] = lambda _: None) -> None:
-    """Run it; pass on the lines that show progress, and report its errors when it fails."""
+    """Run a command; pass on its progress lines, and report its errors when it fails."""
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     lines: list[str] = []
     try:
@@ -189,7 +187,7 @@ def _suggest_hint(lines: Sequence[str]) -> str:
 
 @contextlib.contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """Two that install at once would fill one folder together."""
+    """Lock the folder: two installations at once would fill it together."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

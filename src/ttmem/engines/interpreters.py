@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finding an interpreter that has ttnn: it has wheels for CPython 3.10 and 3.12 only, and ttmem may run on another."""
+"""Interpreters that have ttnn: it has wheels for CPython 3.10 and 3.12 only, and ttmem may run on another."""
 
 import json
 import os
@@ -20,13 +20,13 @@ from ttmem.hardware import DEFAULT_RELEASE
 PINNED_TTNN = DEFAULT_RELEASE.name
 """The release whose bank tables, messages and captures this ttmem was tested with."""
 OLDEST_TTNN = (0, 75)
-"""Older releases crash on a mock cluster or do not check for clashes there (measured, release by release)."""
+"""Older releases crash on a mock cluster or do not check for clashes there (measured per release)."""
 WHEEL_PYTHONS = ("3.12", "3.10")
 """CPython versions that the pinned release has wheels for, the better one first."""
 _RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.\d{1,6}){0,2}(?:rc\d{1,4}|\.dev\d{1,10})?")
 VARIABLE = "TTMEM_TTNN_PYTHON"
 NAMED = ("--python", VARIABLE)
-"""How a user names an interpreter."""
+"""Ways in which a user names an interpreter."""
 
 _PROBE = """
 import importlib.metadata, importlib.util, json, platform, sys
@@ -51,7 +51,7 @@ class Interpreter:
 
     path: str
     found_by: str
-    """How we came to it, in words for the user."""
+    """Source of the path, in words for the user."""
     python_version: str
     implementation: str
     ttnn_version: str
@@ -64,7 +64,7 @@ class Interpreter:
 
     @property
     def why_not(self) -> str:
-        """Why ttnn cannot be run with it, empty when it can; a version that cannot be read is given a chance."""
+        """Reason why ttnn cannot run with it; empty when it can. An unreadable version is given a chance."""
         numbers = re.match(r"(\d+)\.(\d+)", self.ttnn_version)
         if numbers and (int(numbers[1]), int(numbers[2])) < OLDEST_TTNN:
             oldest = ".".join(map(str, OLDEST_TTNN))
@@ -73,17 +73,17 @@ class Interpreter:
 
 
 def locate_managed_folder(release: str = PINNED_TTNN) -> Path:
-    """Where ``ttmem device install`` puts its environment; other releases than the pinned one lie beside it."""
+    """Return the folder of ``ttmem device install``; other releases than the pinned one are next to it."""
     return home_folder() / ("device" if release == PINNED_TTNN else f"device-{release}")
 
 
 def locate_managed_python(release: str = PINNED_TTNN) -> Path:
-    """The interpreter of a managed environment; it may not exist."""
+    """Return the interpreter of a managed environment; it may not exist."""
     return locate_managed_folder(release) / "bin" / "python"
 
 
 def choose_python(python: str | None, release: str | None) -> str | None:
-    """What ``--python PATH`` or ``--ttnn VERSION`` names: the latter is a managed environment; None: neither does."""
+    """Return the interpreter of ``--python PATH`` or ``--ttnn VERSION``, a managed environment; None without both."""
     if release is None:
         return python
     if python is not None:
@@ -97,7 +97,7 @@ def choose_python(python: str | None, release: str | None) -> str | None:
 
 
 def check_release(release: str) -> None:
-    """A version as the index writes it; anything else would end up in a path and on pip's command line."""
+    """Check a version as the index writes it; anything else would end up in a path and on pip's command line."""
     numbers = _RELEASE.fullmatch(release)
     if numbers is None:
         raise BadInputError(f"'{release}' is no release of ttnn", hint="write a version such as 0.78.0")
@@ -107,7 +107,7 @@ def check_release(release: str) -> None:
 
 
 def probe(path: str | Path, found_by: str) -> Interpreter | str:
-    """What an interpreter has, or why it cannot be used."""
+    """Return what an interpreter has, or the reason why it cannot be used."""
     try:
         command, environment = probe_command(path, _PROBE), foreign_environment()
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
@@ -122,7 +122,7 @@ def probe(path: str | Path, found_by: str) -> Interpreter | str:
 
 
 def find_interpreter(python: str | None = None) -> Interpreter:
-    """The interpreter to run ttnn with: the one named, ``TTMEM_TTNN_PYTHON``, this one, the managed one.
+    """Return the interpreter to run ttnn with: the one named, ``TTMEM_TTNN_PYTHON``, this one, the managed one.
 
     One that was named must do; the others are tried in turn.
     """
@@ -147,7 +147,7 @@ def find_interpreter(python: str | None = None) -> Interpreter:
 
 
 def list_candidates(python: str | None) -> Iterator[tuple[str, str]]:
-    """Where ttnn may be, best first: (path, how it was found). A bare name is looked up as a shell would."""
+    """Yield places of ttnn, best first: (path, how it was found). A bare name is looked up as a shell would."""
     for name, found_by in zip((python, os.environ.get(VARIABLE)), NAMED, strict=True):
         if name:
             yield name if os.sep in name else shutil.which(name) or name, found_by
@@ -156,7 +156,7 @@ def list_candidates(python: str | None) -> Iterator[tuple[str, str]]:
 
 
 def find_pythons() -> Iterator[tuple[str, str]]:
-    """Interpreters of a version that ttnn has wheels for, best first: (path, how it was found). They may not run."""
+    """Yield interpreters of versions with wheels, best first: (path, how it was found). They may not run."""
     seen: set[str] = set()
     for version in WHEEL_PYTHONS:
         for path, found_by in _list_pythons(version):
@@ -193,7 +193,7 @@ def _sort_newest_first(folder: Path, pattern: str) -> list[Path]:
 
 
 _MISSING = re.compile(r"No module named '(\w+)'")
-"""A name without dots: of a package that is there but lacks a part, Python writes ``torch.parts``."""
+"""A name without dots: for a package that lacks a part, Python writes ``torch.parts``."""
 _NAMES = {
     "PIL": "pillow",
     "attr": "attrs",
@@ -208,7 +208,7 @@ _NAMES = {
     "sklearn": "scikit-learn",
     "yaml": "pyyaml",
 }
-"""Packages that are imported by another name than they are installed by."""
+"""Packages whose import name differs from the name on the index."""
 _SAME_NAMES = frozenset((
     "accelerate", "datasets", "diffusers", "einops", "evaluate", "fastapi", "h5py", "huggingface_hub", "jax",
     "jinja2", "librosa", "lightning", "loguru", "matplotlib", "networkx", "nltk", "numpy", "omegaconf", "onnx",
@@ -217,18 +217,18 @@ _SAME_NAMES = frozenset((
     "tensorflow", "tiktoken", "timm", "tokenizers", "torch", "torchaudio", "torchmetrics", "torchvision", "tqdm",
     "transformers", "ultralytics", "wandb",
 ))  # fmt: skip
-"""Packages that scripts for models use often, so that their names are no guesses. Any other name may be a folder of the
-user's repository, and the index may have a package of a stranger under it."""
+"""Packages that model scripts use often. Any other name may be a folder of the user's repository, and the index may
+have a stranger's package under it."""
 
 
 def find_missing_module(error: str, message: str) -> str:
-    """The module whose absence ended a script; empty when it ended for another reason."""
+    """Return the module whose absence ended a script; empty when it ended for another reason."""
     found = _MISSING.search(message) if error in ("ModuleNotFoundError", "ImportError") else None
     return found[1] if found else ""
 
 
 def format_install_command(interpreter: Interpreter, *packages: str) -> str:
-    """The command that adds packages to the environment of an interpreter that has ttnn."""
+    """Return the command that adds packages to the environment of an interpreter that has ttnn."""
     release = interpreter.ttnn_version or PINNED_TTNN
     if Path(interpreter.path) == locate_managed_python(release):
         of_release = "" if release == PINNED_TTNN else f" --ttnn {release}"
@@ -237,8 +237,8 @@ def format_install_command(interpreter: Interpreter, *packages: str) -> str:
 
 
 def suggest_install(module: str, interpreter: Interpreter, script: Path) -> str:
-    """The command that makes a module importable: a folder for PYTHONPATH where it is above the script or in the
-    working folder, a package to install where its name is known, else both ways."""
+    """Return the command that makes a module importable: a folder for PYTHONPATH where it is above the script or in the
+    working folder, a package to install where its name is known, else both."""
     run = f"ttmem run {shlex.quote(str(script))}"
     for folder in (*script.resolve().parents, Path.cwd()):
         if (folder / module).is_dir() or (folder / f"{module}.py").is_file():

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cluster descriptors for boards that are not there: the least that the library accepts, from the board's record."""
+"""Mock boards: cluster descriptors as small as the library accepts, and a compiler that compiles nothing.
+
+No kernel ever runs on a mock, but the library insists on building them. The stub compiler answers every call with the
+same RISC-V executable of one instruction. Its script uses shell built-ins alone, because the library starts it some
+twenty times per open and ten times per new program, from several threads.
+"""
 
 import json
 import struct
@@ -12,12 +17,11 @@ _PRODUCT_SHIFT = 36
 
 
 def list_mock_boards() -> tuple[str, ...]:
-    """The boards that the library opens without a card."""
     return tuple(board.name for board in BOARDS if board.mock)
 
 
 def require_mock(board: Board) -> Mock:
-    """What the board's descriptor holds; a board without a mock is refused by name."""
+    """Return the board's mock, or refuse a board without one."""
     if board.mock is None:
         raise BadInputError(
             f"no mock of board '{board.name}'", hint=f"there are mocks of {', '.join(list_mock_boards())}"
@@ -26,7 +30,7 @@ def require_mock(board: Board) -> Mock:
 
 
 def compute_chip_ids(board: Board, number: int = 0) -> dict[int, int]:
-    """What tells the chips apart, for everybody on this machine when the number is nobody else's (below 2^32)."""
+    """Return the chips' unique ids; they are unique on this machine when the number is (below 2^32)."""
     mock = require_mock(board)
     if board.chips == 1:
         return {0: number} if number else {}
@@ -35,7 +39,7 @@ def compute_chip_ids(board: Board, number: int = 0) -> dict[int, int]:
 
 
 def build_cluster_descriptor(board: Board, number: int = 0) -> str:
-    """The text the library reads. It expects YAML; JSON with a blank before each colon is valid YAML too."""
+    """Return the descriptor's text. The library expects YAML; JSON with a blank before each colon is valid YAML too."""
     mock = require_mock(board)
     numbers = range(board.chips)
     document: dict[str, object] = {
@@ -78,7 +82,7 @@ _PROGBITS, _SYMTAB, _STRTAB, _RELA = 1, 2, 3, 4
 
 
 def build_stub_executable() -> bytes:
-    """The smallest file that the kernel loader accepts: it wants a symbol table and a relocation section too."""
+    """Build the smallest file that the kernel loader accepts: it wants a symbol table and a relocation section too."""
     names = b"\0.text\0.rela.text\0.symtab\0.strtab\0.shstrtab\0"
     text = struct.pack("<I", _RETURN)
     nothing_to_relocate = struct.pack("<IIi", _TEXT_ADDRESS, 1 << 8, 0)
@@ -109,7 +113,7 @@ def build_stub_executable() -> bytes:
 
 
 def build_stub_compiler() -> str:
-    """The compiler: the file named by ``-o``, and for objects the dependency file that the build reads."""
+    """Return the compiler's script: it writes the file named by ``-o``, and for objects the dependency file."""
     octal = "".join(f"\\{byte:03o}" for byte in build_stub_executable())
     return f"""#!/bin/sh
 case $1 in --version) echo "compiles nothing"; exit 0;; esac

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a ttnn script under capture: in a process of its own, on a mock board or a card, and get its Profile."""
+"""Runs a ttnn script under capture, in a process of its own on a mock board or a card, and returns its Profile."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ from ttmem.profile.builder import ProfileBuilder
 from ttmem.profile.model import Profile
 
 _GRACE_SECONDS = 2.0
-"""How long a child may take to end when it is asked to."""
+"""Time for a child to end when asked to."""
 _READ_SECONDS, _POLL_SECONDS = 0.05, 0.005
 
 Child = Worker
@@ -30,14 +30,14 @@ Supervision = Callable[[Child], AbstractContextManager[None]]
 
 
 class WorkerFailedError(TtmemError):
-    """The process never got as far as the user's program."""
+    """The worker never reached the user's program."""
 
     exit_code = 125
 
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """How a script is run; None leaves the script's own choice."""
+    """Settings of a run; None leaves the script's own choice."""
 
     board: str = "n150"
     card: bool = False
@@ -46,11 +46,11 @@ class RunSettings:
     trace_region_bytes: int | None = None
     timeout_seconds: float | None = None
     measure_programs: bool = True
-    """Whether the programs' own buffers are measured: some milliseconds for every operation that is new."""
+    """Measure the programs' own buffers: some milliseconds for every new operation."""
     keep_values: bool = False
-    """Whether comparisons of values are made on a mock too, which computes none."""
+    """Make comparisons of values on a mock too, which computes none."""
     edits: tuple[Mapping[str, Any], ...] = ()
-    """Changes that are made to calls while the script runs (``worker.editing``)."""
+    """Changes made to calls while the script runs (``worker.call_editor``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,24 +59,24 @@ class ScriptRun:
 
     profile: Profile
     status: int
-    """As a shell reports it: 128 + signal when the script was killed."""
+    """As in a shell: 128 + signal when the script was killed."""
     timed_out: bool
     interpreter: Interpreter
     remedy: str = ""
-    """How to make a module importable whose absence ended the script: a command, or two where its name is unknown."""
+    """Command that makes a missing module importable; two where its name is unknown."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was recorded, so that there is nothing to store."""
+        """Nothing was recorded, so there is nothing to store."""
         return is_empty(self.profile)
 
     def to_json(self) -> dict[str, Any]:
-        """The document of ``ttmem run --json``: the profile's."""
+        """Return the document of ``ttmem run --json``: the profile's."""
         return self.profile.to_json()
 
 
 def is_empty(profile: Profile) -> bool:
-    """Whether nothing was recorded: no operation, and no state of a device."""
+    """Return whether a profile has neither an operation nor a state of a device."""
     return not any(len(timeline) or len(timeline.state_kind) for timeline in profile.timelines)
 
 
@@ -137,7 +137,7 @@ def run_script(
 
 
 def build_worker_settings(settings: RunSettings, place: Workspace) -> dict[str, Any]:
-    """The settings that the worker gets: how devices are opened, what is measured."""
+    """Return the worker's settings: how devices are opened, what is measured."""
     return {
         "open": {
             "l1_small_size": settings.l1_small_bytes,
@@ -154,7 +154,7 @@ def build_worker_settings(settings: RunSettings, place: Workspace) -> dict[str, 
 def _start_child(
     place: Workspace, job: dict[str, Any], words: Sequence[str], output: int | None, own_session: bool
 ) -> Iterator[tuple[Child, int]]:
-    """The child, and the descriptor from which its messages are read; it does not outlive us."""
+    """Start the child; yield it and the descriptor of its messages, and end it afterwards."""
     reading, writing = os.pipe()
     try:
         try:
@@ -172,7 +172,7 @@ def _start_child(
 
 
 def _follow(child: Child, pipe: int, capture: ProfileBuilder, timeout_seconds: float | None) -> bool:
-    """Feed the capture until the child ends; False when the time limit ended it.
+    """Add messages to the capture until the child ends; return False when the time limit ended it.
 
     What the child has written is in the pipe when it has ended, so the pipe's own end need not come: a process that
     the script forked may hold it open.
@@ -201,7 +201,7 @@ def _follow(child: Child, pipe: int, capture: ProfileBuilder, timeout_seconds: f
 
 
 def end_child(child: Child) -> int:
-    """Ask it to end, then kill it with all that it started; return its status."""
+    """Ask the child to end, then kill it with all that it started; return its status."""
     child.send_signal(signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
         child.wait(_GRACE_SECONDS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a pytest suite with the memory plugin, in the interpreter that has ttnn."""
+"""Runs a pytest suite with the memory plugin, in the interpreter that has ttnn, and reads its recordings."""
 
 import json
 import subprocess
@@ -25,12 +25,12 @@ from ttmem.profile.tables import ProfileTables
 
 @dataclass(frozen=True, slots=True)
 class RecordedSuite:
-    """What pytest said of every test, and what every test did."""
+    """The results and recordings of a suite."""
 
     rows: tuple[dict[str, Any], ...]
-    """Per test, in the order in which they were begun: name, outcome, seconds, figures."""
+    """Per test, in the order of their starts: name, outcome, seconds, figures."""
     profile: Profile
-    """Without a timeline when no test was begun."""
+    """Without a timeline when no test began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class TestedSuite:
     status: int
     """pytest's own, 128 + signal when it was killed."""
     label: str
-    """What the tests ran on: ``mock n150``, ``card``."""
+    """Where the tests ran: ``mock n150``, ``card``."""
     recorded: RecordedSuite
     timed_out: bool = False
 
@@ -107,14 +107,13 @@ def run_tests(
 
 
 def install_command(interpreter: Interpreter) -> str:
-    """The command that installs packages next to ttnn; their names follow."""
     if Path(interpreter.path) == locate_managed_python():
         return "ttmem device install --with "
     return f"{interpreter.path} -m pip install "
 
 
 def format_board_label(board: Board | None) -> str:
-    """What the tests run on, in the words of a report."""
+    """Name the place where tests run, for reports."""
     return f"mock {board}" if board else "card"
 
 
@@ -122,24 +121,24 @@ _ENDED_WELL = ("passed", "skipped")
 
 
 _Ends = Mapping[int, tuple[int, int]]
-"""By rank: where operations and states of a part begin, or end."""
+"""Counts of operations and states at the start or end of a part, by rank."""
 
 
 @dataclass(slots=True)
 class _RecordedProcess:
     capture: ProfileBuilder
     parts: list[tuple[str, _Ends]]
-    """Its tests, and where each begins."""
+    """Its tests, with their starts."""
     hung: bool = False
-    """It was ended because it did nothing."""
+    """Ended for its silence."""
     unfinished: set[str] = field(default_factory=set)
-    """Tests that it told of before they had ended."""
+    """Tests with rows from before their end."""
     skipped: dict[str, int] = field(default_factory=dict)
-    """Comparisons that were not made, by test."""
+    """Skipped comparisons, by test."""
 
 
 def read_suite(folder: Path, *, name: str, source: str, engine: str, board: str, timed_out: bool) -> RecordedSuite:
-    """``folder`` is where the plugin's processes wrote. A test whose end no row tells was cut off with its pytest."""
+    """Read the ``folder`` to which the plugin's processes wrote. A test without an end was cut off with pytest."""
     tables = ProfileTables()
     rows: dict[str, dict[str, Any]] = {}
     found = [_read_process(file, tables, rows) for file in sorted(folder.glob("*.jsonl"))]
@@ -174,7 +173,7 @@ def read_suite(folder: Path, *, name: str, source: str, engine: str, board: str,
 
 
 def _read_process(file: Path, tables: ProfileTables, rows: dict[str, dict[str, Any]]) -> _RecordedProcess:
-    """Operations are numbered from the first one of the process: a copy goes on counting where its original was."""
+    """Read one process, with its operations numbered from its first: a copy continues the numbers of its original."""
     process = _RecordedProcess(ProfileBuilder(tables), [])
     first: int | None = None
     for message in _read_messages(file):
@@ -209,7 +208,7 @@ def _read_messages(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def _complete_row(row: dict[str, Any], process: _RecordedProcess) -> None:
-    """What only the recording knows of a test with which its process ended: that it hung, and in which operation."""
+    """Add to a row what only the recording knows of a test that ended its process: a hang, and the operation."""
     if row["outcome"] not in ("crashed", "timeout"):
         return
     told = json.loads(row["failure"])
@@ -233,8 +232,8 @@ def _assign_tests(
     *,
     first: int,
 ) -> Timeline:
-    """Tests are numbered over all processes, so that a number names one. One that left a device alone is no run of it;
-    on the first device each is one."""
+    """Make each test a program of the timeline, numbered over all processes. A test that did nothing on a device is no
+    run of it, except on the first device."""
     programs: list[Program] = []
     program = timeline.program.copy()
     for number, ((test, begin), (_, end)) in enumerate(pairwise(ends)):

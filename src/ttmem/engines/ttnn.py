@@ -30,7 +30,7 @@ from ttmem.profile.model import L1_PARTS
 _START_SECONDS = 120.0
 """The first import after an installation compiles thousands of files."""
 _SLACK_SECONDS = 10.0
-"""How much later than the server itself we lose patience."""
+"""Extra patience beyond the server's own time limit."""
 
 
 class EngineFailedError(TtmemError):
@@ -40,15 +40,15 @@ class EngineFailedError(TtmemError):
 
 
 class TtnnEngine(Engine):
-    """One worker process for one board, started when first needed. Not for several threads at once: use several."""
+    """A worker process for one board, started when first needed. Not thread-safe: use several engines."""
 
     def __init__(self, settings: EngineSettings | None = None, **changes: Any) -> None:
         super().__init__(settings, **changes)
         self.device: dict[str, Any] = {}
-        """What the worker said of the opened device: grid, pools, alignments."""
+        """Facts of the opened device: grid, pools, alignments."""
         self.ttnn_version = ""
         self.replaced = 0
-        """How often a worker had to be started again."""
+        """Number of worker restarts."""
         self._interpreter: Interpreter | None = None
         self._child: Worker | None = None
         self._surroundings: ExitStack | None = None
@@ -60,13 +60,13 @@ class TtnnEngine(Engine):
 
     @property
     def process(self) -> int | None:
-        """The worker's process id."""
+        """Process id of the worker."""
         return self._child.pid if self._child else None
 
     def ask_all(
         self, cases: Sequence[Steps], *, timeout: float | None = None, isolated: bool = True, stop: bool = False
     ) -> Iterator[Outcome]:
-        """One outcome per case, in order and as they come.
+        """Yield one outcome per case, in order and as they arrive.
 
         Cases share a copy as long as they leave nothing behind, which saves most of the time; after a crash, a hang or
         a leftover the next one gets a new copy.
@@ -80,7 +80,7 @@ class TtnnEngine(Engine):
                 yield outcome
 
     def play(self, script: Sequence[ScriptEntry], *, timeout: float | None = None) -> Iterator[Message]:
-        """In a copy of the worker, so that the next script finds an empty board."""
+        """Play a script in a copy of the worker, so that the next one finds an empty board."""
         seconds = timeout or self.settings.timeout_seconds
         child = self._send_request({"play": list(script), "timeout": seconds})
         yield {"hello": protocol.VERSION, "ttnn": self.ttnn_version}
@@ -95,7 +95,7 @@ class TtnnEngine(Engine):
         yield {"played": True, "signal": signal.SIGKILL, "timed_out": lost.status == TIMEOUT}
 
     def start(self) -> None:
-        """Start the worker now, if it does not run."""
+        """Start the worker, if it does not run."""
         if self._child is not None and self._child.poll() is None:
             return
         if self._child is not None:
@@ -132,7 +132,6 @@ class TtnnEngine(Engine):
         self._greet()
 
     def close(self) -> None:
-        """End the worker and remove what it left."""
         if self._child is not None:
             assert self._child.stdin is not None
             with contextlib.suppress(OSError):
@@ -163,7 +162,7 @@ class TtnnEngine(Engine):
         self.device = hello["device"]
 
     def _exchange(self, cases: list[list[Step]], **options: Any) -> Iterator[Outcome]:
-        """Outcomes until all are there or the worker is gone; the case it died on has that as its outcome."""
+        """Yield outcomes until all are there or the worker is lost; the case it died on gets that outcome."""
         child = self._send_request({"cases": cases, **options})
         patience = options["timeout"] + _SLACK_SECONDS
         started = time.perf_counter()
@@ -178,7 +177,7 @@ class TtnnEngine(Engine):
             yield build_outcome(answer, len(steps))
 
     def _send_request(self, request: Mapping[str, Any]) -> Worker:
-        """The worker that was given the request."""
+        """Send a request and return the worker that received it."""
         self.start()
         child = self._child
         assert child is not None
@@ -191,7 +190,7 @@ class TtnnEngine(Engine):
         return child
 
     def _describe_loss(self, child: Worker, seconds: float) -> Outcome:
-        """What to say of a request whose worker died or fell silent."""
+        """Build the outcome of a request whose worker died or fell silent."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(0.5)  # its end of the pipe may be closed an instant before it is gone
         if child.poll() is None:
@@ -203,7 +202,7 @@ class TtnnEngine(Engine):
         )
 
     def _read_line(self, seconds: float) -> bytes:
-        """One line, or nothing when the pipe ends or the time is over."""
+        """Return a line, empty when the pipe ends or the time is over."""
         with contextlib.suppress(TimeoutError):
             return self._lines.read_line(seconds)
         return b""
@@ -221,7 +220,7 @@ class TtnnEngine(Engine):
 
 
 def build_outcome(answer: Mapping[str, Any], steps: int) -> Outcome:
-    """From a server's answer to a request of so many steps."""
+    """Build the outcome from a server's answer to a request of ``steps`` steps."""
     answers = tuple(answer["answers"])
     return _judge(answer, answers, steps)._replace(
         answers=answers,
@@ -246,7 +245,7 @@ def _judge(answer: Mapping[str, Any], answers: tuple[Mapping[str, Any], ...], st
 
 
 def _build_failure(status: str, message: str, seconds: float | None = None) -> Outcome:
-    """A process that did not come to an answer; the class of such a failure has the same name."""
+    """Build the outcome of a process without an answer; its failure class has the same name."""
     return Outcome(status, failure_class=status, message=message, seconds=seconds)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The twin as an engine: it plays the steps that the real library would be given, in this process and in microseconds.
+"""The twin as an engine: it plays the steps of the real library, in this process and in microseconds.
 
 with TwinEngine(board="n150") as engine:
     outcome = engine.ask([{"alloc": "a", "shape": [64, 64], "dtype": "bfloat16", "layout": "tile"}])
@@ -60,29 +60,29 @@ class NoRecordError(TtmemError):
 
 
 class TwinEngine(Engine):
-    """One board, opened when first needed."""
+    """A board of the twin, opened when first needed."""
 
     device_type: type[WatchedDevice] = WatchedDevice
 
     def __init__(self, settings: EngineSettings | None = None, **changes: Any) -> None:
         super().__init__(settings, **changes)
         self.warnings: list[str] = []
-        """What the library would not notice."""
+        """Problems that the library would not notice."""
         self._device: WatchedDevice | None = None
         self._tensors, self._cache = NamedTensors(), ProgramCache()
         self._kept: tuple[Checkpoint, NamedTensors, ProgramCache] | None = None
-        """What asking without isolation left on the device."""
+        """State of the device after asking without isolation."""
         self._forget_doubts()
         self._descriptions: dict[int, Answer] = {}
         """By the identity of placements, which the device keeps."""
 
     @property
     def device(self) -> Device:
-        """The board, as the steps so far left it."""
+        """The board after the steps so far."""
         return self._open()
 
     def plan(self, step: Step) -> Plan:
-        """What a call step would do now."""
+        """Return the plan of a call step on the current board."""
         written = read_call(step)
         record = RECORDS.get(written.function)
         if record is None:
@@ -95,11 +95,11 @@ class TwinEngine(Engine):
     def ask_all(
         self, cases: Sequence[Steps], *, timeout: float | None = None, isolated: bool = True, stop: bool = False
     ) -> Iterator[Outcome]:
-        """One outcome per case, in order; nothing here takes so long that it could be timed out."""
+        """Yield one outcome per case, in order; nothing here takes long enough to time out."""
         return (self._ask(steps, isolated, stop) for steps in cases)
 
     def play(self, script: Sequence[ScriptEntry], *, timeout: float | None = None) -> Iterator[Message]:
-        """In this process, on a board of its own."""
+        """Play a script in this process, on a board of its own."""
         from ttmem.engines.twin_player import play
 
         return play(self.settings, script)
@@ -137,7 +137,7 @@ class TwinEngine(Engine):
         return outcome
 
     def _judge(self, failure: TtmemError | None) -> dict[str, Any]:
-        """Status, class and figures of the first step that failed."""
+        """Return status, class and figures of the first step that failed."""
         if failure is None and self._confidence == EXACT:
             return {"status": PASS}
         if failure is None or isinstance(failure, NoRecordError):
@@ -175,7 +175,7 @@ class TwinEngine(Engine):
     def _forget_doubts(self) -> None:
         self._confidence, self._doubts, self._l1 = EXACT, list[str](), (0, 0, 0)
         self._sure_peaks: dict[str, int] = {}
-        """Those before the first call that has no rule: what it makes is not certain."""
+        """Peaks before the first call without a rule: later ones are uncertain."""
 
     def _doubt(self, level: str, why: str) -> None:
         if _LEVELS.index(level) > _LEVELS.index(self._confidence):
@@ -202,7 +202,7 @@ class TwinEngine(Engine):
         return self._device
 
     def _do(self, step: Step) -> Answer:
-        """By the first key of a step, as the worker tells them apart."""
+        """Run a step by its first key, like the worker."""
         kind = next(iter(step), "")
         action: Callable[[Step], Answer] | None = getattr(self, f"_do_{kind}", None)
         if action is None:
@@ -294,12 +294,12 @@ class TwinEngine(Engine):
         return self._keep_results(step, result.made)
 
     def _find_input(self, name: str) -> tuple[Buffer, TensorSpec]:
-        """A tensor that a call names; one on the host takes nothing."""
+        """Return a tensor that a call names; one on the host takes no memory."""
         spec = self._tensors.on_host.get(name)
         return self._tensors.find(name) if spec is None else (self._open().allocate(_NOTHING), spec)
 
     def _allocate_declared(self, written: WrittenCall, step: Step) -> Answer:
-        """What can be said all the same: where the result's shape is known it must fit beside the inputs."""
+        """Allocate the declared or elementwise result of a call without a record, next to its inputs."""
         makes, why = step.get("makes"), _no_record(written)
         specs = [self._tensors.named[name][1] for name in written.tensors if name in self._tensors.named]
         if not specs or not makes:
@@ -324,7 +324,7 @@ class TwinEngine(Engine):
             raise
 
     def _keep_results(self, step: Step, made: Sequence[tuple[Buffer, TensorSpec]]) -> Answer:
-        """The results under their names; those without one are gone again, as in the library."""
+        """Keep the named results; the others are freed at once, as in the library."""
         device, out = self._open(), step.get("out")
         # One name for several results is a name for all of them.
         names = [out, *(f"{out} {more}" for more in range(1, len(made)))] if isinstance(out, str) else list(out or ())
@@ -341,7 +341,7 @@ class TwinEngine(Engine):
         return {"results": described}
 
     def _describe_buffer(self, buffer: Buffer) -> Answer:
-        """What a tensor says of itself, in the worker's words."""
+        """Describe a tensor like the worker."""
         placement = buffer.placement
         described = self._descriptions.get(id(placement))
         if described is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The twin plays a script and tells what the recorder of the real library would tell of it."""
+"""Plays a script on the twin and yields the messages that a recorder of the real library would send."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ttmem.twin.tensor_spec import TensorSpec
 
 
 class _RecordedDevice(WatchedDevice):
-    """Remembers what was taken and given back."""
+    """Logs allocations and frees."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -45,7 +45,7 @@ class _RecordedDevice(WatchedDevice):
 
 
 class _PlayedTwin(TwinEngine):
-    """Follows its own memory with the account that the recorder keeps."""
+    """Tracks its own memory with the recorder's ledger."""
 
     device_type = _RecordedDevice
 
@@ -63,7 +63,7 @@ class _PlayedTwin(TwinEngine):
         return self._do(step)
 
     def take_effect(self) -> CallEffect:
-        """Since the last time."""
+        """Return the effect since the last call."""
         moves, self._recorded.moves = self._recorded.moves, []
         return self.ledger.apply(moves)
 
@@ -82,7 +82,7 @@ class _PlayedTwin(TwinEngine):
         return encode_state(build_state(views, effect))
 
     def find_number(self, name: str) -> int | None:
-        """The buffer of a tensor; None on the host, and for what takes nothing."""
+        """Return the number of a tensor's buffer; None on the host, and without memory."""
         if name not in self._tensors.named:
             return None
         buffer, spec = self._tensors.named[name]
@@ -99,7 +99,7 @@ class _PlayedTwin(TwinEngine):
         return {**told, "placement": f"{shard.kind}_sharded" if shard is not None else "interleaved"}
 
     def run_operation(self, entry: ScriptEntry) -> Iterator[Message]:
-        """``start`` and ``end``; the error of the step is raised after them."""
+        """Yield ``start`` and ``end``, then raise the step's error."""
         step, index = entry["step"], self.operations
         self.operations += 1
         uses = [name for name in _find_tensor_names(step) if self.find_number(name) is not None]
@@ -135,7 +135,8 @@ class _PlayedTwin(TwinEngine):
         }
 
     def _do_or_bound(self, step: Step, *, may_guess: bool) -> None:
-        """What has no rule makes at least its results; a call that says in full what it ``makes`` makes just that."""
+        """Run a step; without a rule it makes at least its results. A call that declares its results fully in ``makes``
+        makes just those."""
         declared = step.get("makes")
         if isinstance(declared, list) and all(isinstance(one, dict) for one in declared):
             self._do_declared(step, [spec_from_step(one) for one in declared])
@@ -165,7 +166,7 @@ class _PlayedTwin(TwinEngine):
         self._tensors.keep(name, self._recorded.allocate(spec), spec, self._recorded)
 
     def _do_declared(self, step: Step, specs: list[TensorSpec]) -> None:
-        """By its rule where that makes the same; else the results alone, of which nobody doubts that they are made."""
+        """Run a call by its rule where that makes the declared results; else allocate these alone."""
         try:
             plan = self.plan(step)
             if len(plan.results) == len(specs):
@@ -189,7 +190,7 @@ class _PlayedTwin(TwinEngine):
 
 
 def _same_storage(one: TensorSpec, other: TensorSpec) -> bool:
-    """Whether two specs take the same memory; how the elements are counted may differ."""
+    """Return whether two specs take the same memory; how the elements are counted may differ."""
     kinds = ((spec.dtype, spec.layout, spec.memory, spec.shard, spec.elements) for spec in (one, other))
     return next(kinds) == next(kinds)
 
@@ -200,7 +201,7 @@ def _list_result_names(step: Step) -> list[str]:
 
 
 def _find_tensor_names(value: Any) -> Iterator[str]:
-    """The tensors that a step names."""
+    """Yield the tensors that a step names."""
     if isinstance(value, dict):
         if isinstance(value.get("tensor"), str):
             yield value["tensor"]
@@ -212,7 +213,7 @@ def _find_tensor_names(value: Any) -> Iterator[str]:
 
 
 def play(settings: EngineSettings, script: Iterable[ScriptEntry]) -> Iterator[Message]:
-    """To its end, or to the first entry that fails."""
+    """Play a script to its end, or to the first entry that fails."""
     twin = _PlayedTwin(settings)
     yield {"hello": 1, "ttnn": twin.memory_map.release.name}
     yield {"device": _describe_device(twin)}
@@ -243,7 +244,7 @@ def play(settings: EngineSettings, script: Iterable[ScriptEntry]) -> Iterator[Me
 
 
 def _replay_failed_upload(twin: _PlayedTwin, entry: ScriptEntry, kept: list[tuple[str, str, str]]) -> Iterator[Message]:
-    """Once more, as an operation: it fails again and has a place then."""
+    """Repeat a failed upload as an operation: it fails again, and has a location then."""
     yield from _describe_moment(twin, kept)
     try:
         yield from twin.run_operation({**entry, "name": UPLOAD, "place": entry.get("path", "")})

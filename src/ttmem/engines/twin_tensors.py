@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tensors that steps of a case have named, on the twin's device and on the host."""
+"""The tensors that the steps of a case have named, on the twin's device and on the host."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ttmem.twin.tensor_spec import TensorSpec
 
 
 class NamedTensors:
-    """Tensors by name. A buffer goes with its last name: a view of it keeps it."""
+    """Tensors by name. A buffer is freed with its last name: a view keeps it."""
 
     def __init__(self, other: NamedTensors | None = None) -> None:
         self.named: dict[str, tuple[Buffer, TensorSpec]] = dict(other.named) if other else {}
         self._uses: dict[int, int] = dict(other._uses) if other else {}
-        """How many names a buffer has, by its identity; a buffer that was freed by force has none."""
+        """Number of names of a buffer, by identity; a buffer freed by force has none."""
         self.on_host: dict[str, TensorSpec] = dict(other.on_host) if other else {}
         self.further: dict[str, list[str]] = dict(other.further) if other else {}
-        """The names of a call's other results, where its ``out`` is one name for all of them."""
+        """Names of a call's other results, where its ``out`` is one name for all of them."""
 
     def keep(self, name: str, buffer: Buffer, spec: TensorSpec, device: Device) -> None:
         self._uses[id(buffer)] = self._uses.get(id(buffer), 0) + 1
@@ -39,7 +39,7 @@ class NamedTensors:
             device.free(buffer)
 
     def taken_away(self, device: Device) -> Callable[[Buffer], None]:
-        """Frees a buffer whatever its names are."""
+        """Free a buffer whatever its names are."""
 
         def free(buffer: Buffer) -> None:
             if self._uses.pop(id(buffer), 0):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folders and variables with which ttnn opens a board that is not there, and leaves nothing behind.
+"""Folders and variables with which ttnn opens a mock board and leaves nothing behind.
 
 Kept under ``$TTMEM_HOME/cache``: the runtime root (links into the package and the stub compiler) and the kernel cache,
 which saves most of the time of a first call. Everything else goes to a folder of one process that is removed with it.
@@ -38,12 +38,12 @@ _UNWANTED_ON_MOCK = (
     "TT_VISIBLE_DEVICES",
     "ARCH_NAME",
 )
-"""What a user may have set for a real machine and what would change the mock."""
+"""Variables for a real machine that would change the mock."""
 
 _START = Path(__file__).parent / "worker" / "start.py"
 _OF_PROJECTS = ("TT_METAL_HOME", "TT_METAL_RUNTIME_ROOT")
 _OF_USERS = ("script", "pytest_plugin")
-"""Jobs that run the user's own code, which may import what lies around it."""
+"""Jobs that run the user's code, which may import neighbouring files."""
 _QUIET = {"TT_LOGGER_LEVEL": "off", "TT_METAL_LOGGER_LEVEL": "FATAL", "LOGURU_LEVEL": "ERROR"}
 _MARK = "TT_METAL_LOGS_PATH"
 _CARDS = Path("/dev/tenstorrent")
@@ -54,10 +54,10 @@ class Worker(subprocess.Popen[bytes]):
     """A process in a workspace."""
 
     family: ProcessFamily | None = None
-    """All that a user's program starts."""
+    """All processes that a user's program starts."""
 
     def kill_family(self) -> None:
-        """End it and everything that it started, be it in a session of its own and below another parent."""
+        """Kill it and everything that it started, also in other sessions and below other parents."""
         with contextlib.suppress(ProcessLookupError):
             self.kill()
         if self.family:
@@ -66,38 +66,37 @@ class Worker(subprocess.Popen[bytes]):
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """One process's surroundings."""
+    """The surroundings of a process."""
 
     python: str
     board: Board | None
-    """None on a card: the board is what is plugged in."""
+    """None on a card: the board is the one plugged in."""
     variables: dict[str, str]
     unset: tuple[str, ...]
     folder: Path
     """Private to the process and removed afterwards."""
     version: str
-    """Of Python."""
+    """Python's version."""
     closing: contextlib.ExitStack
     """Left before the folder is removed."""
     leftovers: tuple[Path, ...] = ()
-    """What is removed at the end."""
+    """Removed at the end."""
 
     @property
     def user_variables(self) -> dict[str, str | None]:
-        """Variables that projects find their own files through, as the user has them; the library alone gets ours."""
+        """The user's values of variables through which projects find their files; the library alone gets ours."""
         return {name: os.environ.get(name) for name in _OF_PROJECTS if name in self.variables}
 
     def build_environment(self, base: Mapping[str, str]) -> dict[str, str]:
-        """The child's environment: the user's, with ours on top; a log level that the user chose stays, packages of
-        other Pythons do not."""
+        """Return the child's environment: the user's, with ours on top. A log level set by the user is kept, packages
+        of other Pythons are not."""
         base = drop_other_versions(base, self.version)
         kept = {name: base[name] for name in _QUIET if name in base}
         inherited = {name: value for name, value in base.items() if name not in self.unset}
         return {**inherited, **self.variables, **kept}
 
     def start(self, job: str, settings: dict[str, Any], words: Sequence[str] = (), **options: Any) -> "Worker":
-        """A worker at its job; ``options`` are those of ``Popen``. What a user's program starts ends with the
-        workspace."""
+        """Start a worker at a job; ``options`` are those of ``Popen``. A user's processes end with the workspace."""
         command = [self.python, str(_START), job, json.dumps(settings), *words]
         if job not in _OF_USERS:
             return Worker(command, env=self.build_environment(foreign_environment()), **options)
@@ -113,7 +112,7 @@ class Workspace:
 def open_workspace(
     interpreter: Interpreter, *, board: str | None, card: bool = False, counters: bool = False
 ) -> Iterator[Workspace]:
-    """Everything a process needs to open the board (or the card), removed afterwards as far as it is private.
+    """Provide all that a process needs to open the board (or the card), and remove its private part afterwards.
 
     With ``counters`` the library publishes what it holds in shared memory, for ``ttmem live``, under chips of its own.
     """
@@ -148,7 +147,7 @@ def open_workspace(
 
 
 def find_cards() -> list[str]:
-    """The device files of cards in this machine."""
+    """Return the device files of cards in this machine."""
     with contextlib.suppress(OSError):
         return sorted(str(path) for path in _CARDS.iterdir() if path.is_char_device())
     return []
@@ -172,7 +171,7 @@ def _build_mock_variables(interpreter: Interpreter, board: Board, folder: Path, 
 
 
 def find_cache_folder(interpreter: Interpreter) -> Path:
-    """What may be kept between runs of one ttnn; a home that cannot be written to costs speed, nothing else."""
+    """Return the cache folder of a ttnn; a home that cannot be written to only costs speed."""
     key = hashlib.sha256(interpreter.package.encode()).hexdigest()[:8]
     name = f"ttnn-{interpreter.ttnn_version or 'unknown'}-{key}"
     for parent in (home_folder() / "cache", Path(tempfile.gettempdir()) / f"ttmem-cache-{os.getuid()}"):
@@ -184,7 +183,7 @@ def find_cache_folder(interpreter: Interpreter) -> Path:
 
 
 def make_runtime_root(interpreter: Interpreter, cache: Path) -> Path:
-    """A root in which the library finds its own files and our compiler. Several processes may make it at once."""
+    """Make a root in which the library finds its own files and our compiler. Several processes may do so at once."""
     root = cache / "root"
     compiler = root / "runtime" / "sfpi" / "compiler" / "bin" / "riscv-tt-elf-g++"
     compiler.parent.mkdir(parents=True, exist_ok=True)

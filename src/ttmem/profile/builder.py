@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds a Profile from a recorder's messages, with a track per device."""
+"""Builds a Profile from a recorder's messages, with a history per device."""
 
 import signal
 from collections import Counter
@@ -14,31 +14,31 @@ from ttmem.profile.tables import ProfileTables
 
 KIND = "ttnn-capture"
 _MOST_RANKS = 8
-"""At most this many are listed in a warning; the profile's facts have all."""
+"""Limit of a warning; the profile's facts list all."""
 
 
 class ProfileBuilder:
-    """Takes messages in order; what came before a crash is a profile too."""
+    """Builds a Profile from recorder messages in order; usable after a crash."""
 
     def __init__(self, tables: ProfileTables | None = None) -> None:
         """``tables`` are those of a profile with several processes."""
         self.hello: dict[str, Any] = {}
         self.exit_error = ""
         self.ended: dict[str, Any] | None = None
-        """The error, signal or time limit that ended the program; None when it came to its end."""
+        """Error, signal or time limit that ended the program; None after a normal end."""
         self.skipped_comparisons = 0
-        """Comparisons of values that were not made, and assertions that were not judged: a mock computes no values."""
+        """Comparisons that were not made, and assertions that were not judged: a mock computes no values."""
         self.has_ended = False
-        """The program came to its own end; a process that died did not say so."""
+        """The program reported its own end; a process that dies does not."""
         self._tables = tables or ProfileTables()
         self._notes: Counter[str] = Counter()
         self._histories: dict[int, DeviceHistory] = {}
         """By rank: a device, mesh or submesh among those that were open at the same time."""
         self._begun: list[tuple[DeviceHistory, int]] = []
-        """Every operation of the program, in order: its track and its index there."""
+        """All operations of the program, in order: history and index there."""
 
     def add(self, message: dict[str, Any]) -> None:
-        """One message of the recorder."""
+        """Add a message of the recorder."""
         if "start" in message:
             track = self._history(message)
             self._begun.append((track, track.start(message)))
@@ -71,11 +71,11 @@ class ProfileBuilder:
 
     @property
     def running(self) -> dict[str, Any] | None:
-        """The operation that was begun and has not ended: index, name, location."""
+        """The operation that began and has not ended: index, name, location."""
         return self._begun[-1][0].running if self._begun else None
 
     def count_parts(self) -> dict[int, tuple[int, int]]:
-        """Operations and states so far, by rank: what comes now belongs to another part of the program."""
+        """Return the numbers of operations and states by rank, as the end of one part of the program."""
         return {rank: track.count_parts() for rank, track in self._histories.items()}
 
     def _history(self, message: dict[str, Any]) -> DeviceHistory:
@@ -85,7 +85,7 @@ class ProfileBuilder:
         return self._histories[rank]
 
     def end_process(self, *, signal_number: int | None = None, timeout_seconds: float | None = None) -> None:
-        """How the process ended, where its own messages do not say: a failure of the operation that was running."""
+        """Record how the process ended, where its own messages do not say: a failure of the running operation."""
         track = self._begun[-1][0] if self._begun else self._history({})
         if timeout_seconds is not None:
             text = f"stopped by --timeout {timeout_seconds:g} s"
@@ -103,13 +103,13 @@ class ProfileBuilder:
         self.ended = {"error": error, "message": message, "location": running["location"] if running else ""}
 
     def _is_known(self, error: str) -> bool:
-        """An operation's own error that the program let pass is the same failure, not a second one."""
+        """Return whether the error is an operation's own, which the program did not catch: the same failure."""
         flat = " ".join(error.split())
         return any(known in flat for track in self._histories.values() for known in track.errors)
 
     @property
     def residents(self) -> dict[str, PlayedResident]:
-        """The tensors that a player reports as lasting, by path."""
+        """Tensors that a player reports as lasting, by path."""
         return {path: one for track in self._histories.values() for path, one in track.residents.items()}
 
     def build(
@@ -122,7 +122,7 @@ class ProfileBuilder:
         kind: str = KIND,
         facts: Mapping[str, Any] = MappingProxyType({}),
     ) -> Profile:
-        """The profile of everything so far. Ranks are named where there are several."""
+        """Build the profile of all messages so far. Ranks are named where there are several."""
         self._history({})
         tracks = sorted(self._histories.items())
         arguments: dict[str, Argument] = {}
@@ -145,7 +145,7 @@ class ProfileBuilder:
         return tuple(notes)
 
     def _ranks(self) -> list[str]:
-        """What each is; empty where there is only one."""
+        """Describe the ranks; empty where there is only one."""
         devices = [self._histories[rank].device for rank in sorted(self._histories)]
         return [_describe_rank(device) for device in devices if device] if len(devices) > 1 else []
 
@@ -179,7 +179,7 @@ _DEATHS: dict[int, str] = {
     signal.SIGBUS: "Bus error",
     signal.SIGILL: "Illegal instruction",
 }
-"""As a shell says it, which is how ``explain`` knows them."""
+"""Texts of a shell, which ``explain`` knows."""
 
 
 def _describe_death(number: int) -> str:
@@ -194,7 +194,7 @@ def _name_signal(number: int) -> str:
 
 
 def _read_source(kind: str, script: str, warnings: tuple[str, ...]) -> Source:
-    """What was run. A script that is gone or cannot be read costs its size, not the profile."""
+    """Read the script's size; 0 when it is missing or cannot be read."""
     try:
         content = Path(script).read_bytes()
     except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a recorder tells of one device, put together as a timeline: operations, states, buffers, failures.
+"""The history of a device from recorder messages, as a timeline: operations, states, buffers, failures.
 
 States are the allocator's own views, so nothing is rounded. They show the moment before an operation,
 the fullest moment inside one (where that was fuller than the states around it), or the end.
@@ -33,15 +33,15 @@ _UPLOADS = re.compile(r"\.(from_torch|as_tensor|to_device|load_tensor|to|from_bu
 _PREPARES = re.compile(
     r"\.(to_layout|typecast|to_memory_config|to_dtype|tilize\w*|prepare_conv\w*|preprocess\w*|copy|clone)$"
 )
-"""Operations that bring a tensor from the host, and those that weights go through once when they are loaded."""
+"""Operations through which weights go once when they are loaded. ``_UPLOADS`` bring a tensor from the host."""
 _WRITES = re.compile(r"update|fill_cache|\.fill|\.copy(_host_to_device_tensor)?$|assign|write|_$")
-"""Operations that change what is in their first tensor."""
+"""Operations that change the content of their first tensor."""
 
 _KINDS = {"input": "input", "constant": "constant", "reserve": "unknown"}
-"""Roles of what a player keeps, as kinds of arguments."""
+"""Kinds of arguments by the role that a player gives."""
 _NO_PROGRAMS = (-1, 0, 0, 0, 0)
 _ALLOCATED = 2
-"""Where a state's view has what is allocated."""
+"""Index of the allocated bytes in a state's view."""
 
 
 @dataclass(slots=True)
@@ -50,9 +50,9 @@ class _RunningOperation:
     file: str
     line: int
     operands: list[int] = field(default_factory=list)
-    """Buffers it reads, by number."""
+    """Numbers of the buffers it reads."""
     freed: str = ""
-    """What is to be said of inputs that had been freed before, should it fail."""
+    """Note about inputs that had been freed before, in case it fails."""
     l1: tuple[int, ...] = _NO_PROGRAMS
     ended: bool = False
 
@@ -66,25 +66,25 @@ class _LiveBuffer:
     producer: int
     first_state: int
     event: int
-    """Its number among the events."""
+    """Number among the events."""
     last_state: int = -1
     last_use: int = -1
     tensor: TensorType | None = None
-    """Of the tensor that owns it."""
+    """Type of the tensor that owns it."""
     name: str = ""
-    """What the statement calls it that made it."""
+    """Name in the statement that made it."""
     path: str = ""
-    """Where the program keeps it."""
+    """Path at which the program keeps it."""
     is_lasting: bool = False
     """Kept by an object, not only by a variable."""
     role: str = ""
-    """What a player was told that it is (``weight``, ``cache``, ...); programs do not say."""
+    """Role given by a player (``weight``, ``cache``, ...); programs have none."""
     is_written: bool = False
-    """An operation changed what is in it (a cache, a preallocated output)."""
+    """An operation changed its content (a cache, a preallocated output)."""
 
 
 class PlayedResident(NamedTuple):
-    """A buffer of which a player said what it is."""
+    """A buffer whose role a player gave."""
 
     role: str
     memory: int
@@ -94,13 +94,13 @@ class PlayedResident(NamedTuple):
 
 
 class DeviceHistory:
-    """One device, mesh or submesh: everything with one allocator. A device that is opened when this one was closed
-    goes on where it ended."""
+    """The history of a device, mesh or submesh, which has one allocator. A device that is opened after this one was
+    closed continues it."""
 
     def __init__(self, tables: ProfileTables, notes: Counter[str]) -> None:
         self.device: dict[str, Any] = {}
         self.errors: list[str] = []
-        """The texts of the failures as the program printed them."""
+        """Texts of the failures as the program printed them."""
         self._tables = tables
         self._notes = notes
         self._operations: list[_RunningOperation] = []
@@ -110,20 +110,20 @@ class DeviceHistory:
         self._events = EventLog()
         self._failures: list[FailureText] = []
         self._freed: dict[int, tuple[_LiveBuffer, int]] = {}
-        """Buffers that are gone, by number, and the operation that freed them; -1 outside operations."""
+        """Freed buffers by number, with the operation that freed them; -1 outside operations."""
         self.residents: dict[str, PlayedResident] = {}
-        """By path, as they were when they were told."""
+        """By path, as reported."""
         self._closings: list[int] = []  # how many states there were when the device was closed, each time
         self._pending: dict[str, Any] | None = None
         """The last operation's end, until the state after it is known."""
 
     def open(self, device: dict[str, Any]) -> None:
-        """The device is there, or another one where the last was closed."""
+        """Open the device, or another one after the last was closed."""
         self.device = device
         self._events.open()
 
     def start(self, message: dict[str, Any]) -> int:
-        """An operation begins; its index among those of this device."""
+        """Begin an operation; return its index among those of this device."""
         operation = _RunningOperation(message["name"], message["file"], message["line"], message.get("uses", []))
         index = len(self._operations)
         self._operations.append(operation)
@@ -141,7 +141,7 @@ class DeviceHistory:
         return index
 
     def _describe_freed_input(self, number: int, shape: list[int], dtype: str) -> str:
-        """The sentence that ``explain`` knows as U9: which input, freed where, made where."""
+        """Build the sentence that ``explain`` knows as U9: which input, freed where, made where."""
         what = f"{'x'.join(map(str, shape))} {dtype}"
         buffer, freer = self._freed.get(number, (None, -1))
         name = f"'{self._find_name(buffer)}' ({what})" if buffer is not None else f"of {what}"
@@ -156,7 +156,7 @@ class DeviceHistory:
         return f"{one.name} (operation {index}) at {_format_location(one) or 'an unknown place'}"
 
     def end(self, index: int, message: dict[str, Any]) -> None:
-        """It has ended, or raised."""
+        """End an operation, or record its error."""
         operation = self._operations[index]
         operation.ended = True
         if "error" in message:
@@ -170,7 +170,7 @@ class DeviceHistory:
         self._pending = {**message, "end": index}
 
     def _apply_end(self, next_state: list[list[int]] | None) -> None:
-        """Put the last operation's effect in, now that the state after it is known (None: there is none).
+        """Apply the last operation's effect, once the state after it is known (None: there is none).
 
         Its fullest moment gets a state of its own where it was fuller than the next one: that is where temporaries are,
         and results that the program dropped at once.
@@ -201,31 +201,31 @@ class DeviceHistory:
 
     @property
     def running(self) -> dict[str, Any] | None:
-        """The operation that was begun last, unless it has ended."""
+        """The last operation, unless it has ended."""
         last = self._operations[-1] if self._operations else None
         if last is None or last.ended:
             return None
         return {"index": len(self._operations) - 1, "name": last.name, "location": _format_location(last)}
 
     def count_parts(self) -> tuple[int, int]:
-        """Operations and states so far, the last operation's among them."""
+        """Return the numbers of operations and states, with the last operation's."""
         self._apply_end(None)
         return len(self._operations), len(self._states)
 
     def add_moment(self, message: dict[str, Any]) -> None:
-        """A moment between operations that somebody wants to see."""
+        """Add a requested state between operations."""
         self._events.add_changes(len(self._operations), message)
         self._add_state(message, SNAPSHOT, -1)
 
     def close(self, message: dict[str, Any]) -> None:
-        """The device was closed."""
+        """Close the device."""
         self.add_moment(message)
         self._events.close(len(self._operations))
         self._release_all()
         self._closings.append(len(self._states))
 
     def _add_state(self, message: dict[str, Any], kind: int, index: int) -> None:
-        """A state outside operations, and what came and went since the last one."""
+        """Add a state outside operations, with the changes since the last one."""
         self._apply_end(message["state"])
         state = len(self._states)
         for number, memory, address, bytes_per_bank, total in message["came"]:
@@ -239,7 +239,7 @@ class DeviceHistory:
         self._states.add(kind, index, last - 1, self._tables.view_numbers(views))
 
     def _list_inner_views(self, tops: dict[str, list[Any]]) -> dict[int, View]:
-        """Views of the memories that were fullest inside an operation."""
+        """Return the views of the memories at their peaks inside an operation."""
         views: dict[int, View] = {}
         for memory, (allocated, _, _, largest_free) in tops.items():
             banks, _, total = self.device["pools"][memory]
@@ -247,7 +247,7 @@ class DeviceHistory:
         return views
 
     def _release(self, number: int, *, before: int, by: int = -1) -> None:
-        """A buffer's last state is the one before ``before``; one that shows in no state is forgotten."""
+        """End a buffer before the state ``before``; drop one that shows in no state."""
         buffer = self._buffers.pop(number, None)
         if buffer is not None:
             self._freed[number] = (buffer, by)
@@ -266,7 +266,8 @@ class DeviceHistory:
                     setattr(self._buffers[number], fact, decode_tensor_type(told) if isinstance(told, dict) else told)
 
     def keep_paths(self, message: dict[str, Any]) -> None:
-        """A later path is the better one: a constructor knows only ``self``, which says less than what keeps it."""
+        """Keep the later of two paths: a constructor knows only ``self``, which says less than what keeps the
+        object."""
         for number, path, is_lasting, *role in message["paths"]:
             buffer = self._buffers.get(number)
             if buffer is not None and not (buffer.path and path.startswith("self")):
@@ -279,7 +280,7 @@ class DeviceHistory:
         self._add_descriptions(message)
 
     def fail(self, text: str, line: int, operation: int) -> None:
-        """Put in one line, so that the failure's line is the operation's and not one of its own text."""
+        """Add a failure in one line, so that its line is the operation's and not one of its own text."""
         flat = " ".join(text.split())
         self.errors.append(flat)
         if operation >= 0 and (freed := self._operations[operation].freed):
@@ -287,20 +288,20 @@ class DeviceHistory:
         self._failures.append(FailureText(flat, line, operation, len(self._operations), is_exception=True))
 
     def mark_caught(self, *, but: Sequence[str]) -> None:
-        """The program has ended, and not for any of its failures so far ``but`` those that have one of these texts."""
+        """Mark failures as caught after the program's end, ``but`` those that have one of these texts."""
         self._failures = [
             replace(failure, is_caught=not any(text in failure.text or failure.text in text for text in but))
             for failure in self._failures
         ]
 
     def fail_running(self, text: str) -> None:
-        """A failure of the operation that has not ended, if there is one."""
+        """Add a failure of the running operation, if there is one."""
         last = self._operations[-1] if self._operations else None
         running = last is not None and not last.ended
         self.fail(text, last.line if last and running else 0, len(self._operations) - 1 if running else -1)
 
     def add_arguments(self, found: dict[str, Argument]) -> None:
-        """What was uploaded and is kept: weights, caches (written to), inputs (uploaded again and again)."""
+        """Add lasting uploads as arguments: weights, caches (written to), inputs (uploaded repeatedly)."""
 
         def place(one: _LiveBuffer) -> tuple[str, int]:
             return one.path, bisect_right(self._closings, one.first_state)
@@ -323,13 +324,14 @@ class DeviceHistory:
             )
 
     def _count_device_bytes(self, buffer: _LiveBuffer) -> int:
-        """Of a chip: all banks of DRAM lose what the fullest one does; a shard in L1 lies on its own cores alone."""
+        """Return a buffer's bytes on a chip: all banks of DRAM lose what the fullest one does; a shard in L1 uses its
+        own cores only."""
         pool = self.device.get("pools", {}).get(MEMORIES[buffer.memory])
         return buffer.bytes_per_bank * pool[0] if pool and MEMORIES[buffer.memory] == "DRAM" else buffer.total_bytes
 
     def _is_kept_upload(self, buffer: _LiveBuffer) -> bool:
-        """Used, and from the host or made of such by an operation that only changes its form; or an attribute of an
-        object that was made of no other tensor (``self.weight = ttnn.zeros(...)``)."""
+        """Return whether a buffer is used and came from the host, directly or through operations that only change its
+        form; or is an attribute that was made from no other tensor (``self.weight = ttnn.zeros(...)``)."""
         if buffer.last_use < 0:
             return False
         maker = self._operations[buffer.producer] if buffer.producer >= 0 else None
@@ -338,12 +340,11 @@ class DeviceHistory:
         return not maker.operands and "." in buffer.path
 
     def finish(self) -> None:
-        """Nothing more will come."""
         self._apply_end(None)
         self._release_all()
 
     def build_timeline(self, script: str, rank: int) -> Timeline:
-        """All of it; lines are those of the script."""
+        """Build the timeline; lines are those of the script."""
         operations = self._operations
         ended = sorted(self._finished, key=lambda buffer: (buffer.first_state, buffer.producer, buffer.address))
         buffers = [
@@ -377,7 +378,7 @@ class DeviceHistory:
         )
 
     def _find_name(self, buffer: _LiveBuffer) -> str:
-        """What the program calls it, else what it is."""
+        """Return the program's name for a buffer, else a description."""
         if buffer.path and (buffer.is_lasting or not buffer.name):
             return buffer.path
         if buffer.name:
@@ -392,11 +393,11 @@ class DeviceHistory:
 
 
 def _format_location(operation: _RunningOperation) -> str:
-    """As short as it stays clear: relative to where the user is, when the file is below it."""
+    """Return the location, relative to the current folder for a file below it."""
     file = shorten_path(operation.file)
     return f"{file}:{operation.line}" if operation.line else file  # a module of a model has no line
 
 
 def shorten_path(path: str) -> str:
-    """Relative to the current folder, for a file below it."""
+    """Make a path below the current folder relative to it."""
     return path.removeprefix(str(Path.cwd()) + os.sep)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of everything that a recorder tells of the memory: the events that a run can be replayed from."""
+"""The log of memory events in order, from which a run can be replayed."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -14,25 +14,25 @@ _COLUMNS = (np.int8, np.int32, np.int8, np.int32, np.int8, np.int64, np.int64, n
 
 
 class EventLog:
-    """Takes the recorder's messages in order. Its buffers are counted over all devices that were opened in turn."""
+    """Takes recorder messages in order. Buffers are numbered over all devices that were opened in turn."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[int, ...]] = []
         self._numbers: dict[int, int] = {}
-        """The recorder's number of a buffer of the open device -> ours."""
+        """Recorder's number of a buffer of the open device -> ours."""
         self._live: dict[int, None] = {}
-        """Those that are there now, by the recorder's number."""
+        """Live buffers, by the recorder's number."""
         self._taken = 0
         self._paths: dict[str, int] = {}
         self._folder = str(Path.cwd()) + os.sep
 
     def open(self) -> None:
-        """Another device: the recorder counts from 0 again."""
+        """Open another device: the recorder counts from 0 again."""
         self._numbers.clear()
         self._live.clear()
 
     def start(self, index: int, message: Mapping[str, Any]) -> None:
-        """An operation begins: what changed since the one before, and what it reads."""
+        """Begin an operation: log the changes since the last one, and its inputs."""
         self.add_changes(index, message)
         path = "\n".join(step.removeprefix(self._folder) for step in message.get("path", ()))
         number = self._paths.setdefault(path, len(self._paths))
@@ -43,18 +43,18 @@ class EventLog:
                 self._rows.append((USE, index, 1, self._numbers[buffer], 0, 0, 0, 0))
 
     def end(self, index: int, message: Mapping[str, Any]) -> None:
-        """What it did. A program that was refused has no place in the order: it is the last thing that happened."""
+        """End an operation. A refused program has no place in the order: it comes last."""
         order, needs = message.get("order", ()), list(message.get("needs", ()))
         self._add_moves(index, 1, order, message["born"], (), needs)
         for need in needs[sum(move is None for move in order) :]:
             self._rows.append((LAUNCH, index, 1, 0, 0, need, 0, 0))
 
     def add_changes(self, index: int, message: Mapping[str, Any]) -> None:
-        """What changed outside operations."""
+        """Log changes outside operations."""
         self._add_moves(index, 0, message.get("order", ()), message.get("came", ()), message.get("brief", ()))
 
     def close(self, index: int) -> None:
-        """The device is closed, and everything on it is gone."""
+        """Close the device, which frees everything on it."""
         self._add_moves(index, CLOSING, [~number for number in self._live], (), ())
 
     def _add_moves(
@@ -82,11 +82,11 @@ class EventLog:
                 self._rows.append((GIVE, index, inside, self._numbers[~move], 0, 0, 0, 0))
 
     def find_number(self, recorded: int) -> int:
-        """Ours for a buffer of the recorder's; -1 when it never told that it came."""
+        """Return our number of a recorder's buffer; -1 when its allocation was not reported."""
         return self._numbers.get(recorded, -1)
 
     def build_table(self, row_of: Mapping[int, int], pools: Mapping[str, Sequence[int]] | None) -> EventTable:
-        """All of it; ``row_of`` says which buffers have a row in the table of buffers."""
+        """Build the table; ``row_of`` gives the rows of buffers in the table of buffers."""
         columns = np.array(self._rows, np.int64).reshape(-1, len(_COLUMNS)).T
         kinds, operation, inside, buffer, memory, taken, total, address = (
             column.astype(type_) for column, type_ in zip(columns, _COLUMNS, strict=True)

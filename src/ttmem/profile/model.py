@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one data model: operations x memory states x tensors x failures.
+"""The data model: operations x memory states x tensors x failures.
 
 Everything that ttmem reads, captures or predicts becomes a ``Profile``, so each question about memory is
 answered by one function, whatever the evidence was. Columns are numpy arrays; objects exist only for what is few.
@@ -20,8 +20,8 @@ from ttmem.profile.tensor_type import TensorType
 MEMORIES = ("DRAM", "L1", "L1_SMALL", "TRACE")
 
 BEFORE_OPERATION, BEFORE_SUBMIT, AFTER_SUBMIT, SNAPSHOT, WITHIN_OPERATION = range(5)
-"""The last kind is the fullest moment inside an operation. No log prints it; a capture has it where a memory was fuller
-then than in the states around it. Its operation is its cause too, and it has a view only of those memories."""
+"""The last kind is the peak inside an operation. No log prints it; a capture has it where a memory was fuller then than
+in the states around it. Its operation is its cause too, and it has a view only of those memories."""
 STATE_NAMES = ("before operation", "before submit", "after submit", "snapshot", "within operation")
 
 VIEW_BANKS, VIEW_TOTAL, VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE = range(5)
@@ -29,26 +29,26 @@ VIEW_BANKS, VIEW_TOTAL, VIEW_ALLOCATED, VIEW_FREE, VIEW_LARGEST_FREE = range(5)
 
 
 SUITE_KIND = "ttnn-tests"
-"""The kind of a source whose runs are the tests of a suite."""
+"""Kind of a source whose runs are the tests of a suite."""
 
 UNREAD = "unread"
-"""A fact: by memory (``""``: any), what of its figures in the source could not be read."""
+"""A fact: figures of the source that could not be read, by memory (``""``: any)."""
 
 L1_PARTS = ("tensors", "circular_buffers", "dataflow_buffers", "scratchpads")
-"""Who holds L1 while a program runs: the columns of ``ProgramsL1`` that sum to a moment's total."""
+"""Users of L1 while a program runs: the columns of ``ProgramsL1`` that sum to a moment's total."""
 
 _Table = TypeVar("_Table", bound="_Columns")
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One execution of one function; const-eval, trace and called functions nest inside a run."""
+    """An execution of a function; const-eval, trace and called functions nest inside a run."""
 
     name: str
     parent: int
     """Index of the enclosing program, -1 at top level."""
     run: int
-    """Which top-level execution this belongs to, counted from 0 in each process."""
+    """Top-level execution that it belongs to, counted from 0 in each process."""
     caller: int
     """Operation that started it (load_cached, call), -1 at top level or unknown."""
     first_operation: int
@@ -64,32 +64,32 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class CacheLookup:
-    """What a ``load_cached`` found: const-eval results live as long as the process, keyed by the function's hash."""
+    """A lookup by ``load_cached``: const-eval results live as long as the process, keyed by the function's hash."""
 
     operation: int
     function: str
     key: str
-    """The hash that was printed; names are reused by other graphs, hashes are not."""
+    """The printed hash; names are reused by other graphs, hashes are not."""
     hit: bool
 
 
 class _Columns:
-    """A dataclass whose arrays are columns of one length: what only a capture knows, and no log prints."""
+    """A dataclass whose arrays are columns of one length."""
 
     @property
     def columns(self) -> Mapping[str, NDArray[Any]]:
-        """All columns by name, to be checked or cut alike."""
+        """The columns by name."""
         named = {item.name: getattr(self, item.name) for item in fields(self)}  # type: ignore[arg-type]
         return {name: value for name, value in named.items() if isinstance(value, np.ndarray)}
 
     def rows(self: _Table, chosen: slice | NDArray[np.intp]) -> _Table:
-        """The same table with some of its rows."""
+        """Return the table with some of its rows."""
         return replace(self, **{name: column[chosen] for name, column in self.columns.items()})  # type: ignore[type-var]
 
 
 @dataclass(frozen=True, eq=False)
 class BufferTable(_Columns):
-    """Every buffer that shows in a memory state, one row each.
+    """The buffers that show in a memory state, one row each.
 
     A buffer is alive in the states ``first_state`` ... ``last_state``, both included, so the buffers alive in a state
     sum to what that state says is allocated. What lived inside one operation and was not there at its fullest moment
@@ -97,39 +97,38 @@ class BufferTable(_Columns):
     """
 
     address: Int64
-    """Where it lies in every bank, as ``tensor.buffer_address()`` gives it."""
+    """Address in every bank, as ``tensor.buffer_address()`` gives it."""
     memory: NDArray[np.int8]
     """Index into ``MEMORIES``."""
     bytes_per_bank: Int64
-    """What the allocator took from each bank."""
+    """Bytes that the allocator took from each bank."""
     total_bytes: Int64
-    """What was asked for, over all banks of one chip."""
+    """Requested bytes, over all banks of one chip."""
     first_state: Int32
     last_state: Int32
     producer: Int32
-    """The operation that allocated it, -1 when it came to be outside any."""
+    """Operation that allocated it, -1 outside operations."""
     last_use: Int32
-    """The last operation that read it as an argument, -1 when none did."""
+    """Last operation that read it as an argument, -1 for none."""
     tensor_type: Int32
-    """Index into ``Profile.tensor_types``, -1 when no tensor that the program saw owns it."""
+    """Index into ``Profile.tensor_types``, -1 when no known tensor owns it."""
     name: Int32
     """Index into ``names``."""
     names: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        """How many buffers there are."""
         return len(self.address)
 
 
 TAKE, GIVE, LAUNCH, USE, START = range(5)
 CLOSING = 2
 GIVEN = {"memory_config": 1, "dtype": 2, "output_tensor": 4, "optional_output_tensor": 4}
-"""What a call said itself; the rest follows from its inputs."""
+"""Options that a call can give; the rest follows from its inputs."""
 
 
 @dataclass(frozen=True, eq=False)
 class EventTable(_Columns):
-    """Everything that happened to the device's memory, in order, one row each: what a run can be replayed from.
+    """The events of the device's memory, in order, one row each; a run can be replayed from them.
 
     An operation begins with ``START`` and a ``USE`` for every buffer that it reads; what it takes, gives back and
     launches follows, temporaries included. Rows that are not ``inside`` happened before it, since the one before.
@@ -138,37 +137,36 @@ class EventTable(_Columns):
     kind: NDArray[np.int8]
     """``TAKE`` ... ``START``."""
     operation: Int32
-    """Inside or before which operation; one past the last for what came after all."""
+    """Operation inside or before which it happened; one past the last for what came after all."""
     inside: NDArray[np.int8]
-    """1 inside the operation, 0 before it, ``CLOSING`` for what went before it because its device was closed."""
+    """1 inside the operation, 0 before it, ``CLOSING`` before it because its device was closed."""
     buffer: Int32
-    """``TAKE``, ``GIVE``, ``USE``: which buffer, counted from 0 in the order in which they were taken. ``START``: which
-    of ``call_paths``."""
+    """``TAKE``, ``GIVE``, ``USE``: buffer, counted from 0 in the order of allocation. ``START``: index into
+    ``call_paths``."""
     memory: NDArray[np.int8]
     """``TAKE``: index into ``MEMORIES``."""
     bytes_per_bank: Int64
-    """``TAKE``: what the allocator took. ``LAUNCH``: the program's static buffers in L1, per core, -1 when unknown.
-    ``START``: the sum of ``GIVEN`` for the options that the call named."""
+    """``TAKE``: bytes that the allocator took. ``LAUNCH``: the program's static buffers in L1, per core, -1 when
+    unknown. ``START``: the sum of ``GIVEN`` for the options that the call named."""
     total_bytes: Int64
-    """``TAKE``: what was asked for, over all banks. ``START``: a number for the host tensor that the call was given,
-    the same for the same one; 0 when there is none."""
+    """``TAKE``: requested bytes, over all banks. ``START``: a number for the call's host tensor, equal for equal
+    tensors; 0 without one."""
     address: Int64
-    """``TAKE``: where it lies. ``START``: how many calls further out the statement stands that names the results."""
+    """``TAKE``: address. ``START``: number of calls further out at which the statement that names the results is."""
     row: Int32
     """``TAKE``: the buffer's row in the ``BufferTable``, -1 when it shows in no memory state."""
     pools: tuple[tuple[int, int, int], ...] = ()
-    """Of each memory: banks, first address, bytes per bank."""
+    """Per memory: banks, first address, bytes per bank."""
     call_paths: tuple[str, ...] = ()
-    """``main.py:12;block.py:40``: the lines of the user's program that led to an operation, the outermost first."""
+    """``main.py:12;block.py:40``: the lines of the user's program that led to an operation, outermost first."""
 
     def __len__(self) -> int:
-        """How many events there are."""
         return len(self.kind)
 
 
 @dataclass(frozen=True, eq=False)
 class ProgramsL1(_Columns):
-    """Per operation: bytes per core at its worst moment in L1, by who holds them; the parts sum to the moment's total.
+    """Bytes per core at each operation's worst moment in L1, by user; the parts sum to the moment's total.
 
     Tensors take the same part of every core (banks move in lock step); the program's own buffers count on the core
     that has most of them.
@@ -183,11 +181,10 @@ class ProgramsL1(_Columns):
     """1 when the program parts are known (also when no program ran), 0 when only the tensors are."""
 
     def __len__(self) -> int:
-        """How many operations there are."""
         return len(self.tensors)
 
     def parts(self, position: int) -> dict[str, int] | None:
-        """Bytes per core at the worst moment of one operation, by who holds them; None when nothing is known of it."""
+        """Return an operation's bytes per core at its worst moment, by user; None when nothing is known of it."""
         if self.tensors[position] < 0:
             return None
         return {part: int(getattr(self, part)[position]) for part in L1_PARTS}
@@ -195,7 +192,7 @@ class ProgramsL1(_Columns):
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """What one process did, in order. Operation indices count all its operations from 0."""
+    """The timeline of a process. Operation indices count all its operations from 0."""
 
     rank: int
     """MPI rank, -1 when the source does not name one."""
@@ -222,14 +219,13 @@ class Timeline:
     """Deallocate operations that freed nothing because the tensor was retained."""
     failures: tuple[FailureText, ...] = ()
     programs_l1: ProgramsL1 | None = None
-    """What programs needed in L1; captures have it."""
+    """L1 needs of programs; captures have it."""
     buffers: BufferTable | None = None
-    """Who lived when, known and not worked out; captures have it."""
+    """Known lifetimes of buffers; captures have it."""
     events: EventTable | None = None
-    """What happened in which order; captures that ttmem made itself have it."""
+    """Events in order; captures that ttmem made itself have it."""
 
     def __len__(self) -> int:
-        """How many operations were executed."""
         return len(self.form)
 
     @property
@@ -240,23 +236,23 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class FailureText:
-    """A failure as it was printed; what it means is worked out by ``ttmem.explain`` when it is asked for."""
+    """A failure as printed; ``ttmem.explain`` works out its meaning when asked."""
 
     text: str
     line: int
     operation: int
-    """The operation that was running, -1 when no program was open (uploads happen outside programs)."""
+    """Operation that was running, -1 when no program was open (uploads happen outside programs)."""
     next_operation: int
-    """How many operations had been started when it was printed: later ones mean that the process went on."""
+    """Number of operations started when it was printed: later ones mean that the process continued."""
     is_exception: bool = False
-    """It was raised or ended the process, so it is a failure whatever it says; a log's line may only mention one."""
+    """It was raised or ended the process, so it is a failure in any case; a log's line may only mention one."""
     is_caught: bool = False
-    """The program is known to have caught it and to have come to another end."""
+    """The program caught it and came to another end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument of a compiled graph: an input, a parameter or a constant."""
+    """An argument of a compiled graph: an input, a parameter or a constant."""
 
     graph: str
     position: int
@@ -271,27 +267,27 @@ class Argument:
     """False for a parameter that only feeds const-eval: it stays on the host. None when no dump tells."""
     kv_cache: bool = False
     device_bytes: int | None = None
-    """What it takes of the memory of one chip, padding included; None where the source has only its type."""
+    """Bytes in the memory of one chip, padding included; None where the source has only its type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What was read, and what was odd about it."""
+    """The source of a profile, and its oddities."""
 
     kind: str
     name: str
     bytes: int = 0
     lines: int = 0
     unrecognised_lines: int = 0
-    """Lines that carry a runtime marker but are damaged; foreign lines are none of ours and do not count."""
+    """Damaged lines with a runtime marker; foreign lines do not count."""
     warnings: tuple[str, ...] = ()
     state_error_bytes: int = 0
-    """How far a printed bytes-per-bank figure may be from the true one (logs round to 0.001 MiB)."""
+    """Largest error of a printed bytes-per-bank figure (logs round to 0.001 MiB)."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Profile:
-    """A run's memory history.
+    """The memory history of a run.
 
     Its methods are for people: ``to_json()`` is the contract, the others are for notebooks. They ask rooms to the right
     of this one, which is why they import when they are called.
@@ -306,38 +302,38 @@ class Profile:
     timelines: tuple[Timeline, ...]
     arguments: tuple[Argument, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
-    """What the source tells about the machine and its settings (grid, mesh, architecture), for display."""
+    """The source's facts about the machine and its settings (grid, mesh, architecture), for display."""
 
     def to_json(self) -> dict[str, Any]:
-        """The document of the ``ttmem.profile/1`` contract."""
+        """Return the document of the ``ttmem.profile/1`` contract."""
         from ttmem.reports.profile_document import build_document  # the contract is rendered one room to the right
 
         return build_document(self).to_json()
 
     def rename(self, name: str) -> Profile:
-        """The same history under another name."""
+        """Return the same history under another name."""
         return replace(self, name=name)
 
     def operations(self) -> Any:
-        """A pyarrow table with one row per executed operation; ``.to_pandas()`` makes a frame of it."""
+        """Return a pyarrow table with one row per executed operation; ``.to_pandas()`` makes a frame of it."""
         return self._table("operations")
 
     def states(self) -> Any:
-        """A pyarrow table with one row per memory state and memory: what was allocated and free in each bank."""
+        """Return a pyarrow table with one row per memory state and memory: allocated and free bytes of each bank."""
         return self._table("states")
 
     def tensors(self) -> Any:
-        """A pyarrow table with one row per tensor: its bytes, who made it, from when to when it lived."""
+        """Return a pyarrow table with one row per tensor: bytes, producer, lifetime."""
         return self._table("tensors")
 
     def plot(self, memory: str = "DRAM") -> str:
-        """One memory over the operations as SVG text; in a notebook ``IPython.display.SVG(profile.plot("L1"))``."""
+        """Return one memory over the operations as SVG text; in a notebook
+        ``IPython.display.SVG(profile.plot("L1"))``."""
         from ttmem.commands import notebook
 
         return notebook.plot(self, memory)
 
     def __repr__(self) -> str:
-        """One line; the summary of a notebook tells more."""
         count = sum(map(len, self.timelines))
         return f"<Profile {self.name!r}: {self.source.kind}, {count:,} operation{'s' * (count != 1)}>"
 

@@ -16,7 +16,7 @@ Int64 = NDArray[np.int64]
 
 
 class OperationForm(NamedTuple):
-    """One parsed operation text; a tuple, because a replay makes one per distinct operation."""
+    """A parsed operation text; a tuple, because a replay makes one per distinct operation."""
 
     name: str
     results: tuple[str, ...]
@@ -26,7 +26,7 @@ class OperationForm(NamedTuple):
     """Indices into ``Profile.tensor_types``; -1 for what is not a tensor (a device, a semaphore)."""
     operand_types: tuple[int, ...]
     callee: str
-    """The function that a load_cached, call or trace operation runs, else empty."""
+    """Function that a load_cached, call or trace operation runs, else empty."""
     frees_input: bool
     """conv2d with ``deallocate_activation = true`` releases its input without a deallocate line."""
 
@@ -50,11 +50,10 @@ class OperationForms:
     notes: tuple[tuple[str, bool], ...]
 
     def __len__(self) -> int:
-        """How many distinct forms there are."""
         return len(self.name)
 
     def decode(self, chosen: Int32) -> list[OperationForm]:
-        """Many forms at once: a replay of half a million distinct ones spends most of its time here."""
+        """Decode many forms at once: a replay of half a million distinct ones spends most of its time here."""
         ends = self.ssa_end[chosen].tolist()
         starts = np.where(chosen > 0, self.ssa_end[chosen - 1], 0).tolist() if len(chosen) else []
         columns = zip(
@@ -68,7 +67,7 @@ class OperationForms:
         return [self._decode_form(*row) for row in columns]
 
     def __getitem__(self, form: int) -> OperationForm:
-        """The parsed form, decoded from the columns."""
+        """Return a parsed form, decoded from the columns."""
         start = int(self.ssa_end[form - 1]) if form else 0
         end, name, signature, note = (
             int(column[form]) for column in (self.ssa_end, self.name, self.signature, self.note)
@@ -88,14 +87,14 @@ class OperationForms:
         )
 
     def values(self, form: int) -> bytes:
-        """``%5#0 %5#1=%3 %4``: the SSA names of results and operands."""
+        """Return ``%5#0 %5#1=%3 %4``: the SSA names of results and operands."""
         return self.ssa_pool[int(self.ssa_end[form - 1]) if form else 0 : int(self.ssa_end[form])]
 
     def location(self, form: int) -> str:
-        """Where the operation comes from in the user's program, as the compiler wrote it."""
+        """Return the operation's location in the user's program, as the compiler wrote it."""
         start = int(self.location_end[form - 1]) if form else 0
         return self.location_pool[start : int(self.location_end[form])].decode("utf-8", "replace")
 
     def name_of(self, form: int) -> str:
-        """The operation's name, such as ``ttnn.matmul``."""
+        """Return the operation's name, such as ``ttnn.matmul``."""
         return self.names[int(self.name[form])]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Profile in one file: saved exactly, loaded with every claim checked.
+"""A Profile in one file: saved exactly, checked in full when loaded.
 
 Layout: a fixed header (magic, schema version, sizes, digest), then one zstd frame holding one msgpack document.
 Columns are stored as raw little-endian integers, each row as the difference to the one before it: line numbers and
@@ -40,7 +40,7 @@ from ttmem.profile.operation_forms import OperationForms
 from ttmem.profile.tensor_type import HOST
 
 SCHEMA_VERSION = 2
-"""Raise it when an older ttmem would misread what a newer one wrote; a new field with a default needs no raise."""
+"""Raise it when an older ttmem would misread a newer file; a new field with a default needs no raise."""
 
 _MAGIC = b"\x89TTMEM\r\n"
 """The high bit and the line end reveal a file that went through a text-mode transfer, as PNG's signature does."""
@@ -51,17 +51,17 @@ _Length = Annotated[int, msgspec.Meta(ge=0)]
 _NAMES_OF_VERSION_1 = {
     f"block_{column}": f"state_{column}" for column in ("kind", "operation", "cause", "view", "line")
 } | {f"{end}_block": f"{end}_state" for end in ("first", "end", "last")}
-"""What the first version called the columns of memory states."""
+"""Names of the columns of memory states in the first version."""
 _FACT_TYPES = {"engine": str, "ttnn": str, "board": str, "system": str, "chips": int, "ranks": list, "arguments": list}
 _FACT_TYPES |= {UNREAD: dict}
-"""What is asked of the facts, and has to be of a type; any other may be anything."""
+"""Types of the facts that are read; any other may be anything."""
 _PLACES = frozenset({"", HOST, *MEMORIES})
-"""Where a tensor may lie."""
+"""Memories of tensors."""
 _COLUMN_TYPES = frozenset({"|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8"})
 
 
 def is_saved_profile(first_bytes: bytes) -> bool:
-    """Whether a file that begins like this was written by ``save``."""
+    """Return whether a file that begins like this was written by ``save``."""
     return first_bytes.startswith(_MAGIC)
 
 
@@ -71,12 +71,11 @@ def save(profile: Profile, path: str | Path) -> None:
 
 
 def load(path: str | Path) -> Profile:
-    """The profile saved at ``path``; a file that is cut, damaged or from the future is refused with what to do."""
+    """Load the profile saved at ``path``; refuse a file that is cut, damaged or newer, with what to do."""
     return decode(Path(path).read_bytes(), where=str(path))
 
 
 def encode(profile: Profile) -> bytes:
-    """The file's content."""
     try:
         _check_profile(profile)
         document = msgspec.msgpack.encode(profile, enc_hook=_encode_other, order="deterministic")
@@ -93,7 +92,7 @@ def encode(profile: Profile) -> bytes:
 
 
 def decode(content: bytes, *, where: str = "") -> Profile:
-    """The profile that ``encode`` turned into ``content``; ``where`` names the file in errors."""
+    """Decode the result of ``encode``; ``where`` names the file in errors."""
     version, document = _unseal(content, where)
     try:
         if version == 1:
@@ -106,7 +105,7 @@ def decode(content: bytes, *, where: str = "") -> Profile:
 
 
 def _unseal(content: bytes, where: str) -> tuple[int, bytes]:
-    """The version and the msgpack document, once header, length and digest agree with each other."""
+    """Return the version and the msgpack document, once header, length and digest agree."""
     if not is_saved_profile(content):
         raise BadInputError("not a saved profile", where=where, hint="it should have been written by ttmem")
     if len(content) < _HEADER.size:
@@ -135,7 +134,7 @@ def _unseal(content: bytes, where: str) -> tuple[int, bytes]:
 
 
 def _rename_keys(value: Any) -> Any:
-    """A document of version 1 with today's names."""
+    """Give a document of version 1 today's names."""
     if isinstance(value, dict):
         return {_NAMES_OF_VERSION_1.get(key, key): _rename_keys(item) for key, item in value.items()}
     return [_rename_keys(item) for item in value] if isinstance(value, list) else value
@@ -150,7 +149,7 @@ def _compute_digest(payload: bytes) -> bytes:
 
 
 def _encode_other(value: object) -> object:
-    """Columns, and numbers that came out of a column and landed among the facts; msgspec does the rest."""
+    """Encode columns, and numbers from a column among the facts; msgspec does the rest."""
     if isinstance(value, np.ndarray):
         little = value.dtype.newbyteorder("<")
         if little.str in _COLUMN_TYPES and value.ndim:
@@ -163,7 +162,7 @@ def _encode_other(value: object) -> object:
 
 
 def _decode_other(wanted: Any, stored: Any) -> NDArray[Any]:
-    """The only type of the model that msgspec does not know itself is the numpy column."""
+    """Decode a numpy column, the only type of the model that msgspec does not know."""
     if get_origin(wanted) is not np.ndarray:
         raise ValueError("unknown kind of field")
     dtype, shape, raw = msgspec.convert(stored, type=tuple[str, tuple[_Length, ...], bytes])
@@ -174,7 +173,7 @@ def _decode_other(wanted: Any, stored: Any) -> NDArray[Any]:
 
 
 def _check_profile(profile: Profile) -> None:
-    """Raise ``ValueError``, which names the column, for the first one that points outside another.
+    """Raise ``ValueError``, naming the column, for the first one that points outside its table.
 
     A digest only proves that a file is the one that was written, not that it was written well, and such a column would
     surface much later as an IndexError in some report. Both sides ask: what is saved can be loaded.

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which runs a source holds: a run is one top-level execution, nested programs belong to it."""
+"""The runs of a source, and profiles narrowed to a run or a rank. A run is a top-level execution with its nested
+programs.
+
+Narrowing keeps the operation indices of the whole source: people find the line by them.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +19,7 @@ from ttmem.profile.operation_forms import Int32
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One top-level execution of one process, with its share of the timeline."""
+    """A top-level execution of one process, with its part of the timeline."""
 
     rank: int
     timeline: int
@@ -31,12 +35,12 @@ class Run:
 
 
 def find_runs(profile: Profile) -> list[Run]:
-    """All runs of all ranks, in order."""
+    """Return the runs of all ranks, in order."""
     return [run for index, timeline in enumerate(profile.timelines) for run in find_timeline_runs(timeline, index)]
 
 
 def find_timeline_runs(timeline: Timeline, timeline_index: int = 0) -> list[Run]:
-    """The runs of one process."""
+    """Return the runs of one process."""
     return list(_find_timeline_runs(timeline, timeline_index))
 
 
@@ -62,7 +66,7 @@ def _find_timeline_runs(timeline: Timeline, timeline_index: int) -> list[Run]:
 
 
 def find_run(timeline: Timeline, operation: int, state: int = -1) -> int | None:
-    """The run whose tensors a moment can show, by its operation or its state; between two runs, the last one.
+    """Return the run whose tensors a moment can show, by its operation or its state; between two runs, the last one.
 
     None where the source names no program.
     """
@@ -78,7 +82,7 @@ def _list_top_programs(timeline: Timeline) -> list[Program]:
 
 
 def count_runs(profile: Profile) -> int:
-    """How often the model ran: a last run that the source cuts off counts only when there is no other one.
+    """Return how often the model ran: a last run that the source cuts off counts only when it is the only one.
 
     Ranks run the same programs, so the rank that got furthest tells. The tests of a suite are all different.
     """
@@ -89,7 +93,7 @@ def count_runs(profile: Profile) -> int:
 
 
 def select(profile: Profile, *, run: int | str | None = None, rank: int | None = None) -> Profile:
-    """``run`` is a number from 0, ``last`` or ``all``; ``rank`` is an MPI rank; None leaves things as they are."""
+    """Narrow a profile: ``run`` is a number from 0, ``last`` or ``all``; ``rank`` is an MPI rank; None keeps all."""
     if rank is not None:
         profile = _select_rank(profile, rank)
     if run is None or run == "all":
@@ -126,7 +130,7 @@ def _select_run(profile: Profile, wanted: int | str) -> Profile:
 
 
 def select_runs(profile: Profile, chosen: Sequence[Run]) -> Profile:
-    """Some runs, each a timeline; whoever looks at all of them has them in hand."""
+    """Narrow a profile to some runs, each a timeline."""
     return replace(profile, timelines=tuple(_narrow(profile.timelines[run.timeline], run) for run in chosen))
 
 
@@ -166,13 +170,13 @@ def _narrow(timeline: Timeline, run: Run) -> Timeline:
 
 
 def _keep_own(operation: Int32, run: Run) -> Int32:
-    """Operations of other runs are not here any more: a run's first state has no cause, an older buffer no producer."""
+    """Drop operations of other runs: a run's first state has no cause, an older buffer no producer."""
     inside = (operation >= run.first_index) & (operation < run.end_index)
     return np.where(inside, operation, np.int32(-1))
 
 
 def _select_buffers(buffers: BufferTable, run: Run) -> BufferTable:
-    """The buffers that show in the run's states, with the part of their life that does."""
+    """Return the buffers that show in the run's states, with that part of their lifetimes."""
     kept = buffers.rows(np.flatnonzero((buffers.last_state >= run.first_state) & (buffers.first_state < run.end_state)))
     return replace(
         kept,
@@ -184,7 +188,7 @@ def _select_buffers(buffers: BufferTable, run: Run) -> BufferTable:
 
 
 def _is_in_run(failure: FailureText, run: Run) -> bool:
-    """A failure outside any program belongs to the run before it; before all runs, to the first one."""
+    """Return whether a failure is the run's: outside programs it belongs to the run before it, or to the first."""
     if failure.operation >= 0:
         return run.first_index <= failure.operation < run.end_index
     started = max(failure.next_operation, 1)
@@ -192,7 +196,7 @@ def _is_in_run(failure: FailureText, run: Run) -> bool:
 
 
 def _format_numbers(numbers: list[int]) -> str:
-    """``0-4`` or ``0, 2, 5``: what may be asked for."""
+    """Format numbers as ``0-4`` or ``0, 2, 5``."""
     if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
         return f"{numbers[0]}-{numbers[-1]}"
     return ", ".join(map(str, numbers))

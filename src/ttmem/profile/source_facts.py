@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lines of a log say about circular buffers: kinds of facts, the facts, and events that kernels print."""
+"""Facts about circular buffers from logs, the device profiler's table of operations and the watcher's log."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ CONFIG, DIRTY, EVENT = "config-words", "dirty", "event"
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One line and what it says; figures are integers, words stay words."""
+    """A line's fact; figures are integers."""
 
     kind: str
     line: int
@@ -20,7 +20,7 @@ class Fact:
 
 @dataclass(slots=True)
 class EventCounts:
-    """What a kernel's own prints say of one buffer."""
+    """Events of one buffer that a kernel prints."""
 
     pages: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("reserve", "push", "wait", "pop"), 0))
     held: int = 0
@@ -30,13 +30,13 @@ class EventCounts:
 
     @property
     def left_pages(self) -> int:
-        """Pushed and never popped: 0 in a kernel that leaves its buffers as it found them."""
+        """Pages pushed and never popped: 0 in a kernel that leaves its buffers as it found them."""
         return self.pages["push"] - self.pages["pop"]
 
 
 @dataclass(frozen=True, slots=True)
 class LogFacts:
-    """Everything that a log says about circular buffers."""
+    """All facts of a log about circular buffers."""
 
     lines: int
     logger_lines: int
@@ -44,17 +44,16 @@ class LogFacts:
     """Without any, the binary was built without logging or the level was not set: nothing can be concluded."""
     facts: Mapping[str, tuple[Fact, ...]]
     counts: Mapping[str, int]
-    """All lines of a kind; ``facts`` keeps the first 1000."""
+    """Lines of each kind; ``facts`` keeps the first 1000."""
     events: Mapping[int, EventCounts]
 
     def get_facts(self, kind: str) -> tuple[Fact, ...]:
-        """The facts of a kind."""
         return self.facts.get(kind, ())
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredStall:
-    """One row: an operation that ran on a card."""
+    """The waits of an operation on a card."""
 
     name: str
     line: int
@@ -65,7 +64,8 @@ class MeasuredStall:
 
     @property
     def stall_percent(self) -> float | None:
-        """Waiting of the kernel's time; None where the sums exceed the time (they then add up several cores)."""
+        """Share of the kernel's time spent waiting; None where the sums exceed the time (they then add up several
+        cores)."""
         waited = self.wait_front_ns + self.reserve_back_ns
         if self.duration_ns <= 0 or waited > self.duration_ns:
             return None
@@ -74,7 +74,7 @@ class MeasuredStall:
 
 @dataclass(frozen=True, slots=True)
 class ProfilerFacts:
-    """A table of operations; rows without figures of their own are counted, not guessed."""
+    """A table of operations; rows without figures are counted, not guessed."""
 
     rows: int
     has_columns: bool
@@ -83,7 +83,7 @@ class ProfilerFacts:
 
     @property
     def stall_percent(self) -> float | None:
-        """Over all operations that tell, weighted by time."""
+        """Share over all operations with figures, weighted by time."""
         known = [row for row in self.measured if row.stall_percent is not None]
         total = sum(row.duration_ns for row in known)
         return 100 * sum(row.wait_front_ns + row.reserve_back_ns for row in known) / total if total else None
@@ -97,7 +97,7 @@ _STUCK = {"CWFW": WAITS_FOR_DATA, "CRBW": WAITS_FOR_ROOM}
 
 @dataclass(frozen=True, slots=True)
 class HeldBuffer:
-    """A buffer that somebody had filled and nobody had emptied."""
+    """A buffer with pages that were pushed and never popped."""
 
     index: int
     pages: int
@@ -105,7 +105,7 @@ class HeldBuffer:
 
 @dataclass(frozen=True, slots=True)
 class CoreState:
-    """One core at the last dump that shows it."""
+    """A core at the last dump that shows it."""
 
     device: int
     x: int
@@ -117,14 +117,14 @@ class CoreState:
 
     @property
     def stuck(self) -> tuple[tuple[str, str], ...]:
-        """Processors whose last sign of life was the start of a wait on a circular buffer, and which wait."""
+        """Processors that last started a wait on a circular buffer, with that wait."""
         pairs = zip(PROCESSORS, self.waypoints, strict=False)
         return tuple((processor, _STUCK[point]) for processor, point in pairs if point in _STUCK)
 
 
 @dataclass(frozen=True, slots=True)
 class WatcherFacts:
-    """The last state of every core, and what the log calls an error."""
+    """The last state of each core, and the log's errors."""
 
     dumps: int
     cores: tuple[CoreState, ...]
@@ -133,11 +133,11 @@ class WatcherFacts:
 
     @property
     def stuck_cores(self) -> tuple[CoreState, ...]:
-        """Cores with a processor in a circular buffer's wait."""
+        """Cores with a processor that waits on a circular buffer."""
         return tuple(core for core in self.cores if core.stuck)
 
     def story(self, core: CoreState) -> list[str]:
-        """Who waits for whom on this core, in words."""
+        """Describe the waits on a core in words."""
         names = [self.kernels.get(number, "") for number in core.kernel_ids]
         roles = dict(zip(("BRISC", "NCRISC", "TRISC0"), names, strict=False))
         lines = []

@@ -25,14 +25,14 @@ _FACTS = (
     "peak_l1_bytes_per_bank", "peak_l1_percent", "status", "origin",
 )  # fmt: skip
 _LONGEST_BYTES = 120
-"""File systems end at 255 bytes; ``_inputs_registry.json`` and a number come on top."""
+"""File systems end at 255 bytes; ``_inputs_registry.json`` and a number are added."""
 _DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))}
-"""Home folders on network shares may be served by a system that takes these for devices."""
+"""Names that a system behind a network share may take for devices."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredReport:
-    """One report of the store."""
+    """A report of the store."""
 
     name: str
     folder: Path
@@ -49,17 +49,17 @@ class StoredReport:
 
     @property
     def about_path(self) -> Path:
-        """What ``ttmem reports`` lists, so that it need not load every profile."""
+        """The columns of ``ttmem reports``, so that it need not load every profile."""
         return self.folder / f"{self.name}_about.json"
 
 
 def locate_folder() -> Path:
-    """Where reports are kept; ``TTMEM_HOME`` moves it."""
+    """Return the folder of reports; ``TTMEM_HOME`` moves it."""
     return home_folder() / "reports"
 
 
 def find(name: str) -> StoredReport | None:
-    """The stored report of that name, if there is one that can be read."""
+    """Return the stored report of that name, if it can be read."""
     with contextlib.suppress(BadInputError, OSError):
         report = StoredReport(check_name(name), locate_folder() / check_name(name))
         return report if report.profile_path.is_file() else None
@@ -67,7 +67,7 @@ def find(name: str) -> StoredReport | None:
 
 
 def list_names() -> list[str]:
-    """All stored reports, by name."""
+    """Return the names of stored reports."""
     with contextlib.suppress(BadInputError, OSError):
         return sorted(entry.name for entry in locate_folder().iterdir() if find(entry.name))
     return []
@@ -105,17 +105,17 @@ def keep(
 
 
 def remove(name: str) -> None:
-    """Take a report out of the store."""
+    """Remove a report from the store."""
     remove_folder(locate_folder() / check_name(name))
 
 
 def read_origin(report: StoredReport) -> str:
-    """What the report was made from, so that a copy of it still counts as read from there."""
+    """Return the source of the report, so that a copy of it still counts as read from there."""
     return str(_read_facts(report).get("origin") or "")
 
 
 def list_reports() -> list[dict[str, object]]:
-    """What is stored, by name; a report that is removed meanwhile is left out."""
+    """Return the stored reports by name; one that is removed at the same time is left out."""
     entries = []
     for name in list_names():
         with contextlib.suppress(OSError):
@@ -125,7 +125,7 @@ def list_reports() -> list[dict[str, object]]:
 
 
 def read_about(report: StoredReport) -> dict[str, object]:
-    """What a listing shows of a report: when, kind, operations, peak; figures are per bank."""
+    """Return a report's columns in a listing: date, kind, operations, peak; figures are per bank."""
     facts = _read_facts(report)
     size_bytes = sum(entry.stat().st_size for entry in report.folder.iterdir() if entry.is_file())
     return {
@@ -162,7 +162,7 @@ def _read_facts(report: StoredReport) -> dict[str, object]:
 
 
 def check_name(name: str) -> str:
-    """The name, if it can be a folder of the store; what could leave the folder or hide in it is refused."""
+    """Return the name if it can be a folder of the store; refuse one that could leave the folder or hide in it."""
     usable = make_usable_name(name)
     if usable == unicodedata.normalize("NFC", name):
         return usable
@@ -171,7 +171,7 @@ def check_name(name: str) -> str:
 
 
 def make_usable_name(name: str) -> str:
-    """The closest name that is safe as a folder, as an argument and in a shell; a safe one stays as it is."""
+    """Return the closest name that is safe as a folder, as an argument and in a shell; a safe one is unchanged."""
     name = unicodedata.normalize("NFC", name)
     safe = re.sub(r"[^\w.+@=-]+", "_", name)
     if safe != name or safe[:1] in (".", "-"):

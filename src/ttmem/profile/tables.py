@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captured profiles, built one entry at a time: the tables that timelines point into, and timelines themselves."""
+"""Tables for captured profiles, built one entry at a time, and the timelines that point into them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ View = tuple[int, int, int, int, int]
 
 
 class ProfileTables:
-    """Distinct tensor types, memory views and operation forms; what is added is answered with its number."""
+    """Distinct tensor types, memory views and operation forms, numbered in order."""
 
     def __init__(self) -> None:
         self._types: dict[TensorType, int] = {}
@@ -38,17 +38,17 @@ class ProfileTables:
         self._forms: dict[tuple[int, int, str, str, int], int] = {}
 
     def type_number(self, type_: TensorType | None) -> int:
-        """-1 for what has no type."""
+        """Return the number of a type, -1 for none."""
         return -1 if type_ is None else self._types.setdefault(type_, len(self._types))
 
     def view_numbers(self, views: Mapping[int, View]) -> list[int]:
-        """A memory state's views, by memory; -1 for a memory of which it says nothing."""
+        """Return the numbers of a state's views, by memory; -1 for a memory without one."""
         numbers = self._views
         stated = (views.get(memory) for memory in range(len(MEMORIES)))
         return [-1 if view is None else numbers.setdefault(view, len(numbers)) for view in stated]
 
     def banks(self, numbers: Iterable[int]) -> int:
-        """The most banks that these views show."""
+        """Return the largest number of banks in these views."""
         wanted = set(numbers)
         return max((view[0] for view, number in self._views.items() if number in wanted), default=0)
 
@@ -62,7 +62,7 @@ class ProfileTables:
         values: str = "=",
         note: tuple[str, bool] = ("", False),
     ) -> int:
-        """An operation's form; ``values`` names its results and operands (``%5=%3 %4``) where they have names.
+        """Return the number of an operation's form; ``values`` names its results and operands (``%5=%3 %4``), if known.
 
         ``note`` is the function it calls, and whether it frees its input.
         """
@@ -85,7 +85,7 @@ class ProfileTables:
         facts: Mapping[str, Any] | None = None,
         arguments: Sequence[Argument] = (),
     ) -> Profile:
-        """The tables and the timelines that point into them."""
+        """Build the profile of these tables and timelines."""
         return Profile(
             name=name,
             source=source,
@@ -124,11 +124,10 @@ class States:
     views: list[Sequence[int]] = field(default_factory=list)
 
     def __len__(self) -> int:
-        """How many there are."""
         return len(self.kind)
 
     def add(self, kind: int, operation: int, cause: int, views: Sequence[int]) -> None:
-        """A state with the numbers of its views, one per memory (``ProfileTables.view_numbers``)."""
+        """Add a state with the numbers of its views, one per memory (``ProfileTables.view_numbers``)."""
         self.kind.append(kind)
         self.operation.append(operation)
         self.cause.append(cause)
@@ -136,7 +135,7 @@ class States:
 
 
 class BufferEntry(NamedTuple):
-    """One row of a ``BufferTable``, in the order of its columns."""
+    """A row of a ``BufferTable``, in the order of its columns."""
 
     address: int
     memory: int
@@ -154,7 +153,6 @@ _BUFFER_COLUMN_TYPES = (np.int64, np.int8, np.int64, np.int64, *[np.int32] * 6)
 
 
 def build_buffer_table(entries: Sequence[BufferEntry]) -> BufferTable:
-    """The buffers of a timeline."""
     names: dict[str, int] = {}
     rows = [(*entry[:-1], names.setdefault(entry.name, len(names))) for entry in entries]
     columns = np.array(rows, np.int64).reshape(-1, len(_BUFFER_COLUMN_TYPES)).T
@@ -163,7 +161,8 @@ def build_buffer_table(entries: Sequence[BufferEntry]) -> BufferTable:
 
 
 def build_programs_l1(needs: Sequence[Sequence[int]]) -> ProgramsL1:
-    """Per operation: bytes of tensors, circular buffers, dataflow buffers and scratchpads, and whether all is known."""
+    """Build the table from bytes of tensors, circular buffers, dataflow buffers and scratchpads, and whether all is
+    known."""
     columns = np.array(needs, np.int64).reshape(-1, 5)
     tensors, circular_buffers, dataflow_buffers, scratchpads = (columns[:, part].copy() for part in range(4))
     return ProgramsL1(tensors, circular_buffers, dataflow_buffers, scratchpads, columns[:, 4].astype(np.int8))
@@ -180,7 +179,7 @@ def build_timeline(
     buffers: BufferTable | None = None,
     events: EventTable | None = None,
 ) -> Timeline:
-    """One process of a capture: its operations (their forms, and their lines where the source has some) and states."""
+    """Build the timeline of a process from its operations (forms, and lines where the source has some) and states."""
     lines = lines or [0] * len(forms)
     return Timeline(
         rank=rank,
@@ -201,7 +200,7 @@ def build_timeline(
 
 
 def find_largest_free_block(base_address: int, bytes_per_bank: int, taken: Iterable[tuple[int, int]]) -> int:
-    """The largest stretch of a bank that is free while (address, bytes) are taken; what lies outside does not count."""
+    """Return the largest free block of a bank while (address, bytes) are allocated; blocks outside do not count."""
     largest, end = 0, base_address
     for address, size in sorted(taken):
         largest = max(largest, address - end)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a printed tensor type says about memory: shape, storage and the bytes that follow from them."""
+"""The type of a tensor in a profile: shape, storage and the bytes that follow from them."""
 
 from dataclasses import dataclass
 from math import prod
@@ -9,18 +9,18 @@ from ttmem.hardware import DATA_TYPES
 from ttmem.twin.bank_sizes import interleaved_bytes_per_bank, sharded_bytes_per_bank
 
 HOST = "HOST"
-"""The memory of a tensor that lies in the host's system memory: it costs the device nothing."""
+"""Memory of a tensor on the host: it takes none of the device's."""
 
 
 def count_pages(shape: tuple[int, ...], height: int, width: int) -> int:
-    """How many pages of that size cover a shape."""
+    """Return the number of pages of that size that cover a shape."""
     *outer, rows, columns = (1, 1, *shape)
     return prod(outer) * -(-rows // height) * -(-columns // max(width, 1))
 
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """One tensor type; equal types are stored once in a profile.
+    """A tensor type; equal types are stored once in a profile.
 
     ``dtype`` is how the elements are *stored* (a bfloat8_b tensor is printed with bf16 elements and
     bfp_bf8 tiles), so every byte figure follows from it.
@@ -43,21 +43,21 @@ class TensorType:
     shard_bytes: int
     """Bytes that one core holds when sharded, 0 when interleaved."""
     distribution: str = ""
-    """How the chips of a mesh share the tensor: ``replicated on 8``, ``dim 3 over 8``; empty where nothing tells. The
-    shape and all bytes are one chip's."""
+    """Distribution over the chips of a mesh: ``replicated on 8``, ``dim 3 over 8``; empty when unknown. The shape and
+    all bytes are one chip's."""
 
     @property
     def on_device(self) -> bool:
-        """Whether a tensor of this type occupies device memory."""
+        """The tensor takes device memory."""
         return self.memory not in ("", HOST)
 
     @property
     def padding_bytes(self) -> int:
-        """What rounding the shape up to tiles (or shards) costs."""
+        """Bytes added by rounding the shape up to tiles (or shards)."""
         return max(0, self.padded_bytes - self.logical_bytes)
 
     def bytes_per_bank(self, banks: int, page_alignment: int) -> int:
-        """What one bank stores: pages are dealt round robin, and every bank reserves the largest share."""
+        """Return the bytes in each bank: pages are dealt round robin, and every bank reserves the largest share."""
         if not self.page_bytes or banks <= 0:
             return 0
         if self.shard_bytes:
@@ -74,12 +74,13 @@ class TensorType:
         )
 
     def describe(self) -> str:
-        """``1x32x4x64 bfloat16``, as tables and messages show a tensor."""
+        """Return ``1x32x4x64 bfloat16``, as tables and messages show a tensor."""
         return f"{'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype}"
 
 
 def decode_tensor_type(described: dict[str, Any]) -> TensorType:
-    """``described`` as ``worker.tensors.describe`` gives it: shapes, pages and shards are the library's own figures."""
+    """Build the type from ``worker.library.describe_tensor``: shapes, pages and shards are the library's own
+    figures."""
     elements = prod(described["shape"])
     padded = described["pages"] * described["page_bytes"]
     known = DATA_TYPES.get(described["dtype"])

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program run with changes that nobody wrote down: calls get other options, run in parts or at another time, tensors
-are freed behind them.
+"""Edits of a running program's calls: other options, splits, uploads at another time, tensors freed early.
 
 Operations are named by their index among those of one device, which a change does not move: what is done here is not
 recorded as an operation.
@@ -24,34 +23,35 @@ Call = Callable[..., Any]
 
 
 class CallEditor:
-    """What is to be done at which operation."""
+    """Applies the edits of a program's operations."""
 
     def __init__(self, library: Library, edits: Sequence[Mapping[str, Any]], note: Callable[[str], None]) -> None:
         self._library, self._note = library, note
         self.rank: int = edits[0].get("rank", 0) if edits else 0
-        """The device whose operations are meant; others run as they are written."""
+        """The device whose operations are edited; the others run unchanged."""
         self._options: dict[int, list[Mapping[str, Any]]] = {}
         self._frees: dict[int, list[Mapping[str, Any]]] = {}
         self._held_tensors: dict[int, list[Any]] = {}
-        """Tensors that are to be freed, by the operation after which that is."""
+        """Tensors to free, by the operation after which to free them."""
         self._early_tensors: dict[int, Any] = {}
-        """Tensors that are there already when their operation comes."""
+        """Tensors that were allocated early, by the operation that would upload them."""
         self._late_tensors: dict[int, tuple[Any, Any]] = {}
-        """What the program got in the place of a tensor that is not there yet, by identity, and the call or tensor."""
+        """By identity of the placeholder that the program got: the placeholder, and the postponed call or its
+        tensor."""
         self._early_edits = [edit for edit in edits if edit["kind"] == _ORDER and edit["value"] == _FIRST]
         for edit in edits:
             place = self._frees if edit["kind"] == _FREE else self._options
             place.setdefault(edit["operation"], []).append(edit)
 
     def allocate_early(self, device: Any) -> None:
-        """The first operation of a device is about to run: what is uploaded before everything is made now."""
+        """Allocate the tensors that are to be uploaded first, before the first operation of the device."""
         values = ValueDecoder(self._library, {}, lambda: device)
         for edit in self._early_edits:
             self._early_tensors[edit["operation"]] = values.allocate(edit["tensor"])
         self._early_edits = []
 
     def resolve(self, values: Any) -> Any:
-        """Arguments as they are to be used: tensors whose upload was put off are made when they are read first."""
+        """Replace placeholders by their tensors; a postponed upload is made when its tensor is first read."""
         if not self._late_tensors:
             return values
         for key, (placeholder, _) in list(self._late_tensors.items()):
@@ -75,7 +75,7 @@ class CallEditor:
     def edit_call(
         self, index: int, function: Call, arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> tuple[Call, tuple[Any, ...], dict[str, Any]]:
-        """The call as it is to be made."""
+        """Return the call as edited."""
         for edit in self._options.get(index, ()):
             if edit["kind"] == _CHUNK:
                 function = self._split(edit, function)
@@ -111,7 +111,7 @@ class CallEditor:
         return (*arguments[:place], value, *arguments[place + 1 :]), options
 
     def _convert_uploads(self, arguments: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
-        """An upload that does not change types gets a host tensor of that type."""
+        """Convert host tensors for an upload that does not convert types itself."""
         ttnn = self._library.ttnn
         return tuple(ttnn.to_dtype(one, dtype) if self._is_on_host(one) else one for one in arguments)
 
@@ -131,7 +131,7 @@ class CallEditor:
         return later
 
     def _split(self, edit: Mapping[str, Any], function: Call) -> Call:
-        """The operation piece by piece along one dimension, and the pieces put together."""
+        """Run the operation in chunks along one dimension and concatenate the results."""
         ttnn, library = self._library.ttnn, self._library
 
         def in_parts(*arguments: Any, **options: Any) -> Any:
@@ -165,7 +165,7 @@ class CallEditor:
         return in_parts
 
     def free_tensors(self, index: int, results: Any) -> None:
-        """Hold what is to be freed later, and free what is to be freed now."""
+        """Hold tensors that are to be freed later, and free those that are due."""
         for edit in self._frees.get(index, ()):
             tensors = [results] if id(results) in self._late_tensors else self._library.find_device_tensors(results)
             if edit["position"] < len(tensors):

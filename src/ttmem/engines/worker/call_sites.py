@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where in the user's program an operation was called, and what the program calls its result."""
+"""Call sites: the user's source line of an operation, and the names that the program gives to its results."""
 
 import ast
 import linecache
@@ -28,7 +28,7 @@ _INSTALLED = tuple(
         os.path.join(sys.base_prefix, "bin"),  # noqa: PTH118 - of texts
     )
 )
-"""Not all of the prefix: a program may live in ``/usr/src``."""
+"""Not all of the prefix: a program may be in ``/usr/src``."""
 PASSED_ON = ("<handed on>",)
 _MAX_PASSED_ON = 8
 _DEEPEST_PATH = 24
@@ -38,7 +38,7 @@ _SYNONYMS = {"sub": "subtract", "mul": "multiply", "div": "divide"}
 
 
 def _real_path(file: str) -> str:
-    """Without links; as it is where the program has changed what that takes (``os.getcwd``, ``os.lstat``)."""
+    """Resolve links; return the path unchanged where the program has replaced ``os.getcwd`` or ``os.lstat``."""
     try:
         return realpath(file)
     except Exception:
@@ -46,23 +46,22 @@ def _real_path(file: str) -> str:
 
 
 def is_installed(file: str) -> bool:
-    """Whether it belongs to Python or to a package."""
     path = _real_path(file)
     return path.startswith(_INSTALLED) or "site-packages" in path or "dist-packages" in path
 
 
 class CallSite(NamedTuple):
-    """One place in the user's source."""
+    """A place in the user's source."""
 
     file: str
     line: int
     names: tuple[str, ...]
-    """What the statement assigns the operation's results to; empty when it does something else with them."""
+    """Names that the statement assigns the operation's results to; empty when it does something else with them."""
     path: tuple[str, ...] = ()
-    """``file:line+column-line+column`` of every call of the user's that led here, the outermost first; ``file:line``
-    where Python does not tell more."""
+    """``file:line+column-line+column`` of each user frame that led here, outermost first; ``file:line`` where Python
+    has no columns."""
     named_at: int = 0
-    """How many of them further out the statement stands that has the names."""
+    """Number of frames further out at which the statement with the names is."""
 
 
 class CallSites:
@@ -74,7 +73,7 @@ class CallSites:
         self._user_files: dict[str, bool] = {}
 
     def find_caller(self, operation: str) -> CallSite:
-        """The innermost frame that is neither ours nor ttnn's."""
+        """Return the site of the innermost frame of the user's code."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and self._is_skipped(frame.f_code.co_filename):
             frame = frame.f_back
@@ -97,7 +96,7 @@ class CallSites:
         return tuple(reversed(path)), named_at
 
     def is_user_file(self, file: str) -> bool:
-        """Whether a file belongs to the program itself: not ours, not the library's, not installed."""
+        """Return whether a file belongs to the program: not to ttmem, the library or an installed package."""
         if file not in self._user_files:
             self._user_files[file] = not (is_installed(file) or self._is_skipped(file))
         return self._user_files[file]
@@ -109,7 +108,8 @@ class CallSites:
 
 
 def _find_names(frame: FrameType | None, called: str) -> tuple[tuple[str, ...], FrameType | None]:
-    """What the result is assigned to: here, or further out when functions only hand it on (``return ttnn.add(x)``).
+    """Find the names that the result is assigned to, and the frame of that statement: here, or further out when
+    functions only return it (``return ttnn.add(x)``).
 
     With the frame whose statement does that.
     """
@@ -128,7 +128,7 @@ Span = tuple[int, int, int, int]
 
 
 def find_span(frame: FrameType) -> Span | None:
-    """Of the expression that a frame is at; None before Python 3.11, which knows the line alone."""
+    """Return the span of the expression that a frame is at; None before Python 3.11, which has only the line."""
     return _find_instruction_span(frame.f_code, frame.f_lasti // 2)
 
 
@@ -139,12 +139,12 @@ def _find_instruction_span(code: CodeType, instruction: int) -> Span | None:
 
 
 _POSITIONS: "dict[int, tuple[CodeType, array[int]]]" = {}
-"""By the identity of code objects: their hash is counted anew from all their instructions each time."""
+"""Keyed by identity: hashing a code object reads all of its instructions each time."""
 _MOST_KEPT = 256
 
 
 def _list_positions(code: CodeType) -> "array[int]":
-    """Of all instructions, four numbers each, -1 for none: looking for one begins at the first, so one look finds all.
+    """Return four numbers per instruction, -1 for none; one pass over the code serves all later lookups.
 
     Else a call near the end of a long script would take as long as the whole script.
     """
@@ -159,7 +159,8 @@ def _list_positions(code: CodeType) -> "array[int]":
 
 
 def find_target_names(node: ast.AST, parent: Callable[[ast.AST], ast.AST | None]) -> tuple[str, ...]:
-    """The names that an expression's value gets: ``PASSED_ON`` in a ``return``, none where it gets none."""
+    """Return the names that receive an expression's value: ``PASSED_ON`` in a ``return``, empty where there are
+    none."""
     above = parent(node)
     while isinstance(above, (ast.IfExp, ast.Await)) and node is not getattr(above, "test", None):
         node, above = above, parent(above)
@@ -226,13 +227,12 @@ def _find_statements(file: str) -> tuple[ast.Assign | ast.AnnAssign | ast.Return
 
 @lru_cache(maxsize=64)
 def _map_file_expressions(file: str) -> tuple[dict[Span, ast.expr], dict[ast.AST, ast.AST]]:
-    """By their place, and what each node stands in."""
     tree = _parse_file(file)
     return map_expressions(tree) if tree is not None else ({}, {})
 
 
 def map_expressions(tree: ast.AST) -> tuple[dict[Span, ast.expr], dict[ast.AST, ast.AST]]:
-    """The expressions of a file by their place, and what each of its nodes stands in."""
+    """Return a file's expressions by their span, and the parent of each node."""
     nodes: dict[Span, ast.expr] = {}
     parents: dict[ast.AST, ast.AST] = {}
     for node in ast.walk(tree):

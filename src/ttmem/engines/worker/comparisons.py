@@ -38,33 +38,31 @@ _OWN_HOMES = re.compile(
 """The last part of the names of modules in which they define them."""
 _ALWAYS_DIFFER = "assert_array_less"
 _COMPARED_NAMES = frozenset(("actual", "desired", "expected", "input", "other", "x", "y", "a", "b", "a1", "a2"))
-"""What libraries call the two values that they compare."""
+"""Parameter names of the two compared values in libraries."""
 
 
 class Comparisons:
-    """Answers the comparisons of a program, and counts them."""
+    """Answers a program's comparisons and counts them."""
 
     def __init__(self, ttnn: Any, tell: Callable[[int], None] = lambda _: None) -> None:
-        """``tell`` gets the count at every comparison that is skipped: a test may not live to its end."""
+        """``tell`` receives the count after each skipped comparison: a test may die before its end."""
         self.reads = DeviceReads(ttnn, self._find_new_functions)
         self._report = tell
         self.skipped = 0
         self._depth = 0
-        """Of comparisons that were answered: what they call themselves is no other one."""
+        """Depth of answered comparisons: those that they call themselves are not counted again."""
         self._patches = Patches()
         self._known: dict[int, Any] = {}
-        """Wrappers, by the identities of the functions and of themselves."""
+        """Wrappers, by the identity of the function and of the wrapper."""
         self._sizes: dict[int, tuple[ModuleType, int]] = {}
-        """How many names each module had when it was looked through."""
+        """Number of names in each module when it was last searched."""
         self._loaded = (0, 0)
 
     def install(self) -> None:
-        """Begin to notice reads and to answer comparisons."""
         self.reads.install(self._patches)
         self.find_functions()
 
     def uninstall(self) -> None:
-        """Leave the program's modules as they were."""
         self._patches.undo()
         self._known.clear()
         self._sizes.clear()
@@ -76,7 +74,7 @@ class Comparisons:
         self.find_functions()
 
     def _find_new_functions(self) -> None:
-        """Look again where modules were loaded, or the script has defined something; a program may read often."""
+        """Search again after modules were loaded or the script defined something; programs may read often."""
         if "numpy" in sys.modules:
             importlib.import_module("numpy.testing")  # numpy loads it when it is used first: later than we look
         loaded = len(sys.modules), len(vars(sys.modules["__main__"]))
@@ -85,7 +83,7 @@ class Comparisons:
             self.find_functions()
 
     def find_functions(self) -> None:
-        """Look for comparing functions in modules that were loaded, or have got more names, since the last time."""
+        """Search modules that were loaded, or got more names, since the last search."""
         for library, names in _LIBRARIES.items():
             if (module := sys.modules.get(library)) and self._has_grown(module):
                 for name in names:
@@ -109,7 +107,7 @@ class Comparisons:
         return True
 
     def _replace(self, owner: ModuleType, name: str, *, is_library: bool) -> None:
-        """One wrapper per function, under all its names."""
+        """Install one wrapper per function, under all its names."""
         value = getattr(owner, name, None)
         if value is None or isinstance(value, type):
             return
@@ -148,7 +146,7 @@ class Comparisons:
     def _find_substitutes(
         self, arguments: tuple[Any, ...], named: Mapping[str, Any], *, is_library: bool, is_less: bool
     ) -> dict[int | str, Any] | None:
-        """Values to compare instead, by their places; None where this is no comparison."""
+        """Return the values to compare instead, by position or name; None when this is no comparison."""
         if any(map(self.reads.is_device_value, (*arguments, *named.values()))):
             return None  # a function of the program's that compares what it reads itself
         given: list[tuple[int | str, Any]] = [*enumerate(arguments), *named.items()]
@@ -166,7 +164,8 @@ class Comparisons:
         return None
 
     def excuse(self, error: BaseException) -> bool:
-        """Whether a program ended by an assertion of its own after it had read values, which a mock does not have."""
+        """Return whether an error is the program's own assertion after it read values, which a mock does not compute;
+        count it."""
         if not (self.reads.has_read and is_own_assertion(error)):
             return False
         self._skip()
@@ -195,7 +194,7 @@ def _are_alike(first: Any, second: Any) -> bool:
 
 
 def _fill(value: Any, number: int) -> Any:
-    """The same structure, kinds and shapes, with one number everywhere; what is no number stays."""
+    """Return the same structure, types and shapes with one number everywhere; anything but numbers is kept."""
     if isinstance(value, (list, tuple)):
         filled = [_fill(one, number) for one in value]
         return tuple(filled) if isinstance(value, tuple) else filled
@@ -210,22 +209,21 @@ def _fill(value: Any, number: int) -> Any:
 _READS = frozenset(
     ("to_torch", "to_numpy", "to_list", "item", "from_device", "cpu", "to", "copy_device_to_host_tensor")
 )
-"""The last part of the names of operations and methods that may bring values to the host."""
+"""Last part of the names of operations and methods that may bring values to the host."""
 _METHODS = ("to_torch", "to_numpy", "to_list", "item")
-"""Ways to read that are not registered operations."""
+"""Methods that read and are not registered operations."""
 
 
 class DeviceReads:
-    """Notices when values come from the device to the host."""
+    """Detects reads of values from the device: on a mock board those are zeros, not results."""
 
     def __init__(self, ttnn: Any, on_read: Callable[[], None] = lambda: None) -> None:
         self._ttnn = ttnn
         self._on_read = on_read
         self.has_read = False
-        """Values came to the host, in whichever form."""
+        """Values came to the host, in any form."""
 
     def install(self, patches: Patches) -> None:
-        """Notice reads through methods of tensors too."""
         for name in _METHODS:
             patches.replace(self._ttnn.Tensor, name, functools.partial(self._wrap_read, name))
 
@@ -240,7 +238,7 @@ class DeviceReads:
         return read
 
     def on_call(self, name: str, arguments: tuple[Any, ...], result: Any) -> None:
-        """An operation of the library was called with these arguments and gave this result."""
+        """Record the call of an operation, with its arguments and result."""
         if name.rpartition(".")[2] not in _READS or not any(map(self.is_on_device, arguments)):
             return
         if isinstance(result, self._ttnn.Tensor) and self.is_on_device(result):
@@ -249,10 +247,9 @@ class DeviceReads:
         self._on_read()
 
     def is_on_device(self, value: Any) -> bool:
-        """Whether this is a tensor in the memory of a device."""
         return isinstance(value, self._ttnn.Tensor) and bool(value.storage_type() == self._ttnn.DEVICE_STORAGE_TYPE)
 
     def is_device_value(self, value: Any) -> bool:
-        """Whether this is a device, or a tensor in its memory."""
+        """Return whether a value is a device, or a tensor in device memory."""
         device = getattr(self._ttnn, "MeshDevice", None)
         return self.is_on_device(value) or (device is not None and isinstance(value, device))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One opened device, watched: its memory between calls, and what happens inside each call."""
+"""Monitors an opened device: its memory between calls, and what happens inside each call."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -15,21 +15,20 @@ _FEW_BUFFERS = 256
 
 
 class MemoryState(NamedTuple):
-    """A moment between calls."""
+    """The memory at a moment between calls."""
 
     views: list[BankView]
-    """The allocator's own figures, in the order of ``MEMORIES``."""
     came: list[LedgerBuffer]
     gone: list[int]
     """Buffers that changed since the last call ended (``del x``, uploads)."""
     order: list[int | None]
-    """As ``CallEffect.order``."""
+    """See ``CallEffect.order``."""
     brief: list[LedgerBuffer]
-    """Buffers that came and went since then."""
+    """Buffers that were allocated and freed since then."""
 
 
 def build_state(views: list[BankView], effect: CallEffect) -> MemoryState:
-    """A moment of which everything was seen that led to it."""
+    """Build the state after a call whose effect is fully known."""
     born, gone = {buffer.number for buffer in effect.born}, set(effect.gone)
     came = [buffer for buffer in effect.born if buffer.number not in gone]
     brief = [buffer for buffer in effect.born if buffer.number in gone]
@@ -37,22 +36,22 @@ def build_state(views: list[BankView], effect: CallEffect) -> MemoryState:
 
 
 class CallRecord(NamedTuple):
-    """What a call did."""
+    """The effect, L1 use and result of a call."""
 
     effect: CallEffect
     l1: tuple[int, int, int, int]
     """Per core at the worst moment: tensors, circular buffers, dataflow buffers, scratchpads."""
     needs: tuple[ProgramNeeds | None, ...]
-    """Of each program that was launched; None where it is not known."""
+    """Per launched program; None where unknown."""
     problem: str
-    """Why the parts of ``l1`` are not all known, empty when they are."""
+    """Reason why parts of ``l1`` are unknown; empty when all are known."""
     results: Any
     error: BaseException | None
 
 
 class DeviceMonitor:
-    """Follows the memory of one device, mesh or submesh: of one allocator. Only calls made through it are seen from
-    inside; what calls of others do to its memory counts as between calls."""
+    """Monitors the memory of a device, mesh or submesh, which has one allocator. Only calls made through the monitor
+    are observed from inside; changes by other calls count as between calls."""
 
     def __init__(
         self,
@@ -65,43 +64,43 @@ class DeviceMonitor:
     ) -> None:
         self.device = device
         self.rank = rank
-        """Its place among the devices that are open at the same time."""
+        """Its number among the devices that are open at the same time."""
         self.chips = frozenset(device.get_device_ids())
         self._number = device.id()
         self._dispatcher = listener or EventDispatcher(GraphCaptures(library))
         self._dispatcher.subscribers[self._number] = self
         self._moves: list[Move] = []
-        """What happened between calls so far."""
+        """Memory moves since the last call."""
         self._is_out_of_sync = False
         self.ledger = AllocationLedger(library.read_regions(device), library.quantum)
         self._states_since_view = dict.fromkeys(MEMORIES, 0)
-        """How many states in turn were taken from the account."""
+        """Number of consecutive states that were taken from the ledger."""
         self._untrusted: set[str] = set()
-        """Memories of which the library said something else than the account."""
+        """Memories where the library's figures differed from the ledger."""
         self._library = library
         self._is_measuring = measure_programs
         self._meter = ProgramMeter(library, device, may_repeat=library.is_mock)
 
     def on_events(self, nodes: list[Node]) -> None:
-        """What came and went between calls."""
+        """Record allocations and frees between calls."""
         self._moves += read_moves(nodes)
 
     def mark_out_of_sync(self) -> None:
-        """The table of blocks is read before the next call."""
+        """Read the table of blocks before the next call."""
         self._is_out_of_sync = True
 
     def clear_programs(self) -> None:
-        """Empty the library's cache of them."""
+        """Clear the program cache."""
         self.device.clear_program_cache()
         self._meter.forget_programs()
 
     def close(self) -> None:
-        """Follow it no longer."""
+        """Stop monitoring."""
         self._dispatcher.flush()
         self._dispatcher.subscribers.pop(self._number, None)
 
     def state(self) -> MemoryState:
-        """The views now, and what changed since the last call.
+        """Return the current views, and the changes since the last call.
 
         A capture between calls tells what came and went; where the program captured a graph itself we were blind, and
         the library's table of all blocks, which is long, is read to find out.
@@ -142,8 +141,8 @@ class DeviceMonitor:
         return MemoryState(views, list(came.values()), gone, order, brief)
 
     def _can_trust_ledger(self, memory: str) -> bool:
-        """The library counts all its blocks for a view. So it is asked the less often the more there are, and always
-        while they are few: in total as much as if there were only so many."""
+        """Return whether to use the ledger's figures. The library counts all blocks for each view, so it is asked less
+        often the more buffers there are; the total cost stays that of few buffers."""
         most = 0 if memory in self._untrusted else len(self.ledger.live[memory]) // _FEW_BUFFERS
         return self._states_since_view[memory] < most
 
@@ -156,7 +155,7 @@ class DeviceMonitor:
         *,
         after_state: bool = False,
     ) -> Any:
-        """Call it, tell ``then`` what it did, and give its results or its error to the caller as if nobody watched.
+        """Call a function, pass its record to ``then``, and return its result or raise its error unchanged.
 
         ``after_state``: the program did nothing since ``state``, so the capture that this began is the call's.
         """
@@ -229,5 +228,5 @@ _REFUSALS = ("clash with L1 buffers", "beyond max L1 size")
 
 
 def _is_program_refusal(error: BaseException | None) -> bool:
-    """Whether the library had made a program and then found that it has no room."""
+    """Return whether the library refused a program for lack of L1."""
     return error is not None and any(words in str(error) for words in _REFUSALS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graph captures, the library's and ours: only one knows which end belongs to which begin if they are told apart.
+"""Graph captures, ours and the program's, and the dispatch of memory events between calls.
 
 We capture all the time, inside operations and between them. A program that captures a graph itself must find the
 library as if we were not there: our own capture is ended before its begins, and ``is_graph_capture_active`` speaks of
@@ -18,26 +18,26 @@ _ENDS = ("end_graph_capture", "end_graph_capture_to_file")
 
 
 class GraphCaptures:
-    """Begins and ends our captures, and keeps count of the program's."""
+    """Begins and ends our captures, and counts the program's."""
 
     def __init__(self, library: Library) -> None:
         self._graph = library.graph
         self._begin, self._end = self._graph.begin_graph_capture, self._graph.end_graph_capture
         self.by_program = 0
-        """How many captures the program has open."""
+        """Number of captures that the program has open."""
         self.before_program: Callable[[], None] = lambda: None
-        """Called before the program begins one."""
+        """Called before the program begins a capture."""
 
     def begin(self) -> None:
-        """A capture of ours; nothing of the program's may be open."""
+        """Begin a capture of ours; the program must not have one open."""
         self._begin(self._graph.RunMode.NORMAL)
 
     def end(self) -> list[Node]:
-        """The nodes since our ``begin``."""
+        """End our capture and return its nodes."""
         return list(self._end())
 
     def patch_program_captures(self, library: Library, patches: Patches) -> None:
-        """Count what the program begins and ends from now on, by whichever name it calls it."""
+        """Count the captures that the program begins and ends, under every name of the functions."""
         low, high = library.graph, library.ttnn.graph
 
         def replace(owners: tuple[Any, ...], original: Any, make: Callable[[Any], Callable[..., Any]]) -> None:
@@ -75,33 +75,32 @@ class GraphCaptures:
 
 
 class MemoryListener(Protocol):
-    """One device's account of its memory."""
+    """Receives the memory events of one device."""
 
-    def on_events(self, nodes: list[Node]) -> None:
-        """What came and went in its memory, in order."""
+    def on_events(self, nodes: list[Node]) -> None: ...
 
     def mark_out_of_sync(self) -> None:
-        """Something happened that cannot be put in order: the library's table of blocks is to be read."""
+        """Report that events cannot be put in order: the library's table of blocks has to be read."""
 
 
 class EventDispatcher:
-    """Keeps a capture open between calls. The library has one per thread, whatever the number of devices."""
+    """Keeps a capture open between calls. The library has one capture per thread, for all devices."""
 
     def __init__(self, captures: GraphCaptures) -> None:
         self.captures = captures
         captures.before_program = self.flush
         self.subscribers: dict[int, MemoryListener] = {}
-        """By the number that the library gives to a device, a mesh or a submesh."""
+        """By the library's number of the device, mesh or submesh."""
         self.saw_unknown_device = False
-        """Memory of a device came by that nobody follows."""
+        """A memory event belonged to a device that is not monitored."""
         self._between: Thread | None = None
-        """The thread in which our capture between calls is open: ending one in another thread crashes. What other
-        threads do between calls is found in the table of blocks."""
+        """The thread that holds our capture between calls: ending it in another thread crashes. Changes by other
+        threads are found in the table of blocks."""
         self._is_overtaken = False
-        """Another thread made calls while that capture was open, so what it saw cannot be put in order."""
+        """Another thread made calls during that capture, so its events have no reliable order."""
 
     def flush(self) -> None:
-        """End our capture between calls, and tell everybody what it saw."""
+        """End our capture between calls and dispatch its events."""
         if self._between is current_thread():
             self._between = None
             nodes = self.captures.end()
@@ -115,14 +114,14 @@ class EventDispatcher:
             self._is_overtaken = True
 
     def hand_over_capture(self) -> bool:
-        """Leave our capture between calls, which is open, to the caller; False when there is none to be had."""
+        """Hand our open capture between calls to the caller; return False when there is none to use."""
         if self._between is not current_thread() or self._is_overtaken:
             return False
         self._between = None
         return True
 
     def start_capture(self) -> None:
-        """Begin one, unless the program captures itself."""
+        """Begin a capture, unless the program has one open."""
         if self._between is not None and not self._between.is_alive():  # its capture went with it
             self._between, self._is_overtaken = None, False
         if not self.captures.by_program and self._between is None:
@@ -130,7 +129,7 @@ class EventDispatcher:
             self._between = current_thread()
 
     def dispatch(self, nodes: Iterable[Node], *, but: int | None = None) -> None:
-        """Tell each device what happened to its buffers; ``but`` one that knows."""
+        """Send each device its own events, except the device ``but``."""
         by_device: dict[int, list[Node]] = {}
         for node in nodes:
             number = find_owner(node)
@@ -144,6 +143,6 @@ class EventDispatcher:
 
 
 def find_owner(node: Node) -> int | None:
-    """The number of the device whose buffer a node is about."""
+    """Return the number of the device of a buffer's node; None for other nodes."""
     device = (node["params"] or {}).get("device_id") if node["node_type"].startswith("buffer_") else None
     return None if device is None else int(device)

@@ -16,26 +16,25 @@ Node = Mapping[str, Any]
 Params = Mapping[str, Any]
 
 LARGEST_NUMBER = 1 << 48
-"""More bytes than any machine has: a larger number is damage, and sums of such would not fit a column."""
+"""Larger numbers are damage: no machine has so many bytes, and sums would not fit a column."""
 
 HOST = "HOST"
 BUFFER_TYPES = {0: "DRAM", 1: "L1", 2: HOST, 3: "L1_SMALL", 4: "TRACE"}
-"""The library's numbers of its buffer types."""
 
 
 def read_text(params: Params, key: str) -> str:
-    """A parameter as text; empty when it is not there."""
+    """Return a parameter as text; empty when missing."""
     value = params.get(key)
     return "" if value is None else str(value)
 
 
 def read_number(params: Params, key: str) -> int:
-    """A parameter as a number; 0 for what is none, or damaged."""
+    """Return a parameter as a number; 0 when missing or damaged."""
     return parse_number(params.get(key))
 
 
 def parse_number(value: object) -> int:
-    """Captures and databases keep numbers as text, text as numbers, and either as nothing; 0 for what is none."""
+    """Return a number that a capture or database stores as number or text; 0 for anything else."""
     try:
         found = int(value)  # type: ignore[call-overload]
     except (TypeError, ValueError, OverflowError):
@@ -44,12 +43,12 @@ def parse_number(value: object) -> int:
 
 
 def read_flag(params: Params, key: str) -> bool:
-    """A parameter as yes or no: ``1``, ``"1"``, ``true``, ``"true"`` and ``"True"`` are all written for yes."""
+    """Return a parameter as a flag: ``1``, ``"1"``, ``true``, ``"true"`` and ``"True"`` all mean yes."""
     return read_text(params, key).strip().lower() in ("1", "true")
 
 
 def parse_memory(value: object) -> str:
-    """``DRAM`` ... ``TRACE`` or ``HOST`` of a buffer type, which is a number or (newer) its name; empty if unknown."""
+    """Return ``DRAM`` ... ``TRACE`` or ``HOST`` for a buffer type, a number or (newer) its name; empty if unknown."""
     if isinstance(value, str):
         name = value.rpartition(":")[2].rpartition(".")[2].upper()
         if name == "SYSTEM_MEMORY":
@@ -63,7 +62,7 @@ def parse_memory(value: object) -> str:
 
 
 def read_memory(params: Params) -> str:
-    """The memory of a buffer's node, whichever key the release writes it under."""
+    """Return the memory of a buffer's node, under whichever key the release writes it."""
     return parse_memory(params.get("buffer_type", params.get("type")))
 
 
@@ -80,11 +79,11 @@ _RECTANGLE = re.compile(
     r"\(?(?:x=)?(\d{1,9})\s?[-,]\s?(?:y=)?(\d{1,9})\)?\s*-\s*\(?(?:x=)?(\d{1,9})\s?[-,]\s?(?:y=)?(\d{1,9})\)?"
 )
 _WIDEST_GRID = 256
-"""Cores in one direction; more is a damaged text, not a chip."""
+"""Cores in one direction; more is a damaged text."""
 
 
 class CoreRectangle(NamedTuple):
-    """Both corners belong to it."""
+    """A rectangle of cores; both corners belong to it."""
 
     left: int
     top: int
@@ -93,20 +92,19 @@ class CoreRectangle(NamedTuple):
 
     @property
     def cores(self) -> int:
-        """How many there are."""
         return (self.right - self.left + 1) * (self.bottom - self.top + 1)
 
 
 @lru_cache(maxsize=1024)
 def parse_core_rectangles(ranges: str) -> tuple[CoreRectangle, ...]:
-    """``{[0-0 - 7-3]}`` and the older ``{[(x=0,y=0) - (x=7,y=3)]}``; what cannot be a chip's cores is left out."""
+    """Parse ``{[0-0 - 7-3]}`` and the older ``{[(x=0,y=0) - (x=7,y=3)]}``; leave out impossible cores."""
     found = (CoreRectangle(*map(int, corners)) for corners in _RECTANGLE.findall(ranges))
     return tuple(one for one in found if one.left <= one.right < _WIDEST_GRID and one.top <= one.bottom < _WIDEST_GRID)
 
 
 @lru_cache(maxsize=256)
 def list_cores(rectangles: tuple[CoreRectangle, ...]) -> frozenset[tuple[int, int]]:
-    """Every core of some rectangles, each once."""
+    """Return the cores of some rectangles, each once."""
     return frozenset(
         (x, y)
         for left, top, right, bottom in rectangles
@@ -116,21 +114,21 @@ def list_cores(rectangles: tuple[CoreRectangle, ...]) -> frozenset[tuple[int, in
 
 
 class CapturedStaticBuffer(NamedTuple):
-    """L1 that belongs to a program and not to a tensor, as the library created it."""
+    """L1 that belongs to a program, not to a tensor."""
 
     kind: str
     bytes_per_core: int
     ranges: tuple[CoreRectangle, ...]
-    """Empty: the node does not tell, so it may be any core."""
+    """Empty when the node does not say: any core."""
     borrowed: bool
-    """Lies in a tensor: takes nothing of its own."""
+    """Placed in a tensor's memory: takes none of its own."""
     address: int
-    """0 in a capture that did not dispatch."""
+    """0 in a capture without dispatch."""
     device: int
 
 
 def read_static_buffer(node_type: str, params: Params) -> CapturedStaticBuffer | None:
-    """The static buffer that a node creates; None for every other node."""
+    """Return the static buffer that a node creates; None for other nodes."""
     kind = _KINDS.get(node_type)
     if kind is None:
         return None
@@ -145,7 +143,7 @@ def read_static_buffer(node_type: str, params: Params) -> CapturedStaticBuffer |
 
 
 def sum_worst_core(buffers: Iterable[CapturedStaticBuffer]) -> tuple[int, int, int]:
-    """Bytes of circular buffers, dataflow buffers and scratchpads on the core that has most of them together.
+    """Return the bytes of circular buffers, dataflow buffers and scratchpads on the core with the largest sum.
 
     Most programs put all buffers on the same cores, so buffers are summed by their cores before cores are looked at.
     """
@@ -169,26 +167,26 @@ def sum_worst_core(buffers: Iterable[CapturedStaticBuffer]) -> tuple[int, int, i
 
 @dataclass(frozen=True, slots=True)
 class CapturedProgram:
-    """One program of a capture."""
+    """A program of a capture."""
 
     operation: str
-    """The outermost function that it was built in."""
+    """The outermost function that built it."""
     factory: str
-    """The device operation and program factory that built it, empty where the capture does not say."""
+    """The device operation and program factory that built it; empty where the capture does not say."""
     is_announced: bool
-    """The library clears all circular buffers before it builds a program; without that, buffers are all there is."""
+    """The library cleared all circular buffers before it built the program; otherwise only the buffers are known."""
     buffers: tuple[CapturedStaticBuffer, ...]
     lowest_tensor_address: int | None
-    """Of the L1 tensors that the capture saw alive; None when it saw none or has no addresses."""
+    """Lowest L1 address of a live tensor; None when there is none or the capture has no addresses."""
 
     @property
     def bytes_per_core(self) -> int:
-        """On the core that has most."""
+        """Bytes on the core that has most."""
         return sum(sum_worst_core(self.buffers))
 
     @property
     def end_address(self) -> int | None:
-        """Where the highest buffer ends; None without addresses."""
+        """End of the highest buffer; None without addresses."""
         ends = [
             buffer.address + buffer.bytes_per_core for buffer in self.buffers if buffer.address and not buffer.borrowed
         ]
@@ -196,14 +194,14 @@ class CapturedProgram:
 
     @property
     def margin_bytes(self) -> int | None:
-        """Between the buffers' end and the lowest tensor; below 0 the library refuses to launch."""
+        """Bytes between the end of the buffers and the lowest tensor; below 0 the library refuses to launch."""
         if self.end_address is None or self.lowest_tensor_address is None:
             return None
         return self.lowest_tensor_address - self.end_address
 
 
 def find_nodes(document: Any) -> list[Any] | None:
-    """The nodes of a capture: a bare list, or the ``graph`` of a report; None for any other JSON."""
+    """Return the nodes of a capture, a bare list or the ``graph`` of a report; None for any other JSON."""
     nodes = document.get("graph") if isinstance(document, dict) else document
     if not isinstance(nodes, list) or not nodes:
         return None
@@ -211,12 +209,13 @@ def find_nodes(document: Any) -> list[Any] | None:
 
 
 def read_programs(nodes: Iterable[Any]) -> tuple[CapturedProgram, ...]:
-    """Programs in order. The library says ``circular_buffer_deallocate_all`` before it builds each of them."""
+    """Return the programs in order. The library records ``circular_buffer_deallocate_all`` before it builds each of
+    them."""
     found: list[CapturedProgram] = []
     functions: list[tuple[str, str]] = []
-    """Those that are open: name, and device program if it is one."""
+    """Open functions: name, and device program if it is one."""
     tensors: Counter[tuple[int, int]] = Counter()
-    """Device and address of L1 buffers: how often they are allocated."""
+    """Number of allocations of L1 buffers, by device and address."""
     building: list[CapturedStaticBuffer] | None = None
     begun = ("", "", False)
 
@@ -257,7 +256,7 @@ def read_programs(nodes: Iterable[Any]) -> tuple[CapturedProgram, ...]:
 
 
 def name_device_program(params: Params) -> str:
-    """``Operation/Factory`` of a function that is a device operation, empty for others.
+    """Return ``Operation/Factory`` of a function that is a device operation, empty for others.
 
     A device operation is known by its factory; older releases name only the operation.
     """
@@ -269,12 +268,12 @@ def name_device_program(params: Params) -> str:
 
 
 def find_innermost(functions: Sequence[tuple[str, str]]) -> str:
-    """The device program that is being made, of the functions that are open: (name, device program)."""
+    """Return the device program of the innermost open function that is one: (name, device program)."""
     return next((program for _, program in reversed(functions) if program), "")
 
 
 def compute_program_keys(nodes: Iterable[Node], *, hits: bool = False) -> list[str]:
-    """The device operations that had to make a program (with ``hits``: that found one), each as a key.
+    """Return a key for each device operation that had to make a program (with ``hits``: that found one).
 
     Equal for equal factories and equally described arguments; a program config does not show in the description.
     """
@@ -290,7 +289,7 @@ def compute_program_keys(nodes: Iterable[Node], *, hits: bool = False) -> list[s
 
 
 class ProgramNeeds(NamedTuple):
-    """What one program needs in L1, on the core that needs most: bytes."""
+    """The L1 needs of a program in bytes, on the core that needs most."""
 
     program: str
     circular_buffers: int
@@ -299,7 +298,7 @@ class ProgramNeeds(NamedTuple):
 
 
 def read_program_needs(nodes: Iterable[Node]) -> list[ProgramNeeds]:
-    """What the programs of a NO_DISPATCH capture need, one after the other."""
+    """Return the needs of the programs of a NO_DISPATCH capture, in order."""
     return [
         ProgramNeeds(program.factory, *sum_worst_core(program.buffers))
         for program in read_programs(nodes)
@@ -308,8 +307,8 @@ def read_program_needs(nodes: Iterable[Node]) -> list[ProgramNeeds]:
 
 
 def read_new_program_needs(nodes: Iterable[Node], name: str) -> dict[str, ProgramNeeds]:
-    """Of a NORMAL capture: what programs of this name need. It lists circular buffers of programs that are new, so it
-    must list some; that a program has none then says that all of its buffers lie in tensors."""
+    """Return the needs of the programs with this name in a NORMAL capture. It lists circular buffers of new programs
+    only, so some must be listed; a program without any then has all of its buffers in tensors."""
     found = read_programs(nodes)
     if not any(program.buffers for program in found):
         return {}

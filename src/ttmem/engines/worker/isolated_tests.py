@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A crash costs one test: pytest's tests run in a forked copy of the process that collected them.
+"""Isolation of tests: pytest runs them in a forked copy of the process that collected them, so that a crash costs one
+test.
 
 The copy begins before any device is open. It sends its reports, which this process hands to its own plugins as if it
 had run the tests itself. When the copy dies, hangs or leaves with ``os._exit``, the test that was running has failed,
@@ -25,13 +26,11 @@ from .protocol import escape_surrogates
 
 CRASHED, TIMED_OUT = "crashed", "timeout"
 OUTCOME, FAILURE = "ttmem_outcome", "ttmem_failure"
-"""User properties of a report: how a test ended which did not come back, and why one failed (JSON)."""
+"""User properties of a report: the outcome of a test that did not return, and the reason of a failure (JSON)."""
 _DEEPEST = 50
 
 
 class IsolatedTests:
-    """The loop over the tests of a session."""
-
     def __init__(
         self,
         seconds_per_test: float,
@@ -39,23 +38,23 @@ class IsolatedTests:
         begun: Callable[[], dict[str, Any]],
         in_copy: Callable[[], None] = lambda: None,
     ) -> None:
-        """``seconds_per_test``: so long it may go without an operation or an end. ``begun`` is the operation that was
-        begun last (index, name, location); ``in_copy`` is called when a copy begins its work."""
+        """A test may be silent for ``seconds_per_test``, without an operation or an end. ``begun`` returns the last
+        operation begun (index, name, location); ``in_copy`` is called when a copy starts."""
         self._seconds = seconds_per_test
         self._begun = begun
         self._in_copy = in_copy
         self._send: Send | None = None
-        """In the copy: how it speaks."""
+        """Set in the copy: sends a message to the parent."""
 
     def on_message(self, message: dict[str, Any]) -> None:
-        """In the copy: an operation begins or ends, so that it is known if the copy does not live to say it."""
+        """Send the begin or end of an operation from the copy, so that it is known if the copy dies."""
         if self._send is not None and "start" in message:
             self._send({"operation": self._begun()})
         elif self._send is not None and "end" in message:
             self._send({"ended": True})
 
     def pytest_runtestloop(self, session: Any) -> bool | None:
-        """Instead of pytest's own loop; None leaves it to that (or to xdist, whose workers are processes already)."""
+        """Replace pytest's own loop; None leaves it to pytest (or to xdist, whose workers are processes already)."""
         config = session.config
         if session.testsfailed and not config.option.continue_on_collection_errors:
             return None
@@ -73,7 +72,7 @@ class IsolatedTests:
         return True
 
     def _run_copy(self, session: Any, items: list[Any]) -> int:
-        """Run these tests in a copy until it ends; return how many are done."""
+        """Run these tests in a copy until it ends; return the number of tests done."""
         config = session.config
         fork = ForkedProcess(lambda send: self._work(session, items, send), own_group=True, silent=False)
         done, running, operation, began, broken = 0, "", _LastOperation(), time.monotonic(), ""
@@ -112,7 +111,7 @@ class IsolatedTests:
         return done + 1
 
     def _work(self, session: Any, items: list[Any], send: Send) -> None:
-        """In the copy: all tests, until something ends it."""
+        """Run all tests in the copy, until something ends it."""
         config = session.config
         self._send = send
         self._in_copy()
@@ -143,22 +142,22 @@ class IsolatedTests:
 
 
 class _ReportSender:
-    """In the copy: hands reports and warnings to the process that prints them."""
+    """Sends reports and warnings from the copy to the process that prints them."""
 
     def __init__(self, config: Any, send: Send) -> None:
         self._config = config
         self._send = send
         self.begun = False
-        """Warnings of the time before the copy was made are known already."""
+        """Warnings from before the fork are known already."""
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """As text, because it crosses a pipe; pytest fails a test for its subtests when it asks for the status."""
+        """Send the report as text; pytest fails a test for its subtests when it asks for the status."""
         self._config.hook.pytest_report_teststatus(report=report, config=self._config)
         data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
         self._send({"report": pack(data)})
 
     def pytest_warning_recorded(self, warning_message: Any, when: str, nodeid: Any, location: Any) -> None:
-        """Its text and place; the object itself may be of any class."""
+        """Send text and location; the object itself may be of any class."""
         if self.begun:
             category = warning_message.category
             kind = (category.__module__, category.__qualname__)
@@ -179,17 +178,16 @@ def _pass_warning(config: Any, message: tuple[str, tuple[str, str], str, int], *
 
 
 def pack(data: Any) -> str:
-    """Plain values as text; unlike JSON it keeps tuples, which pytest's own plugins insist on."""
+    """Encode plain values as text; unlike JSON it keeps tuples, which pytest's plugins insist on."""
     return base64.b64encode(marshal.dumps(_simplify(data))).decode()
 
 
 def unpack(text: str) -> Any:
-    """The values that ``pack`` was given."""
     return marshal.loads(base64.b64decode(text))
 
 
 def _simplify(value: Any, depth: int = 0) -> Any:
-    """The same value of Python's own types; what has none becomes its text (``record_property`` takes any object)."""
+    """Convert to Python's own types; other objects become their text (``record_property`` takes any object)."""
     if value is None or type(value) in (bool, int, float, bytes):
         return value
     if isinstance(value, str):
@@ -209,7 +207,7 @@ def _simplify(value: Any, depth: int = 0) -> Any:
 
 
 def _describe_exit(error: BaseException) -> dict[str, Any]:
-    """What ends the session, and the line of the test that did it."""
+    """Describe the end of the session, with the line of the test that caused it."""
     lines = [
         f"{frame.f_code.co_filename}:{line}"
         for frame, line in traceback.walk_tb(error.__traceback__)
@@ -220,15 +218,13 @@ def _describe_exit(error: BaseException) -> dict[str, Any]:
 
 
 def _end_session(told: dict[str, Any]) -> NoReturn:
-    """End the session of this process as the test ended that of the copy."""
+    """End the session of this process as the test ended the copy's."""
     if "place" in told:
         raise KeyboardInterrupt(f"{told['reason']} {told['place']}".strip())
     raise pytest.exit.Exception(told["reason"], told["status"])
 
 
 class _LastOperation(NamedTuple):
-    """The operation that was begun last, if any was."""
-
     place: dict[str, Any] | None = None
     has_ended: bool = False
 
@@ -236,7 +232,7 @@ class _LastOperation(NamedTuple):
 def _report_lost_test(
     item: Any, fork: ForkedProcess, operation: _LastOperation, seconds: float, lasted: float, broken: str
 ) -> list[Any]:
-    """The reports of a test that did not come back; 'pytest --junitxml' ends a test with that of its teardown.
+    """Build the reports of a test that did not return; 'pytest --junitxml' ends a test with its teardown report.
 
     ``lasted``: since it was begun, its fixtures included, of which reports may have come before. ``broken``: the
     traceback of a plugin that failed.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which buffers there are, kept from what the library reports about each operation: plain arithmetic, no ttnn.
+"""The ledger of buffers, kept from what the library reports about each operation: plain arithmetic, no ttnn.
 
 The library's memory view says how much is taken, its graph nodes say what one operation took and gave back in which
 order. Together they give every moment inside an operation exactly.
@@ -19,11 +19,11 @@ else:
 
 TAKE, GIVE, LAUNCH = "take", "give", "launch"
 _HELPERS = "::"
-"""In the names of functions that are no device operations: ``Tensor::to_device``."""
+"""Part of the names of functions that are no device operations: ``Tensor::to_device``."""
 
 
 class Move(NamedTuple):
-    """One thing that happened inside an operation: memory taken, given back, or a program launched."""
+    """A move inside an operation: memory allocated or freed, or a program launched."""
 
     kind: str
     memory: str = ""
@@ -31,49 +31,49 @@ class Move(NamedTuple):
     bytes_per_bank: int = 0
     total_bytes: int = 0
     program: str = ""
-    """For a launch: which device operation and factory made it."""
+    """For a launch: device operation and factory."""
 
 
 class LedgerBuffer(NamedTuple):
-    """One allocation, numbered in order."""
+    """An allocation, numbered in order."""
 
     number: int
     memory: str
     address: int
     bytes_per_bank: int
-    """What the allocator takes: rounded up to its quantum."""
+    """Rounded up to the allocator's quantum."""
     total_bytes: int
 
 
 class CallPeak(NamedTuple):
-    """The fullest moment of one memory inside an operation."""
+    """The peak of one memory inside an operation."""
 
     allocated: int
     born: tuple[int, ...]
-    """Buffers of this operation that were there."""
+    """Buffers of this operation that were live."""
     gone: tuple[int, ...]
-    """Buffers from before that were not there any more."""
+    """Earlier buffers that had been freed."""
     largest_free: int
 
 
 class CallEffect(NamedTuple):
-    """What one operation did to the account."""
+    """The effect of an operation on the ledger."""
 
     born: tuple[LedgerBuffer, ...]
     gone: tuple[int, ...]
-    """Numbers of the buffers it gave back, its own included."""
+    """Numbers of the buffers that it freed, its own included."""
     fullest: dict[str, CallPeak]
-    """Only memories that were fuller inside than before. Often that is the moment at the end; whether it shows in the
-    next state depends on what the program drops at once (``x = ttnn.relu(x)``)."""
+    """Memories that were fuller inside than before. Often that is the end of the operation; whether the next state
+    shows it depends on what the program drops at once (``x = ttnn.relu(x)``)."""
     l1_at_launch: tuple[int, ...]
-    """Bytes per bank that tensors took in L1 when each program was launched."""
+    """Bytes per bank of tensors in L1 at each launch."""
     highest_l1: int
     order: tuple[int | None, ...]
-    """Every move: a buffer's number when it was taken, ``~number`` when it was given back, None for a launch."""
+    """Moves: a buffer's number when allocated, ``~number`` when freed, None for a launch."""
 
 
 class AllocationLedger:
-    """The buffers of one opened device."""
+    """The buffers of an opened device."""
 
     def __init__(self, pools: Mapping[str, MemoryRegion], quantum: int) -> None:
         self.pools = dict(pools)
@@ -83,14 +83,14 @@ class AllocationLedger:
         self.allocated: dict[str, int] = dict.fromkeys(pools, 0)
         self._free = {name: FreeList(pool.base, pool.bytes_per_bank, grows_down=False) for name, pool in pools.items()}
         self._misplaced: dict[str, set[int]] = {memory: set() for memory in pools}
-        """Buffers that lie over others, or outside of the pool: what was given back under them was not seen."""
+        """Buffers that overlap others or are outside of the pool: a free below them was not seen."""
 
     def round_up(self, bytes_per_bank: int) -> int:
-        """What the allocator takes for so many bytes."""
+        """Return the bytes that the allocator takes for a request."""
         return -(-bytes_per_bank // self._quantum) * self._quantum
 
     def apply(self, moves: Iterable[Move]) -> CallEffect:
-        """Bring the account up to date with an operation, and say what happened inside it, move by move."""
+        """Apply the moves of an operation and return its effect."""
         before, born, gone = dict(self.allocated), dict[int, LedgerBuffer](), dict[int, LedgerBuffer]()
         tops: dict[str, tuple[int, int, int]] = {}  # allocated, so many steps of the order, largest free block
         at_launch: list[int] = []
@@ -126,7 +126,8 @@ class AllocationLedger:
         return CallEffect(tuple(born.values()), tuple(gone), fullest, tuple(at_launch), highest_l1, tuple(order))
 
     def reconcile(self, memory: str, blocks: Mapping[int, int]) -> tuple[list[LedgerBuffer], list[int]]:
-        """Accept the library's own table: buffers that came and went outside operations (``del``, uploads)."""
+        """Accept the library's table: return buffers that were allocated and freed outside operations (``del``,
+        uploads)."""
         live = self.live[memory]
         gone = [
             self.drop(buffer).number
@@ -142,7 +143,6 @@ class AllocationLedger:
         return came, gone
 
     def largest_free(self, memory: str) -> int:
-        """Bytes per bank of the largest free block."""
         if not self._misplaced[memory]:
             return self._free[memory].largest_free_bytes
         pool = self.pools[memory]
@@ -153,13 +153,12 @@ class AllocationLedger:
         return max(largest, pool.base + pool.bytes_per_bank - end)
 
     def view(self, memory: str) -> BankView:
-        """What the library would say of a memory, if nothing happened unseen."""
+        """Return the view that the library would give, if nothing happened unseen."""
         pool, allocated = self.pools[memory], self.allocated[memory]
         total = pool.bytes_per_bank
         return BankView(pool.banks, total, allocated, total - allocated, self.largest_free(memory))
 
     def add(self, memory: str, address: int, bytes_per_bank: int, total_bytes: int) -> LedgerBuffer:
-        """A buffer came."""
         buffer = LedgerBuffer(self._next, memory, address, bytes_per_bank, total_bytes)
         self._next += 1
         self.live[memory][address] = buffer
@@ -169,7 +168,6 @@ class AllocationLedger:
         return buffer
 
     def drop(self, buffer: LedgerBuffer) -> LedgerBuffer:
-        """A buffer went."""
         memory = buffer.memory
         del self.live[memory][buffer.address]
         self.allocated[memory] -= buffer.bytes_per_bank
@@ -183,7 +181,8 @@ class AllocationLedger:
 def _split_moves(
     order: Sequence[int | None], buffers: Mapping[int, LedgerBuffer], memory: str
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """After these moves: which buffers of a memory had come and were there, and which from before were not any more."""
+    """Return the buffers of a memory that were allocated and live after these moves, and the earlier ones that were
+    freed."""
     there, gone = dict[int, None](), dict[int, None]()
     for move in order:
         number = -1 if move is None else max(move, ~move)
@@ -199,7 +198,7 @@ def _split_moves(
 
 
 def read_moves(nodes: Iterable[Node], *, raised: bool = False) -> list[Move]:
-    """What happened, from a NORMAL capture. A program's launch is known by the clearing of the buffers before it.
+    """Return the moves of a NORMAL capture. A launch is recognised by the clearing of buffers before it.
 
     When the call ``raised``, the operation that failed names no program, and buffers are cleared once more on the way
     out: what is not a program's is no launch then.
@@ -207,7 +206,7 @@ def read_moves(nodes: Iterable[Node], *, raised: bool = False) -> list[Move]:
     moves: list[Move] = []
     functions: list[tuple[str, str]] = []
     executed = [-1]
-    """How many moves there were when a program last ran, by function; -1: none did."""
+    """Number of moves when a program last ran, by function; -1: none did."""
     for node in nodes:
         kind, params = node["node_type"], node["params"] or {}
         if kind == "function_start":

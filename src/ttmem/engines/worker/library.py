@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ttnn as this process has it: the few calls that the rest of the worker needs, with their odd corners rounded off."""
+"""ttnn as loaded in this process: the calls that the worker needs."""
 
 import importlib
 import os
@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from .protocol import MEMORIES
 
 _DEEPEST = 6
-"""Arguments are lists of lists at most; a cyclic structure must not be followed for ever."""
+"""Depth limit of nested arguments; a cyclic structure must end too."""
 
 
 class BankView(NamedTuple):
-    """One memory at one moment; all but the first are bytes per bank."""
+    """A memory at one moment; all but the first are bytes per bank."""
 
     banks: int
     total: int
@@ -26,7 +26,7 @@ class BankView(NamedTuple):
 
 
 class MemoryRegion(NamedTuple):
-    """Where one memory of an opened device lies."""
+    """Address and size of one memory of an opened device."""
 
     banks: int
     base: int
@@ -42,14 +42,14 @@ class Library:
         # The C++ layer: the Python one switches on a recording that needs torch.
         self.graph: Any = self.core.graph
         self.is_mock = "TT_METAL_MOCK_CLUSTER_DESC_PATH" in os.environ
-        """Nothing is computed here, so an operation may be done twice."""
+        """Nothing is computed, so an operation may be repeated."""
         self.forbids_misses: set[int] = set()
         """Numbers of the devices whose program cache may not be missed."""
         self._types = {name: getattr(self.ttnn.BufferType, name) for name in MEMORIES}
 
     @property
     def version(self) -> str:
-        """The release, or empty for a build of one's own without metadata."""
+        """The release; empty for a build without metadata."""
         try:
             return metadata.version("ttnn")
         except metadata.PackageNotFoundError:
@@ -57,11 +57,11 @@ class Library:
 
     @property
     def folder(self) -> str:
-        """Where the package lies: frames of its own files are not the user's."""
+        """The package's folder: frames of its files are not the user's."""
         return str(self.ttnn.__path__[0])
 
     def read_view(self, device: Any, memory: str) -> BankView:
-        """The allocator's own account of one memory."""
+        """Return the allocator's figures of one memory."""
         found = self.ttnn.get_memory_view(device, self._types[memory])
         return BankView(
             found.num_banks,
@@ -72,20 +72,19 @@ class Library:
         )
 
     def read_views(self, device: Any) -> list[BankView]:
-        """All four memories, in the order of ``MEMORIES``."""
         return [self.read_view(device, memory) for memory in MEMORIES]
 
     def read_blocks(self, device: Any, memory: str, base: int) -> dict[int, int]:
-        """What is taken in one memory whose pool begins at ``base``: address -> bytes per bank."""
+        """Return the allocated blocks of a memory whose pool begins at ``base``: address -> bytes per bank."""
         return {base + address: size for address, size, taken in self.read_block_table(device, memory) if taken}
 
     def read_block_table(self, device: Any, memory: str) -> list[tuple[int, int, bool]]:
-        """The library's own table: address from the pool's base, bytes, whether taken."""
-        table = self.ttnn.get_memory_view(device, self._types[memory]).read_block_table
+        """Return the library's table: offset from the pool's base, bytes, whether allocated."""
+        table = self.ttnn.get_memory_view(device, self._types[memory]).block_table
         return [(int(block["address"]), int(block["size"]), block["allocated"] == "yes") for block in table]
 
     def read_regions(self, device: Any) -> dict[str, MemoryRegion]:
-        """Where the memories lie. The library tells only the bases of DRAM and L1; the others lie above those."""
+        """Return the memories' regions. The library gives the bases of DRAM and L1; the others are above those."""
         views = dict(zip(MEMORIES, self.read_views(device), strict=True))
         base = {name: self.core.device.GetAllocatorBaseAddress(device, self._types[name]) for name in ("DRAM", "L1")}
         base["L1_SMALL"] = base["L1"] + views["L1"].total
@@ -94,23 +93,23 @@ class Library:
 
     @property
     def quantum(self) -> int:
-        """Every allocation is rounded up to the DRAM alignment, in all memories."""
+        """Allocation quantum: the DRAM alignment, in all memories."""
         return int(self.core.device.get_dram_alignment())
 
     def is_on_device(self, tensor: Any) -> bool:
-        """Whether the tensor has a buffer of its own on a device right now."""
+        """Return whether the tensor has a buffer of its own on a device now."""
         return bool(tensor.storage_type() == self.ttnn.DEVICE_STORAGE_TYPE and tensor.is_allocated())
 
     def is_freed(self, tensor: Any) -> bool:
-        """Whether it is a tensor of a device whose buffer was given back."""
+        """Return whether it is a device tensor whose buffer was freed."""
         return bool(tensor.storage_type() == self.ttnn.DEVICE_STORAGE_TYPE and not tensor.is_allocated())
 
     def find_tensors(self, value: Any) -> Iterator[Any]:
-        """Every tensor in a structure of lists, tuples and dictionaries."""
+        """Yield the tensors in a structure of lists, tuples and dictionaries."""
         return (thing for thing in self.find_values(value) if isinstance(thing, self.ttnn.Tensor))
 
     def find_values(self, value: Any, depth: int = 0) -> Iterator[Any]:
-        """Every tensor and every device in such a structure."""
+        """Yield the tensors and devices in such a structure."""
         if isinstance(value, (self.ttnn.Tensor, self.ttnn.MeshDevice)):
             yield value
         elif depth < _DEEPEST and isinstance(value, (list, tuple, dict)):
@@ -118,7 +117,7 @@ class Library:
                 yield from self.find_values(item, depth + 1)
 
     def patch_cache_misses(self, patches: "Patches") -> None:
-        """Know whether the program forbids that its cache is missed: the library does not tell."""
+        """Track whether the program forbids cache misses, which the library does not report."""
 
         def make(original: Any) -> Any:
             def set_allowed(device: Any, allowed: bool) -> Any:
@@ -130,31 +129,30 @@ class Library:
         patches.replace(self.ttnn.MeshDevice, "set_program_cache_misses_allowed", make)
 
     def find_device_tensors(self, value: Any) -> list[Any]:
-        """Those that have a buffer on a device."""
+        """Return the tensors that have a buffer on a device."""
         return [tensor for tensor in self.find_tensors(value) if self.is_on_device(tensor)]
 
 
 class Patches:
-    """Attributes of others that we replaced, and how they were."""
+    """Replaced attributes of other modules and classes, with their originals."""
 
     def __init__(self) -> None:
         self._originals: list[tuple[Any, str, Any]] = []
 
     def replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        """Put ``make(original)`` in the place of an attribute, where there is one."""
+        """Replace an attribute by ``make(original)``, where it exists."""
         original = getattr(owner, name, None)
         if original is not None:
             self._originals.append((owner, name, original))
             setattr(owner, name, make(original))
 
     def undo(self) -> None:
-        """Leave everything as it was."""
         while self._originals:
             setattr(*self._originals.pop())
 
 
 def replace_everywhere(patches: Patches, originals: set[Any], replacement: Any) -> None:
-    """Under every name that the library itself has for it; programs that import it later get the replacement too."""
+    """Replace objects under every name in the library; programs that import it later get the replacement too."""
     wanted = [original for original in originals if original is not None]
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "ttnn" and module is not None:
@@ -164,7 +162,7 @@ def replace_everywhere(patches: Patches, originals: set[Any], replacement: Any) 
 
 
 def describe_tensor(tensor: Any) -> dict[str, Any]:
-    """What a tensor type of a profile is made from; figures are the library's own."""
+    """Describe a tensor for a profile, with the library's own figures."""
     config = tensor.memory_config()
     shard = config.shard_spec
     described: dict[str, Any] = {
@@ -186,7 +184,7 @@ def describe_tensor(tensor: Any) -> dict[str, Any]:
 
 
 def _describe_distribution(tensor: Any) -> str:
-    """How a mesh shares the tensor: ``replicated on 8``, ``dim 3 over 8``; empty on one chip."""
+    """Describe how a mesh shares the tensor: ``replicated on 8``, ``dim 3 over 8``; empty on one chip."""
     topology = getattr(tensor, "tensor_topology", None)
     if topology is None or tensor.device() is None or tensor.device().get_num_devices() == 1:
         return ""
@@ -201,5 +199,5 @@ def _describe_distribution(tensor: Any) -> str:
 
 
 def find_address(tensor: Any) -> tuple[str, int]:
-    """Where its buffer is: two tensors with the same key share one."""
+    """Return memory and address of a tensor's buffer: equal for tensors that share one."""
     return tensor.memory_config().buffer_type.name, tensor.buffer_address()

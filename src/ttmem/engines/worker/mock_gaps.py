@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the library cannot do on a mock board and dies of: traces, waiting for queues, sub-devices.
+"""Replacements for calls that crash on a mock board: traces, waiting for queues, sub-devices.
 
 None of it changes which buffers there are, so a program may go on: the operations of a trace run once, untraced; its
 replays do nothing; all queues are one; a sub-device manager is taken as loaded. What is unknown as a result is a note.
@@ -33,14 +33,14 @@ READ_AS_ZERO = {
         "all, and what the program cuts from its result has size 0"
     )
 }
-"""Operations whose results programs read to choose shapes, and the assumption that holds then."""
+"""Operations whose results programs read to choose shapes, with the assumption that holds then."""
 SUB_DEVICE_NOTE = (
     "sub-devices are not followed: all cores count as one device, memory of their own allocators is missing"
 )
 
 
 class MockGaps:
-    """Fills the gaps of one process."""
+    """The replacements of one process."""
 
     def __init__(self, library: Library, note: Note) -> None:
         self._library = library
@@ -48,12 +48,12 @@ class MockGaps:
         self._numbers = itertools.count(1)
         self.traces = CapturedTraces()
         self._has_sub_devices = False
-        """The program believes that its device is divided."""
+        """The program divided its device."""
         self._semaphores: dict[str, Any] = {}
-        """Of transfers between chips: the library keeps one with each program."""
+        """For transfers between chips: the library keeps one with each program."""
 
     def install(self, patches: Patches) -> None:
-        """Only where nothing is computed; a card does all this itself."""
+        """Install the replacements on a mock; a card does all this itself."""
         if not self._library.is_mock:
             return
         ttnn, core = self._library.ttnn, self._library.core
@@ -95,7 +95,7 @@ class MockGaps:
         self.traces.release(mesh_device, trace_id)
 
     def find_replacement(self, name: str, arguments: tuple[Any, ...]) -> Callable[..., Any] | None:
-        """What to call in the place of an operation that the library dies of here, if this is one."""
+        """Return the replacement of an operation that crashes here; None for other operations."""
         if name != POINT_TO_POINT or not self._library.is_mock:
             return None
         device = next((tensor.device() for tensor in self._library.find_device_tensors(arguments)), None)
@@ -104,7 +104,8 @@ class MockGaps:
     def _transfer(
         self, _: Any, source: Any, sender_coord: Any, receiver_coord: Any, *, topology: Any, **given: Any
     ) -> Any:
-        """The buffers of a transfer between two chips, in the library's order: intermediate, result, semaphore."""
+        """Allocate the buffers of a transfer between two chips in the library's order: intermediate, result,
+        semaphore."""
         ttnn, device, spec = self._library.ttnn, source.device(), source.spec
         between = given.get("intermediate_tensor")
         if between is None and sender_coord != receiver_coord:
@@ -121,12 +122,12 @@ class MockGaps:
         return result
 
     def forget_device(self, device: Any) -> None:
-        """Programs go with their device, semaphores and traces with them."""
+        """Drop semaphores and traces of a closed device."""
         self._semaphores.clear()
         self.traces.forget_device(device)
 
     def map_sub_devices(self, value: Any) -> Any:
-        """Arguments with the only sub-device that there is in the place of those that the program believes in."""
+        """Replace the program's sub-devices in arguments by the only one that exists."""
         kind = getattr(self._library.ttnn, "SubDeviceId", None)
         if not self._has_sub_devices or kind is None:
             return value
@@ -154,21 +155,21 @@ class _AddressRange(NamedTuple):
 
 
 class CapturedTraces:
-    """Of all devices of one process."""
+    """Memory that replays of traces overwrite, for all devices of a process. A trace keeps addresses, not buffers: what
+    its capture freed can be allocated to others, and a replay then overwrites it."""
 
     def __init__(self) -> None:
         self._capturing: dict[int, Any] = {}
-        """The trace that is being captured, by the number of its device."""
+        """The trace being captured, by the number of its device."""
         self._ranges: dict[tuple[int, str], list[_AddressRange]] = {}
         """By device and trace."""
 
     def begin(self, device: Any, trace: Any) -> None:
-        """What the device takes from now on belongs to the trace."""
         self._capturing[device.id()] = trace
         self._ranges[device.id(), str(trace)] = []
 
     def end(self, device: Any) -> str:
-        """What is known of it: how much must stay, in words; empty when nothing was captured."""
+        """End a capture and describe the memory that must stay; empty when nothing was captured."""
         number = device.id()
         trace = self._capturing.pop(number, None)
         total: Counter[str] = Counter()
@@ -177,21 +178,19 @@ class CapturedTraces:
         return ", ".join(f"{size} B per bank of {memory}" for memory, size in sorted(total.items()))
 
     def is_open(self, device: Any) -> bool:
-        """Whether one is being captured on a device."""
+        """Return whether a trace is being captured on a device."""
         return device.id() in self._capturing
 
     def release(self, device: Any, trace: Any) -> None:
-        """Nothing is replayed any more."""
         self._ranges.pop((device.id(), str(trace)), None)
 
     def forget_device(self, device: Any) -> None:
-        """Traces go with their device."""
         number = device.id()
         self._capturing.pop(number, None)
         self._ranges = {key: ranges for key, ranges in self._ranges.items() if key[0] != number}
 
     def count_overwritten(self, device: Any, born: Iterable[LedgerBuffer]) -> int:
-        """An operation took these; how many bytes per bank of them a replay of an earlier trace overwrites."""
+        """Return the bytes per bank of new buffers that a replay of an earlier trace overwrites."""
         if not self._ranges:
             return 0
         number = device.id()
@@ -211,7 +210,7 @@ class CapturedTraces:
 
 
 def _merge_ranges(ranges: Iterable[_AddressRange]) -> list[_AddressRange]:
-    """Each address once."""
+    """Merge overlapping ranges."""
     joined: list[_AddressRange] = []
     for one in sorted(ranges):
         if joined and joined[-1].memory == one.memory and one.begin <= joined[-1].end:

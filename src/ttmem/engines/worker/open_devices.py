@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The devices, meshes and submeshes that a program has open: each has an allocator of its own and is followed.
+"""The open devices, meshes and submeshes of a program: each has an allocator and a monitor of its own.
 
 Chips of one mesh move in lock step, so one account holds for all of them. A submesh has its own allocator over the same
 chips and the same addresses as the mesh that it was cut from.
@@ -21,7 +21,7 @@ OVERLAP_NOTE = (
 
 
 class OpenDevices:
-    """Finds the one that a tensor or a call belongs to."""
+    """Finds the monitor of a tensor or a call."""
 
     def __init__(self, library: Library, listener: EventDispatcher, *, measure_programs: bool) -> None:
         self._library = library
@@ -30,10 +30,10 @@ class OpenDevices:
         self._monitors: dict[int, DeviceMonitor] = {}
         self._parents: dict[int, int] = {}
         self._latest: DeviceMonitor | None = None
-        """The one that the last operation ran on."""
+        """The monitor of the last operation."""
 
     def open(self, device: Any, parent: Any = None) -> DeviceMonitor | None:
-        """Follow it from now on; None when it is followed already. Ranks are the lowest that are free."""
+        """Monitor a device; return None when it is monitored already. Ranks are the lowest free numbers."""
         number = device.id()
         if number in self._monitors:
             return None
@@ -48,12 +48,13 @@ class OpenDevices:
         return monitor
 
     def find_parent_rank(self, monitor: DeviceMonitor) -> int | None:
-        """The rank of the mesh that it is a part of."""
+        """Return the rank of the mesh that a submesh belongs to."""
         parent = self._monitors.get(self._parents.get(monitor.device.id(), -1))
         return None if parent is None else parent.rank
 
     def close(self, device: Any) -> Iterator[DeviceMonitor]:
-        """Those that end with it, its submeshes first; each is forgotten when the next one is asked for."""
+        """Yield the monitors that close with a device, submeshes first; each is dropped before the next one is
+        yielded."""
         number = device.id()
         for child in [child for child, parent in self._parents.items() if parent == number]:
             if child in self._monitors:
@@ -68,11 +69,11 @@ class OpenDevices:
                 self._latest = None
 
     def list_monitors(self) -> list[DeviceMonitor]:
-        """In the order in which they were opened."""
+        """Return the monitors in the order of opening."""
         return list(self._monitors.values())
 
     def find_called(self, values: Any) -> DeviceMonitor | None:
-        """The one that a call is about: of its first tensor or device, else of the call before it."""
+        """Return the monitor of a call's first tensor or device, else that of the call before it."""
         if len(self._monitors) > 1:
             devices = (value.device() if isinstance(value, self._library.ttnn.Tensor) else value
                        for value in self._library.find_values(values))  # fmt: skip
@@ -86,7 +87,7 @@ class OpenDevices:
         return device is not None and device.id() in self._monitors
 
     def find_buffer(self, tensor: Any) -> tuple[DeviceMonitor, LedgerBuffer] | None:
-        """Whose it is and which; None when it is on the host or nobody follows it."""
+        """Return the monitor and buffer of a tensor; None for host tensors and unknown devices."""
         if not self._library.is_on_device(tensor):
             return None
         if len(self._monitors) > 1:
@@ -101,7 +102,7 @@ class OpenDevices:
         return None if buffer is None else (monitor, buffer)
 
     def has_overlap(self, monitor: DeviceMonitor, born: tuple[LedgerBuffer, ...]) -> bool:
-        """Whether one of these lies where another allocator of the same chips has put a buffer."""
+        """Return whether a buffer overlaps one of another allocator on the same chips."""
         others = [other for other in self._monitors.values() if other is not monitor and other.chips & monitor.chips]
         return any(
             there.address < buffer.address + buffer.bytes_per_bank
@@ -113,14 +114,14 @@ class OpenDevices:
 
 
 class OpenOptions(NamedTuple):
-    """What is passed to the library whatever the program asks for; None leaves the program's own choice."""
+    """Values passed to the library instead of the program's; None leaves the program's own."""
 
     l1_small_size: int | None = None
     trace_region_size: int | None = None
     worker_l1_size: int | None = None
 
     def arguments(self) -> dict[str, Any]:
-        """As keyword arguments of the library's opening calls."""
+        """Return the keyword arguments of the library's opening calls."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
@@ -131,7 +132,7 @@ _ORDER = {
     "CreateDevices": ("device_ids", "num_command_queues", *_REGIONS, "dispatch_core_config"),
     "open_mesh_device": ("mesh_shape", *_REGIONS, "num_command_queues", "dispatch_core_config"),
 }
-"""Which argument stands where when it is given without its name."""
+"""Positions of the arguments when given without a name."""
 
 
 def patch_device_calls(
@@ -142,7 +143,7 @@ def patch_device_calls(
     on_open: Callable[[Any, Any], None],
     on_close: Callable[[Any], None],
 ) -> None:
-    """Call back when the program opens or closes a device, or makes a submesh (then with the mesh it is cut from)."""
+    """Call back when the program opens or closes a device, or creates a submesh (with its parent mesh)."""
     changed = options.arguments()
 
     def wrap_open(name: str, original: Any) -> Any:
@@ -192,12 +193,12 @@ def patch_device_calls(
 
 
 def _list_devices(device: Any) -> list[Any]:
-    """The one, or all that ``CreateDevices`` gave."""
+    """Return the device, or all that ``CreateDevices`` returned."""
     return list(device.values()) if isinstance(device, dict) else [device]
 
 
 def read_device_facts(library: Library, device: Any) -> dict[str, Any]:
-    """What a profile says of the device."""
+    """Return the facts of a device for the profile."""
     grid = device.compute_with_storage_grid_size()
     return {
         "arch": str(device.arch()).rpartition(".")[2].lower(),

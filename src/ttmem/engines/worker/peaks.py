@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits as people write them: a share of a bank, or bytes per bank."""
+"""Peak memory while a recording goes by, and limits as people write them."""
 
 import re
 from typing import Any
@@ -11,7 +11,7 @@ _LIMIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%|[a-z]+)\s*", re.IGNORECASE)
 
 
 def compute_allowed_bytes(limit: object, bank_bytes: int) -> int:
-    """What a limit of a mark leaves of a bank; ``ValueError`` says what would be right. A bare number: 80 of what?"""
+    """Return the bytes per bank that a limit allows; a bare number is refused (80 of what?)."""
     matched = _LIMIT.fullmatch(str(limit))
     unit = matched[2].lower() if matched else ""
     if matched is None or (unit != "%" and unit not in _UNITS):
@@ -21,26 +21,25 @@ def compute_allowed_bytes(limit: object, bank_bytes: int) -> int:
 
 
 class PeakCounter:
-    """The fullest moments of a stretch of a recording, kept as its messages go by; ``reset`` begins a new one."""
+    """Counts peaks from a recorder's messages; ``reset`` begins a new count."""
 
     def __init__(self) -> None:
         self.bank_bytes: dict[str, int] = {}
         self.reset()
 
     def reset(self) -> None:
-        """Forget the moments so far; a device that is open stays known."""
+        """Forget the peaks; an open device stays known."""
         self.allocated: dict[str, int] = {}
-        """Bytes per bank by memory, moments inside operations included; a memory that was not seen is missing."""
+        """Bytes per bank by memory, also inside operations; a memory that was not seen is missing."""
         self.l1_with_programs = 0
-        """Bytes per core: tensors and the programs' own buffers together."""
+        """Bytes per core: tensors and program buffers together."""
         self.operations = 0
         self.unmeasured_programs = 0
         self.failed: dict[str, Any] | None = None
-        """The operation that raised last: index, name, location."""
+        """Last operation that raised: index, name, location."""
         self.begun: dict[str, Any] = {}
 
     def add(self, message: dict[str, Any]) -> None:
-        """One message of the recorder."""
         if "state" in message:
             for memory, (_, total, allocated, _, _) in zip(MEMORIES, message["state"], strict=True):
                 self.bank_bytes[memory] = total

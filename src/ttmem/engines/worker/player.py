@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays a script of steps and tells what a recorder would tell of a program that does the same.
+"""Plays a script of steps and sends the messages that a recorder would send for such a program.
 
 An entry is ``{"step": {...}}``: with a ``name`` the step is an operation of the recording (``place`` says where in the
 model, ``label`` what its result is called), without one it happens between operations. ``path`` and ``role`` say what a
@@ -22,13 +22,13 @@ from .steps import DeviceSession
 ScriptEntry = dict[str, Any]
 Send = Callable[[dict[str, Any]], None]
 MEMORY_WORDS = ("Out of Memory", "clash with L1 buffers", "beyond max L1 size")
-"""How the library says that there is no room."""
+"""Parts of the library's messages for lack of memory."""
 UPLOAD = "ttnn.to_device"
-"""What an allocation between operations is called when it fails."""
+"""Name of a failed allocation between operations."""
 
 
 class _Player(Recorder):
-    """A recorder that is told where it is, instead of looking at the stack."""
+    """A recorder whose call sites are supplied by a script."""
 
     def __init__(self, session: DeviceSession, send: Send) -> None:
         super().__init__(session.library, self._send_message, options=OpenOptions())
@@ -40,11 +40,11 @@ class _Player(Recorder):
         self._here = CallSite("", 0, ())
         self._session = session
         self._kept: list[list[Any]] = []
-        """Tensors that stay, not yet told of: their name, path and role."""
+        """Tensors that stay and were not reported yet: name, path and role."""
         self._monitor.state()  # from now on it listens
 
     def _send_message(self, message: dict[str, Any]) -> None:
-        """A refusal is no failure where the script knows what to do instead."""
+        """Send an error as a refusal where the script has an alternative."""
         if self._may_refuse and "error" in message and not is_about_memory(message["error"]):
             message["refused"] = message.pop("error")
         self._forward(message)
@@ -53,10 +53,10 @@ class _Player(Recorder):
         return self._here
 
     def _send_paths(self) -> None:
-        """They are told at moments."""
+        """Paths are sent with moments."""
 
     def send_moment(self) -> None:
-        """A state, and what the tensors are that stay."""
+        """Send a state, and the tensors that stay."""
         self._send({"moment": True, **encode_state(self._monitor.state())})
         paths, described = [], []
         for name, path, role in self._kept:
@@ -70,7 +70,7 @@ class _Player(Recorder):
         self._send({"paths": paths, "tensors": described})
 
     def run_between(self, entry: ScriptEntry) -> None:
-        """Outside operations."""
+        """Run a step between operations."""
         step = entry["step"]
         if "free" not in step or step["free"] in self._session.tensors:  # what was refused was never made
             self._session.do(step)
@@ -93,7 +93,7 @@ class _Player(Recorder):
 
 
 def play(session: DeviceSession, script: list[ScriptEntry], send: Send) -> None:
-    """To its end, or to the first entry that fails."""
+    """Play a script to its end, or to the first entry that fails."""
     player = _Player(session, send)
     left = deque(script)
     while left:
@@ -116,7 +116,7 @@ def play(session: DeviceSession, script: list[ScriptEntry], send: Send) -> None:
 
 
 def substitute_steps(entry: ScriptEntry, left: deque[ScriptEntry]) -> None:
-    """Put in front what is to be done in the place of an entry that was refused, and of those that go with it."""
+    """Put an entry's alternative steps in front of the script and skip the entries that belong to it."""
     for _ in range(entry["skips"]):
         left.popleft()
     left.extendleft({"step": step} for step in reversed(entry["otherwise"]))
@@ -127,7 +127,7 @@ def is_about_memory(text: str) -> bool:
 
 
 def _replay_failed_upload(player: _Player, entry: ScriptEntry, error: Exception, send: Send) -> None:
-    """Once more, as an operation: it fails again and has a place then."""
+    """Repeat a failed upload as an operation: it fails again, and has a location then."""
     if "alloc" in entry.get("step", {}):
         player.send_moment()
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work done in a forked copy of this process: it starts with an open device, and whatever happens to it stays with it.
+"""Forked copies of this process, which start with an open device and can crash alone; lifetime and environment.
 
 ttnn allows for it: in the copy its thread pool is made anew. Measured, a copy answers within milliseconds where a new
 process needs a third of a second.
@@ -28,7 +28,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class ForkedProcess:
-    """A forked copy at work. What it sends is kept even if it dies later."""
+    """A forked copy at work. Its messages are kept even if it dies later."""
 
     def __init__(
         self,
@@ -38,8 +38,8 @@ class ForkedProcess:
         own_group: bool = False,
         silent: bool = True,
     ) -> None:
-        """``memory_cap`` bounds its data, in bytes; with ``own_group`` the processes that it starts end with it; unless
-        it is ``silent`` it speaks on the streams of this process."""
+        """``memory_cap`` limits its data in bytes; with ``own_group`` its child processes end with it; unless
+        ``silent`` it prints to the streams of this process."""
         self._own_group = own_group
         self._reading, writing = os.pipe()
         parent = os.getpid()
@@ -52,13 +52,13 @@ class ForkedProcess:
         os.close(writing)
         self._lines = LineReader(self._reading)
         self.signal = 0
-        """Which killed it, 0 when none did."""
+        """Signal that killed it, 0 for none."""
         self.timed_out = False
         self.status = 0
-        """What it gave to ``exit``, when it ended so."""
+        """Its exit status."""
 
     def read_messages(self, silence: float) -> Iterator[Message]:
-        """What it sends, until it ends or has said nothing for so many seconds; then it is gone."""
+        """Yield its messages until it ends or is silent for ``silence`` seconds; then end it."""
         try:
             while line := self._lines.read_line(silence):
                 with contextlib.suppress(ValueError):  # half a line of a copy that died
@@ -72,7 +72,7 @@ class ForkedProcess:
 
     @property
     def describe_end(self) -> str:
-        """In words, empty when it came to its own end."""
+        """Return the reason of an early end, empty for a normal one."""
         if self.timed_out:
             return "no answer in time"
         return signal.Signals(self.signal).name if self.signal else ""
@@ -91,7 +91,7 @@ class ForkedProcess:
 
 
 def _let_threads_settle() -> None:
-    """Wait, a little, until no other thread runs.
+    """Wait briefly until no other thread runs.
 
     The library's threads may have done their work and not yet gone idle; forking then makes it print a warning.
     """
@@ -114,7 +114,7 @@ def _is_running(task: str) -> bool:
 def _run_fork(
     work: Callable[[Send], None], writing: int, memory_cap: int | None, own_group: bool, silent: bool, parent: int
 ) -> None:
-    """Never returns: the copy must not run exit handlers of the process it came from."""
+    """Run the work and never return: exit handlers of the parent must not run here."""
     try:
         die_with_parent(parent)
         if own_group:
@@ -131,7 +131,7 @@ def _run_fork(
 
 
 def die_with_parent(parent: int) -> None:
-    """End this process when the one that started it ends, however that ends: an orphan has no reader."""
+    """End this process when its parent ends, for whatever reason."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != parent:
@@ -139,7 +139,7 @@ def die_with_parent(parent: int) -> None:
 
 
 def show_environment(variables: Mapping[str, str | None]) -> None:
-    """Let the program read these values (None: not set). The library's C++ code, which reads them too, sees ours.
+    """Let the program read these values (None: not set); the library's C++ code, which also reads them, sees ours.
 
     Python keeps a copy of the environment; only a change through the mapping itself reaches the process's own.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operation's programs need in L1, asked right after the operation ran, in the same process.
+"""The L1 needs of an operation's programs, asked right after the operation ran, in the same process.
 
 No single capture tells it: a NORMAL one never lists dataflow buffers, and circular buffers only for programs that are
 new; a NO_DISPATCH one lists both but allocates nothing. So the operation really runs first, which leaves its programs
@@ -28,19 +28,19 @@ from .protocol import format_error
 
 _MISS = "cache misses are forbidden"
 _ADDRESS = " at 0x"
-"""In a text that says nothing but which object it is."""
+"""Part of a representation that shows only an object's identity."""
 REFUSED = "refused"
-"""Stands for a program that clashed or did not fit."""
+"""Name of a program that clashed or did not fit."""
 
 _BORROWS_ALL = ("MoveShardedProgramFactory",)
-"""Programs that only lay buffers over tensors. Without dispatch all addresses are 0, so a move has nothing to do there
-and is left out."""
+"""Programs that only place buffers in tensors. Without dispatch all addresses are 0, so a move has nothing to do and is
+left out."""
 _MOVE = "MoveDeviceOperation/"
-"""Has circular buffers alone, and those a NORMAL capture lists where the program is new."""
+"""Has only circular buffers, which a NORMAL capture lists for new programs."""
 
 
 class MeasuredCall(NamedTuple):
-    """An operation as it was called."""
+    """An operation with its arguments and results."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
@@ -50,13 +50,13 @@ class MeasuredCall(NamedTuple):
 
 
 class Measurement(NamedTuple):
-    """The needs of the programs, in the order of their launches; None where one is not known."""
+    """The needs of the programs in the order of their launches; None where unknown."""
 
     needs: tuple[ProgramNeeds | None, ...]
     problem: str
-    """Why something is not known, empty when all is."""
+    """Reason for unknown needs, empty when all are known."""
     results: Any = None
-    """What the program gets: of the operation's first run, or of its second."""
+    """The results that the program gets: of the operation's first run or its second."""
 
 
 _Needs = tuple[ProgramNeeds | None, ...]
@@ -65,31 +65,31 @@ _Question = tuple[tuple[str, ...], tuple[str, ...], str]
 
 
 class ProgramMeter:
-    """Asks for the programs of one device, and remembers what it needs for the next question."""
+    """Measures the programs of a device, and remembers earlier answers."""
 
     def __init__(self, library: Library, device: Any, *, may_repeat: bool) -> None:
         self._library = library
         self._device = device
         self._may_repeat = may_repeat
         self._programs_made: Counter[str] = Counter()
-        """How often each device operation had to make a program for arguments of the same description."""
+        """Number of programs made per device operation with equally described arguments."""
         self._answers: dict[tuple[str, ...], set[_Needs]] = {}
-        """All answers so far, by the programs that were launched."""
+        """Known answers, by the launched programs."""
         self._certain_answers: dict[_Question, _Needs] = {}
-        """Answers about programs of which there is one alone."""
+        """Answers about programs that were made once only."""
         self._moves: dict[str, set[ProgramNeeds]] = {}
-        """Of moves, by key: what they needed when they were made."""
+        """Needs of moves when they were made, by key."""
         self._moves_seen: dict[tuple[str, ...], dict[str, ProgramNeeds]] = {}
-        """The same of moves inside operations of several programs, for releases that name no factory."""
+        """The same for moves inside operations of several programs, for releases that name no factory."""
         self.has_moved_results = False
-        """A second run's results lie elsewhere than the first's: the account of buffers has to be compared."""
+        """Results of a second run have other addresses than the first: the ledger has to be reconciled."""
 
     def forget_programs(self) -> None:
-        """The cache is empty: what was made so far is not made again, but made for the first time."""
+        """Forget the programs made: the cache was cleared."""
         self._programs_made.clear()
 
     def measure(self, nodes: list[Node], call: MeasuredCall, launched: list[str]) -> Measurement:
-        """The needs of the programs that ``launched`` names; ``nodes`` are those of the run."""
+        """Return the needs of the ``launched`` programs; ``nodes`` are those of the run."""
         made, found = compute_program_keys(nodes), compute_program_keys(nodes, hits=True)
         self._programs_made.update(made)
         keys = (*made, *found)
@@ -128,7 +128,7 @@ class ProgramMeter:
         return answer._replace(results=results)
 
     def _ask(self, call: MeasuredCall, launched: list[str], moves_seen: Mapping[str, ProgramNeeds]) -> Measurement:
-        """The answer with memory as it is now, and what is wrong with it. ``moves_seen``: in the run itself."""
+        """Repeat the call without dispatch, with memory as it is now. ``moves_seen`` are those of the run itself."""
         library, device = self._library, self._device
         nodes: list[Node] = []
         problem = ""
@@ -155,7 +155,7 @@ class ProgramMeter:
         return Measurement(needs, problem if missing else "")
 
     def _has_freed_input(self, call: MeasuredCall) -> bool:
-        """Whether the operation freed an argument, so that it cannot be repeated."""
+        """Return whether the operation freed an argument, so that it cannot be repeated."""
         library = self._library
         given = library.find_tensors((call.arguments, dict(call.options)))
         on_device = library.ttnn.DEVICE_STORAGE_TYPE
@@ -163,7 +163,8 @@ class ProgramMeter:
 
 
 def describe_call(library: Library, call: MeasuredCall) -> str | None:
-    """The call as text, without its tensors: keys of programs describe those. None when not all of it can be told."""
+    """Describe the call as text, without tensors (program keys describe those); None when a part cannot be
+    described."""
     words: list[str] = []
 
     def tell(value: Any) -> bool:
@@ -191,14 +192,14 @@ def describe_call(library: Library, call: MeasuredCall) -> str | None:
 
 
 def _list_fields(type_: type) -> tuple[str, ...]:
-    """What a configuration without a text of its own consists of; of other objects nothing is known."""
+    """Return the fields of a configuration that has no text of its own; other objects are unknown."""
     if not type_.__name__.endswith("Config"):
         return ()
     return tuple(name for name in dir(type_) if not name.startswith("_") and not callable(getattr(type_, name)))
 
 
 def _choose_answer(with_results: Measurement, without: Measurement, known: set[_Needs]) -> Measurement:
-    """Of two answers the one that ran: where both are possible, the one that was not there before."""
+    """Choose the answer of the program that ran: where both are possible, the one that was not known before."""
     answers = {answer.needs: answer for answer in (with_results, without) if not answer.problem}
     if not answers:
         return with_results
@@ -211,8 +212,8 @@ def _choose_answer(with_results: Measurement, without: Measurement, known: set[_
 
 @contextmanager
 def _forbid_misses(library: Library, device: Any) -> Iterator[None]:
-    """None: there is no cache that could be missed. Releases that cannot forbid it make the program anew. Afterwards it
-    is as the program wants it."""
+    """Forbid cache misses on a device (None: there is no cache), then restore the program's setting. Releases that
+    cannot forbid them make the program anew."""
     if not hasattr(device, "set_program_cache_misses_allowed"):
         yield
         return
@@ -226,7 +227,7 @@ def _forbid_misses(library: Library, device: Any) -> Iterator[None]:
 
 @contextmanager
 def _pause_garbage_collection() -> Iterator[None]:
-    """A buffer that is freed without dispatch is lost for good, so nothing may be collected meanwhile."""
+    """Pause garbage collection: a buffer freed without dispatch is lost for good."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -262,7 +263,7 @@ _REGION = re.compile(r"allocated (circular|dataflow) buffers .*?(?:region ends a
 
 
 def settle_refused(measured: Measurement, error: str, l1_base: int) -> Measurement:
-    """What a program that was refused last needs, as the library's own message says.
+    """Correct the needs of a refused program with the figures of the library's message.
 
     Without dispatch such a program may be refused too, or be another one; the message names where its buffers would
     have ended. What was measured is kept when it says the same, because it tells scratchpads apart.
@@ -281,7 +282,7 @@ def settle_refused(measured: Measurement, error: str, l1_base: int) -> Measureme
 
 
 def _find_new_tensors(library: Library, call: MeasuredCall) -> list[Any]:
-    """Results with a buffer of their own: not those in place, not views of an argument, and each buffer once."""
+    """Return results with a buffer of their own: neither in place nor views of an argument, each buffer once."""
     seen = {find_address(tensor) for tensor in library.find_device_tensors((call.arguments, dict(call.options)))}
     made = []
     for tensor in library.find_device_tensors(call.results):
@@ -293,7 +294,7 @@ def _find_new_tensors(library: Library, call: MeasuredCall) -> list[Any]:
 
 
 def _restore_inputs(library: Library, value: Any, device: Any) -> Any:
-    """Arguments that the operation consumed (a convolution frees its input), described anew as they were."""
+    """Allocate arguments again that the operation freed (a convolution frees its input)."""
     if isinstance(value, library.ttnn.Tensor):
         consumed = value.storage_type() == library.ttnn.DEVICE_STORAGE_TYPE and not value.is_allocated()
         return library.ttnn.allocate_tensor_on_device(value.spec, device) if consumed else value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One JSON document per line, both ways. Both sides import this file, so what they promise cannot drift apart.
+"""The protocol: one JSON document per line, in both directions. Both sides import this file, so that they agree.
 
 Requests to the server: ``{"id": n, "cases": [[step, ...], ...], "timeout": s, "isolated": true, "stop": false}``; one
 answer per case, with the same ``id``. ``{"id": n, "play": [entry, ...], "timeout": s}`` plays a script (``playing``)
@@ -20,20 +20,20 @@ from time import monotonic, monotonic_ns
 from typing import Any
 
 VERSION = 1
-"""Raised when one side would misunderstand the other; each says its own in ``hello``."""
+"""Raised for incompatible changes; each side sends its own in ``hello``."""
 
 HUNG = b"Timeout ("
-"""How faulthandler begins, in the recording of a process that it ended because it was silent."""
+"""First bytes that faulthandler writes to the recording of a process that it ended for silence."""
 
 MEMORIES = ("DRAM", "L1", "L1_SMALL", "TRACE")
-"""In the order in which states list them."""
+"""The order of memories in states."""
 
 MOST_BYTES_OF_TEXT = 20_000
-"""An error's text is cut there: a backtrace of a C++ library can be megabytes."""
+"""Errors are cut there: a backtrace of a C++ library can be megabytes."""
 
 
 def write_line(descriptor: int, message: dict[str, Any]) -> None:
-    """One line, however often the system takes only a part of it.
+    """Write a line, also when the system accepts only part of it at a time.
 
     What is written is with the reader even if this process dies next.
     """
@@ -43,7 +43,8 @@ def write_line(descriptor: int, message: dict[str, Any]) -> None:
 
 
 encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
-"""A message in one line. Like all that is used while a script runs it is bound now: a script may replace json.dumps."""
+"""Encode a message in one line. Bound now, like all that is used while a script runs: a script may replace
+json.dumps."""
 
 
 class LineReader:
@@ -57,7 +58,7 @@ class LineReader:
         self._ready.register(descriptor, select.POLLIN | select.POLLHUP)
 
     def read_line(self, seconds: float) -> bytes:
-        """The next line, empty at the end of the pipe; ``TimeoutError`` when none comes in time."""
+        """Return the next line, empty at the end of the pipe; raise ``TimeoutError`` when none arrives in time."""
         deadline = monotonic() + seconds
         while not self._lines:
             left = deadline - monotonic()
@@ -72,7 +73,7 @@ class LineReader:
 
 
 def decode(line: bytes | str) -> dict[str, Any]:
-    """The message of one line; ``ValueError`` when it is none (a process that died in the middle of it)."""
+    """Decode a line; ``ValueError`` for anything but a message (its process died in the middle of it)."""
     message = json.loads(line)
     if not isinstance(message, dict):
         raise ValueError("not a message")
@@ -91,17 +92,17 @@ def _escape_all(value: Any) -> Any:
 
 
 def escape_surrogates(text: str) -> str:
-    """The text with half surrogate pairs written as escapes: no file, terminal or JSON parser takes those."""
+    """Escape half surrogate pairs, which no file, terminal or JSON parser accepts."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def get_type_name(error: BaseException) -> str:
-    """The name of an exception's type, which a metaclass may hide."""
+    """Return the name of an exception's type, which a metaclass may hide."""
     return str(type.__dict__["__name__"].__get__(type(error)))
 
 
 def format_error(error: BaseException) -> str:
-    """What an exception says, without the library's backtrace: that names machine code, not the user's."""
+    """Return an exception's text without the library's backtrace, which names machine code."""
     try:
         text = str(error)
     except Exception:  # its own __str__ raises; Python prints it so too
@@ -111,13 +112,17 @@ def format_error(error: BaseException) -> str:
 
 
 def format_typed_error(error: BaseException) -> str:
-    """The library's errors speak for themselves; of others the type matters too."""
+    """Return an exception's text, with its type unless it is one of the library's errors."""
     text = format_error(error)
     return text if isinstance(error, RuntimeError) else f"{get_type_name(error)}: {text}"
 
 
 class RecordingFiles:
-    """Writes for whichever process it finds itself in: the copies that run tests are forks of the one that made it."""
+    """Writes the recording of a suite as files, one per process: it is there even if the process dies next.
+
+    A line is a message of the recorder; ``{"test": ID}`` names the test of the following ones, ``{"row": ...}`` is a
+    test's result.
+    """
 
     def __init__(self, folder: str, ttnn: str) -> None:
         """An empty ``folder`` writes nothing."""
@@ -128,7 +133,6 @@ class RecordingFiles:
         self._patience = 0.0
 
     def write(self, message: dict[str, Any]) -> None:
-        """One message."""
         if not self._folder:
             return
         if self._process != getpid():
@@ -141,8 +145,8 @@ class RecordingFiles:
             faulthandler.dump_traceback_later(self._patience, file=self._file, exit=True)
 
     def limit_silence(self, seconds: float) -> None:
-        """From now on this process is ended when it writes nothing for so long, whatever holds it; what every thread
-        was doing is then the last thing in the file (``HUNG``). 0 ends the watch."""
+        """End this process from now on when it writes nothing for ``seconds``; the tracebacks of all threads are then
+        the last thing in the file (``HUNG``). 0 removes the limit."""
         self._patience = seconds
         faulthandler.cancel_dump_traceback_later()
 
@@ -151,7 +155,7 @@ _FIRST_DESCRIPTOR = 200
 
 
 class EventPipe:
-    """Writes messages as long as the pipe is there: a script may close all descriptors, and open files of its own."""
+    """Writes messages while the pipe is open: a script may close all descriptors, and open files of its own."""
 
     def __init__(self, descriptor: int) -> None:
         # A high number: the next file that the script opens does not get it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pytest plugin: devices on a mock board (or a card), the recording of every test, limits.
+"""A pytest plugin: devices on a mock board (or a card), a recording of every test, limits.
 
 Needs pytest in the environment of ttnn. ``ttmem test`` starts pytest with it; where ttmem, pytest and ttnn share an
 environment, ``pytest --ttmem-board`` loads it (``ttmem.commands.pytest_plugin``). It writes rows of tests and the
@@ -36,11 +36,11 @@ _PREFIX = "ttmem_"
 _OF_THE_PROCESS = ("temporary", "open", "parent", "install")
 _LIMITED = {"max_dram": "DRAM", "max_l1": "L1", "max_l1_small": "L1_SMALL"}
 _CRASHED_WORKER = "???"
-"""The phase that pytest-xdist names for a test whose worker died."""
+"""The phase in pytest-xdist's report of a test whose worker died."""
 
 
 def main(words: list[str]) -> int:
-    """``pytest_plugin SETTINGS PYTEST-ARGUMENTS...`` with settings as JSON: run pytest with the plugin."""
+    """Run pytest with the plugin: ``pytest_plugin SETTINGS PYTEST-ARGUMENTS...`` with settings as JSON."""
     settings: dict[str, Any] = json.loads(words[0])
     die_with_parent(settings.pop("parent"))
     missing = MissingPlugins(settings.pop("install"))
@@ -51,7 +51,7 @@ def main(words: list[str]) -> int:
 
 
 def create_plugin(settings: dict[str, Any]) -> "MemoryPlugin":
-    """The plugin of one process, before anything else has loaded ttnn."""
+    """Create the plugin of a process, before anything else has loaded ttnn."""
     tempfile.tempdir = settings["temporary"]
     importlib.import_module("ttnn")
     options = {name: value for name, value in settings.items() if name not in _OF_THE_PROCESS}
@@ -59,7 +59,7 @@ def create_plugin(settings: dict[str, Any]) -> "MemoryPlugin":
 
 
 class MemoryPlugin:
-    """One session's plugin object."""
+    """The plugin object of a session."""
 
     def __init__(
         self,
@@ -74,8 +74,8 @@ class MemoryPlugin:
         seconds_per_test: float = SECONDS_PER_TEST,
     ) -> None:
         """``values`` keeps value comparisons on: right on a card, pointless on a mock. ``environment`` is what tests
-        shall read, whatever the library needs. ``limits`` are those of the mark, for all tests. Recordings and
-        the rows of tests go to the folder ``events``."""
+        read, whatever the library needs. ``limits`` apply to all tests, like the mark's. Recordings and rows go to the
+        folder ``events``."""
         self._label = label
         self._options = options or {}
         self._values = values
@@ -95,15 +95,15 @@ class MemoryPlugin:
         self._recorder: Recorder | None = None
         self._rows: dict[str, dict[str, Any]] = {}
         self._running_test = ""
-        """The test that was begun last and has not ended."""
+        """The test that began last and has not ended."""
         self._fixtures_that_read: set[str] = set()
         self._is_in_call = False
-        """Between a test's fixtures: a report that is made now is that of a subtest."""
+        """Between a test's fixtures: a report made now is a subtest's."""
         self._failed_subtests: dict[str, str] = {}
-        """How the first one of a test failed, until the test itself is reported."""
+        """The first failed subtest of a test, until the test itself is reported."""
 
     def pytest_configure(self, config: Any) -> None:
-        """Put the recorder between the tests and the library."""
+        """Install the recorder between tests and library."""
         config.addinivalue_line("markers", MARK)
         self._writes_rows = not hasattr(config, "workerinput")
         self._recorder = Recorder(
@@ -125,13 +125,12 @@ class MemoryPlugin:
         self._isolated.on_message(message)
 
     def pytest_unconfigure(self) -> None:
-        """Leave the library and the tests' modules as they were."""
+        """Restore the library and the tests' modules."""
         self._comparisons.uninstall()
         if self._recorder is not None:
             self._recorder.uninstall()
 
     def pytest_report_header(self) -> str:
-        """The board that the tests run on."""
         return f"ttmem: {self._label}"
 
     @pytest.fixture
@@ -159,7 +158,7 @@ class MemoryPlugin:
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
-        """A test's peaks are its own, fixtures included."""
+        """Count a test's own peaks, fixtures included."""
         self._peaks.reset()
         self._comparisons.begin_test(
             has_read=not self._fixtures_that_read.isdisjoint(getattr(item, "fixturenames", ()))
@@ -172,7 +171,7 @@ class MemoryPlugin:
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
-        """What a fixture of several tests reads from the device is used by all of them."""
+        """Note reads in fixtures of several tests: all of these use the values."""
         reads = self._comparisons.reads
         before, reads.has_read = reads.has_read, False
         yield
@@ -182,14 +181,14 @@ class MemoryPlugin:
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_call(self) -> Iterator[None]:
-        """Subtests report from within the call of their test."""
+        """Note that reports come from a test's call: those of subtests."""
         self._is_in_call = True
         yield
         self._is_in_call = False
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item: Any, call: Any) -> Iterator[None]:
-        """Peaks go with the report (through xdist too); a limit that does not hold fails the test."""
+        """Add peaks to the report (they pass xdist too); fail the test when it exceeds a limit."""
         outcome: Any = yield
         report = outcome.get_result()
         if report.failed and not self._values:
@@ -213,7 +212,7 @@ class MemoryPlugin:
         return json.dumps({"text": format_typed_error(error), "operation": self._peaks.failed})
 
     def _excuse(self, report: Any, raised: Any) -> None:
-        """A failure that only shows that no values were computed is none."""
+        """Excuse a failure that only shows that no values were computed."""
         if raised and self._comparisons.excuse(raised.value):
             text = f"{NOT_JUDGED}: {raised.exconly()}"
             if report.when == "setup":  # the test itself does not run
@@ -253,7 +252,7 @@ class MemoryPlugin:
         return broken
 
     def _check_limit(self, memory: str, wanted: Any) -> list[str]:
-        """L1 counts with the programs' own buffers: that is what overflows."""
+        """Check one memory; L1 includes the programs' own buffers, because together they overflow."""
         bank = self._peaks.bank_bytes.get(memory, 0)
         try:
             allowed = compute_allowed_bytes(wanted, bank)
@@ -268,15 +267,13 @@ class MemoryPlugin:
         return [f"ttmem: test was limited to {wanted} of {memory} ({allowed} B per bank) but used {used} B{share}"]
 
     def pytest_runtest_logstart(self, nodeid: Any) -> None:
-        """The test that a ``pytest.exit`` or a keyboard interrupt will end."""
         self._running_test = escape_surrogates(str(nodeid))
 
     def pytest_runtest_logfinish(self) -> None:
-        """It came to its end."""
         self._running_test = ""
 
     def pytest_keyboard_interrupt(self, excinfo: Any) -> None:
-        """The session ends here, by the test that was running or from outside."""
+        """Record that the session ends, through the running test or from outside."""
         if self._running_test and self._writes_rows and os.getpid() == self._process:
             row = self._rows.setdefault(self._running_test, {"outcome": "passed", "seconds": 0.0})
             if row["outcome"] == "passed":
@@ -285,7 +282,7 @@ class MemoryPlugin:
             self._events.write({"row": {"test": self._running_test, **row}, "ended": True})
 
     def pytest_collectreport(self, report: Any) -> None:
-        """A file whose tests could not be collected has a row of its own."""
+        """Write a row for a file whose tests could not be collected."""
         if report.failed and self._writes_rows:
             lines = report.longreprtext.splitlines()
             error = "\n".join(line[1:].strip() for line in lines if line.startswith("E "))
@@ -294,7 +291,7 @@ class MemoryPlugin:
             self._events.write({"row": {"test": report.nodeid or "collection", **row}})
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """In the controlling process, where the table is printed."""
+        """Update a test's row, in the process that prints the table."""
         row = self._rows.setdefault(report.nodeid, {"outcome": "passed", "seconds": 0.0})
         properties = dict(report.user_properties)
         failure = properties.pop(FAILURE, None) or _encode_failure(report)
@@ -327,7 +324,7 @@ def _encode_failure(report: Any) -> str:
 
 
 def _name_subtest(failure: str, context: Any) -> str:
-    """The failure, and which subtest it is; values are as pytest writes them, in quotes where they crossed a pipe."""
+    """Add the subtest's name to a failure; values are as pytest writes them, in quotes after a pipe."""
     told = json.loads(failure)
     values = ", ".join(f"{name}={str(value).strip(chr(39))}" for name, value in context.kwargs.items())
     name = " ".join(filter(None, (context.msg, values and f"({values})"))) or "without a name"
@@ -348,19 +345,19 @@ _OPTIONS = {
     "pytest-split": r"--splits|--group|--store-durations",
     "pytest-forked": r"--forked",
 }
-"""Their options on a command line, or in ``addopts`` of a suite's own ini file."""
+"""Options on a command line, or in ``addopts`` of a suite's ini file."""
 
 
 class MissingPlugins:
-    """Refuses options of plugins that are missing, with the command that installs them."""
+    """Refuses options of missing plugins, with the command that installs them."""
 
     def __init__(self, install: str) -> None:
-        """``install`` is a command that ends before the names of packages."""
+        """``install`` is a command without the names of packages."""
         self._install = install
 
     @pytest.hookimpl(trylast=True)
     def pytest_load_initial_conftests(self, parser: Any, args: list[str]) -> None:
-        """After the suite's conftest.py files were loaded, which may define options of their own."""
+        """Check options after the suite's conftest.py files were loaded, which may define their own."""
         unknown = parser.parse_known_and_unknown_args(args)[1]
         if missing := dict(_find_missing(unknown)):
             words = "; ".join(f"{option} needs {package}" for package, option in missing.items())

@@ -35,7 +35,7 @@ Send = Callable[[dict[str, Any]], None]
 
 _FIRST_WALK, _WALK_GROWTH = 8, 1.5
 _TENSOR_METHODS = ("to", "cpu", "deallocate")
-"""Ways to move memory that are not registered operations."""
+"""Methods that move memory and are not registered operations."""
 _FUNCTIONS = ("create_global_semaphore", "create_global_circular_buffer")
 _STRANGERS_NOTE = "the program used memory of a device that it opened in a way that is not recorded; it is left out"
 _THREADS_NOTE = (
@@ -46,7 +46,7 @@ _BROKEN_NOTE = "the recording ends at operation {index} ({name}): ttmem failed t
 
 
 class Recorder:
-    """One program's operations. Only the process that made it records: its forked children are not followed."""
+    """Records a program's operations, in the process that created it: forked children are not recorded."""
 
     def __init__(
         self,
@@ -66,31 +66,31 @@ class Recorder:
         self._sites = CallSites((library.folder, str(Path(__file__).resolve().parent)))
         self._index = 0
         self._last_operations: dict[int, int] = {}
-        """The last operation of each device, by rank, counted among its own."""
+        """Index of the last operation of each device, by rank."""
         self._captures = GraphCaptures(library)
         self._dispatcher = EventDispatcher(self._captures)
         self._devices = OpenDevices(library, self._dispatcher, measure_programs=measure_programs)
         self._described: set[tuple[int, int]] = set()
-        """Buffers whose tensor was described already, by the rank of their device and their number."""
+        """Buffers whose tensor was described already, by rank and number."""
         self._next_walk = _FIRST_WALK
-        """The operation before which the program's objects are looked through for names again."""
+        """Index of the operation before which the program's objects are searched for names again."""
         self._buffer_of: dict[int, tuple[int, int]] = {}
-        """Tensor objects by identity -> the buffer they had when last seen: a tensor that was freed cannot tell it."""
+        """Tensor objects by identity -> their last buffer: a freed tensor cannot tell it."""
         self._is_broken = False
-        """A fault of ours ended the recording."""
+        """A fault of ttmem ended the recording."""
         self._noted: set[str] = set()
         """Notes that were sent; each is sent once."""
         self._threads: set[int] = set()
-        """Those that called operations."""
+        """Threads that called operations."""
         self._patches = Patches()
         self._origins = UploadOrigins(library)
         self._editor = CallEditor(library, edits, self._note_once)
         self._gaps = MockGaps(library, lambda text: self._send({"note": text}))
         self.on_result: Callable[[str, tuple[Any, ...], Any], None] = lambda *_: None
-        """Hears of every operation's arguments and results."""
+        """Called with the arguments and result of every operation."""
 
     def install(self) -> None:
-        """Put the recorder between the program and the library."""
+        """Install the recorder between program and library."""
         decorators = self._library.ttnn.decorators
         for operation in (decorators.FastOperation, decorators.Operation):
             self._wrap(operation, "__call__")
@@ -107,15 +107,14 @@ class Recorder:
         )
 
     def follow_here(self) -> None:
-        """Record this process from now on: a copy of the one that made the recorder, before it opened any device."""
+        """Record this process from now on: a fork of the one that created the recorder, before it opened any device."""
         self._process = getpid()
 
     def uninstall(self) -> None:
-        """Leave the library as it was."""
         self._patches.undo()
 
     def _wrap(self, owner: Any, method: str, name: str = "") -> None:
-        """Record calls of a method, under this name or that of the operation it belongs to."""
+        """Record calls of a method, under this name or that of its operation."""
         recorder = self
 
         def make(original: Any) -> Any:
@@ -130,7 +129,7 @@ class Recorder:
         self._patches.replace(owner, method, make)
 
     def _wrap_function(self, name: str) -> None:
-        """Record calls of a function that takes memory and is no registered operation, under all its names."""
+        """Record calls of a function that allocates and is no registered operation, under all its names."""
         ttnn = self._library.ttnn
         original = getattr(ttnn, name, None)
         if original is None:
@@ -144,7 +143,7 @@ class Recorder:
         replace_everywhere(self._patches, {original}, run_recorded)
 
     def follow_device(self, device: Any, parent: Any) -> None:
-        """Follow it, a submesh too: its allocator is its own."""
+        """Monitor a device, or a submesh, which has its own allocator."""
         if getpid() != self._process or self._is_broken:
             return
         with self._lock, self._guard("opening a device"):
@@ -155,7 +154,7 @@ class Recorder:
                 self._send({"device": {**read_device_facts(self._library, device), **facts}})
 
     def unfollow_device(self, device: Any) -> None:
-        """The last view of a device that is about to be closed, and of its submeshes."""
+        """Send the last view of a device that is about to close, and of its submeshes."""
         with self._lock, self._guard("closing a device"):
             if getpid() == self._process and not self._is_broken:
                 for place, monitor in enumerate(self._devices.close(device)):
@@ -167,12 +166,12 @@ class Recorder:
                     self._gaps.forget_device(monitor.device)
 
     def finish(self) -> None:
-        """The program has ended; what it left open is sent as it is."""
+        """Send the devices that the program left open as they are."""
         for monitor in self._devices.list_monitors():
             self.unfollow_device(monitor.device)
 
     def _forget(self, monitor: DeviceMonitor) -> None:
-        """Its buffers count from 0 again, like those of a device before it that had the same rank."""
+        """Forget the buffers of an earlier device of this rank: numbers start at 0 again."""
         self._described = {key for key in self._described if key[0] != monitor.rank}
         self._buffer_of = {tensor: key for tensor, key in self._buffer_of.items() if key[0] != monitor.rank}
 
@@ -184,12 +183,12 @@ class Recorder:
     def operation(
         self, name: str, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
-        """Call an operation and send what it did; those that it calls itself are part of it."""
+        """Call an operation and send its effect; operations that it calls itself are part of it."""
         __tracebackhide__ = True
         if getpid() != self._process or getattr(self._depth, "inside", False) or self._is_broken:
             return function(*arguments, **options)
         outcomes: list[tuple[Any, BaseException | None]] = []
-        """What the call returned or raised when it was made first: anything else that is raised is a fault of ours."""
+        """Result or error of the first call; any other error is a fault of ttmem."""
 
         def call_once(*arguments: Any, **options: Any) -> Any:
             __tracebackhide__ = True
@@ -221,7 +220,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def _guard(self, name: str) -> Iterator[None]:
-        """A fault of ours within ends the recording and no more."""
+        """End the recording on a fault of ttmem within, and nothing else."""
         try:
             yield
         except Exception as error:
@@ -230,7 +229,7 @@ class Recorder:
             self._break_off(name, error)
 
     def _break_off(self, name: str, error: Exception) -> None:
-        """Record no more: what the program does is its own affair, whatever went wrong here."""
+        """Stop recording after a fault of ttmem; the program goes on."""
         self._is_broken = True
         with contextlib.suppress(Exception):
             self._send({"note": _BROKEN_NOTE.format(index=self._index - 1, name=name, error=format_typed_error(error))})
@@ -316,7 +315,7 @@ class Recorder:
             self._note_once(OVERLAP_NOTE)
 
     def _send_paths(self) -> None:
-        """Where the program keeps its tensors, as far as it can be found now."""
+        """Send the paths at which the program keeps its tensors."""
         paths: dict[int, dict[int, list[Any]]] = {}
         for found in find_tensors(self._library.ttnn.Tensor, self._sites.is_user_file, sys._getframe(1)):
             if owner := self._devices.find_buffer(found.tensor):
@@ -327,7 +326,7 @@ class Recorder:
             self._send({"paths": list(rows.values()), "rank": rank})
 
     def _describe_inputs(self, monitor: DeviceMonitor, values: Any) -> dict[str, Any]:
-        """The buffers an operation reads, descriptions of those not seen before, and those that were freed before it.
+        """Return the buffers that an operation reads, descriptions of new ones, and inputs that were freed before.
 
         The latter are sent before the call: some operations do not refuse such an input but crash.
         """
@@ -350,7 +349,7 @@ class Recorder:
     def _describe_results(
         self, monitor: DeviceMonitor, record: CallRecord, site: CallSite
     ) -> tuple[list[list[Any]], list[list[Any]]]:
-        """Descriptions and names of the buffers that the results brought."""
+        """Return descriptions and names of the buffers of new results."""
         born = {buffer.number for buffer in record.effect.born}
         described, names = [], []
         tensors = list(self._library.find_tensors(record.results))
@@ -378,7 +377,7 @@ def _return_outcome(outcomes: tuple[Any, BaseException | None]) -> Any:
 
 
 def _is_raised_by_handler(frames: TracebackType | None) -> bool:
-    """Whether a handler of the program's for a signal raised it: they run wherever the program is, in our code too."""
+    """Return whether a signal handler of the program raised it: handlers run anywhere, in our code too."""
     handlers = {getattr(signal.getsignal(number), "__code__", None) for number in signal.valid_signals()} - {None}
     while frames is not None:
         if frames.tb_frame.f_code in handlers:
@@ -388,7 +387,7 @@ def _is_raised_by_handler(frames: TracebackType | None) -> bool:
 
 
 def encode_end(index: int, effect: CallEffect, l1: list[int], needs: Sequence[int]) -> dict[str, Any]:
-    """What an operation did; ``l1`` are its parts, and whether all of them are known.
+    """Encode the effect of an operation; ``l1`` has its parts, and whether all are known.
 
     ``needs`` are the static bytes per core of the programs that it launched, -1 where one is not known.
     """
@@ -408,7 +407,7 @@ def _encode_buffer(buffer: LedgerBuffer) -> list[Any]:
 
 
 def encode_state(state: MemoryState) -> dict[str, Any]:
-    """A moment between operations."""
+    """Encode a state between operations."""
     return {
         "state": [list(view) for view in state.views],
         "came": [_encode_buffer(buffer) for buffer in state.came],
@@ -419,7 +418,7 @@ def encode_state(state: MemoryState) -> dict[str, Any]:
 
 
 def _name_result(names: tuple[str, ...], position: int, count: int, *, is_single: bool) -> str:
-    """What the program calls one of the results; empty when its statement does not say."""
+    """Return the program's name for a result; empty when its statement has none."""
     if is_single:
         return names[0] if len(names) == 1 else ""
     if len(names) == count:

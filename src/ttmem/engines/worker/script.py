@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the user's own script, unedited, with the recorder between it and the library.
+"""Runs the user's own script, unedited, with the recorder between script and library.
 
 It ends as it would end without us. So what is used after the script has run is bound before (a script may replace
 ``os.write`` or ``json.dumps``), and a fault of the recording costs the recording, not the script's status.
@@ -33,7 +33,7 @@ _LONGEST_CHAIN = 20
 
 
 def main(words: list[str]) -> int:
-    """``script SETTINGS FILE ARGUMENTS...`` with settings as JSON; the events go to the descriptor named there."""
+    """Run ``script SETTINGS FILE ARGUMENTS...`` with settings as JSON; messages go to the descriptor named there."""
     settings: dict[str, Any] = json.loads(words[0])
     file, arguments = words[1], words[2:]
     die_with_parent(settings["parent"])
@@ -64,7 +64,7 @@ def main(words: list[str]) -> int:
 
 
 def _limit_to_process(tell: Callable[[int], None]) -> Callable[[int], None]:
-    """What a forked child of the script compares is not part of the recording."""
+    """Ignore comparisons in forked children of the script."""
     process = getpid()
     return lambda skipped: tell(skipped) if getpid() == process else None
 
@@ -72,8 +72,8 @@ def _limit_to_process(tell: Callable[[int], None]) -> Callable[[int], None]:
 def _run(
     file: str, arguments: list[str], comparisons: Comparisons
 ) -> tuple[int, str, list[str], dict[str, Any] | None]:
-    """The status a plain interpreter would have ended with, the text of what was not caught, those of all errors that
-    led to it, and how the script ended: None when it came to its end."""
+    """Return the exit status of a plain interpreter, the text of an uncaught error, those of all errors that led to it,
+    and the abnormal end (None for a normal one)."""
     sys.argv = [file, *arguments]
     folder = str(Path(file).resolve().parent)
     sys.path.insert(0, folder)
@@ -96,12 +96,12 @@ def _run(
 
 
 _replaced: list[Any] = []
-"""The module that was ``__main__`` before: its variables are gone with it."""
+"""The former ``__main__``: its variables are lost without it."""
 
 
 def _run_main(file: str) -> None:
-    """The file as ``__main__``, as the interpreter runs it. ``runpy`` puts things back afterwards and fails where the
-    script has changed them: ``sys.argv = None``, ``sys.modules.clear()``."""
+    """Run the file as ``__main__``, like the interpreter. ``runpy`` restores things afterwards and fails where the
+    script changed them: ``sys.argv = None``, ``sys.modules.clear()``."""
     if pkgutil.get_importer(file) is not None:  # a folder or an archive with a __main__
         runpy.run_path(file, run_name="__main__")
         return
@@ -120,7 +120,7 @@ def _compile_file(file: str) -> CodeType:
 
 
 def _describe_end(error: BaseException, file: str) -> dict[str, str]:
-    """The error that ended the script, and the innermost line of the script that led to it."""
+    """Describe the error that ended the script, with the innermost line of the script that led to it."""
     lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
     if isinstance(error, SyntaxError) and error.filename == file and error.lineno:
         lines = [error.lineno]
@@ -137,7 +137,7 @@ def _list_causes(error: BaseException | None) -> list[str]:
 
 
 def _find_exit_status(leaving: SystemExit) -> int:
-    """As the interpreter takes it from ``sys.exit``: a number that is no C long is -1."""
+    """Return the status that the interpreter takes from ``sys.exit``: a number that is no C long is -1."""
     if leaving.code is None:
         return 0
     if isinstance(leaving.code, int):
@@ -148,8 +148,8 @@ def _find_exit_status(leaving: SystemExit) -> int:
 
 
 def _print_error(file: str) -> int:
-    """As a plain interpreter prints it, without the frames that are ours, or as the script's own ``sys.excepthook``
-    does; the status that it ends with then."""
+    """Print an error like a plain interpreter, without our frames, or through the script's own ``sys.excepthook``;
+    return the exit status."""
     kind, error, frames = sys.exc_info()
     while frames is not None and frames.tb_frame.f_code.co_filename != file:
         frames = frames.tb_next

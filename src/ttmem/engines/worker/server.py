@@ -27,7 +27,7 @@ _LOOK_SECONDS = 0.5
 
 
 class _RunningCase:
-    """What is known of one case so far."""
+    """A case in progress."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -43,7 +43,7 @@ class _RunningCase:
 
 
 def _answer_cases(session: DeviceSession, request: dict[str, Any], memory_cap: int | None) -> Iterator[dict[str, Any]]:
-    """One answer per case, in order."""
+    """Yield one answer per case, in order."""
     cases: list[list[dict[str, Any]]] = request["cases"]
     if not request.get("isolated", True):
         for number, steps in enumerate(cases):
@@ -63,7 +63,7 @@ def _answer_in_fork(
     request: dict[str, Any],
     memory_cap: int | None,
 ) -> Any:
-    """Work through the cases from ``first`` on in one copy of the session; how many of them that settled."""
+    """Answer the cases from ``first`` on in one copy of the session; return how many were answered."""
 
     def work(send: Send) -> None:
         for steps in cases[first:]:
@@ -89,7 +89,7 @@ def _answer_in_fork(
 
 
 def _play_script(session: DeviceSession, request: dict[str, Any], memory_cap: int | None) -> Iterator[dict[str, Any]]:
-    """What a recorder says of a script, then how the copy ended that played it."""
+    """Yield the messages of a script, then how the copy that played it ended."""
     fork = ForkedProcess(partial(play, session, request["play"]), memory_cap=memory_cap, own_group=True)
     yield from fork.read_messages(request.get("timeout") or _SILENCE_SECONDS)
     yield {"played": True, "signal": fork.signal, "timed_out": fork.timed_out}
@@ -105,7 +105,7 @@ def _run(session: DeviceSession, steps: list[dict[str, Any]], request: dict[str,
 
 
 def _watch_parent(parent: int) -> None:
-    """Nobody reads what an orphan says, and a copy may be busy for minutes: it ends with this process.
+    """End this process with its parent: nobody reads what an orphan answers, and a copy may be busy for minutes.
 
     Looked at now and then, because the kernel's own signal comes when the *thread* ends that started this process.
     """
@@ -115,7 +115,7 @@ def _watch_parent(parent: int) -> None:
 
 
 def main(words: list[str]) -> int:
-    """``server SETTINGS``: settings as JSON."""
+    """Serve with the settings of ``server SETTINGS``, as JSON."""
     settings: dict[str, Any] = json.loads(words[0])
     threading.Thread(target=_watch_parent, args=(settings["parent"],), daemon=True).start()
     send = partial(protocol.write_line, os.dup(1))

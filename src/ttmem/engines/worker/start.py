@@ -21,7 +21,7 @@ _BUILTINS = dict(vars(builtins))
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    """Gives our modules builtins of their own: a script may replace ``len`` or ``open`` for everybody else."""
+    """Gives our modules builtins of their own: a script may replace ``len`` or ``open`` globally."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the module's code; its functions keep these builtins."""
@@ -30,7 +30,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
 
 
 def load() -> None:
-    """Make ``import ttmem_worker.x`` and what it shares with ttmem work without their folders on the path."""
+    """Make ``import ttmem_worker.x`` and the modules shared with ttmem work without their folders on the path."""
     folder = Path(__file__).resolve().parent
     ours = (_Loader, importlib.machinery.SOURCE_SUFFIXES)
     sys.path_importer_cache[str(folder)] = importlib.machinery.FileFinder(str(folder), ours)
@@ -40,7 +40,7 @@ def load() -> None:
 
 
 def _load(name: str, file: Path) -> None:
-    """A module, or a package by its ``__init__``."""
+    """Load a module, or a package by its ``__init__``."""
     search = [str(file.parent)] if file.name == "__init__.py" else None
     loader = _Loader(name, str(file))
     spec = importlib.util.spec_from_file_location(name, file, loader=loader, submodule_search_locations=search)
@@ -52,7 +52,7 @@ def _load(name: str, file: Path) -> None:
 
 
 def main() -> int:
-    """``start.py JOB ...``: the job's own module knows the rest."""
+    """Run the job of ``start.py JOB ...``."""
     job, *words = sys.argv[1:]
     if job not in JOBS:
         raise SystemExit(f"no job '{job}'")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Single steps asked of the library: open, allocate, call an operation, free, look at the memory.
+"""Single steps for the library: open, allocate, call an operation, free, view the memory.
 
 A request is a list of steps, each a small JSON object; each has one answer, ``{"ok": true, ...}`` or ``{"ok": false,
 "error": text}``, and a failed step does not stop the next one.
@@ -29,13 +29,13 @@ Answer = dict[str, Any]
 _MOST_PAGES = 1 << 32
 """The library counts pages in 32 bits: beyond, the count wraps and a huge tensor "fits" into a few bytes."""
 _BITS = {"float32": 32, "int32": 32, "uint32": 32, "bfloat16": 16, "uint16": 16, "bfloat4_b": 4}
-"""Bits per element where they are not 8, at least; for arithmetic on sizes that no device has."""
+"""Bits per element other than 8, at least; for sizes that no device has."""
 _PLAUSIBLE_BANK_BYTES = 1 << 40
 """A trace region larger than DRAM makes the bank size wrap to about 2^64 without an error."""
 
 
 class DeviceSession:
-    """One open device and the tensors that steps gave names to."""
+    """An open device and the tensors that steps have named."""
 
     def __init__(self, library: Library, *, measure_programs: bool = True) -> None:
         self._library = library
@@ -44,11 +44,11 @@ class DeviceSession:
         self._is_mesh = self._is_connected = False
         self.tensors: dict[str, Any] = {}
         self.peaks: dict[str, int] = {}
-        """Fullest moments so far, bytes per bank, also those inside calls."""
+        """Peaks in bytes per bank, also inside calls."""
         self.l1_worst = (0, 0, 0, 0)
         self.l1_problem = ""
         self.declined = ""
-        """Why the last call's results were allocated instead of made."""
+        """Reason why the last call's results were allocated instead of computed."""
         self._values = ValueDecoder(library, self.tensors, lambda: self.device)
 
     @property
@@ -66,7 +66,7 @@ class DeviceSession:
         return self.monitor.device
 
     def run(self, step: Step) -> Answer:
-        """One step; what it raises is its answer."""
+        """Run a step and answer; an error is an answer too."""
         kind = next(iter(step), "")
         action = getattr(self, f"_do_{kind}", None)
         if action is None:
@@ -79,14 +79,14 @@ class DeviceSession:
         return {"ok": True, **answer}
 
     def do(self, step: Step) -> Answer:
-        """The same without looking at the memory afterwards, and what it raises is raised."""
+        """Run a step without updating peaks; errors are raised."""
         answer: Answer = getattr(self, f"_do_{next(iter(step))}")(step)
         return answer
 
     def call_through(
         self, step: Step, call: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
     ) -> None:
-        """Make a call (or an allocation) by ``call``, which records it, and keep its results."""
+        """Make a call (or an allocation) through ``call``, which records it, and keep its results."""
         if "alloc" in step:
             self._guard(step)
             self.tensors[step["alloc"]] = call(self._values.allocate, (step,), {})
@@ -99,8 +99,8 @@ class DeviceSession:
             self._keep(step.get("out"), call(function, *self._values.call_arguments(step)))
 
     def _allow_declared(self, function: Callable[..., Any], declared: list[Step]) -> Callable[..., Any]:
-        """A call whose results are known beforehand: where the library makes others, or does not take the call as it is
-        written, they are allocated. What does not fit is an error all the same."""
+        """Wrap a call with declared results: where the library makes others, or refuses the call as written, allocate
+        the declared ones. Lack of memory stays an error."""
 
         calls: list[bool] = []
 
@@ -127,17 +127,17 @@ class DeviceSession:
         return call_or_allocate
 
     def begin_case(self) -> None:
-        """Peaks are counted anew."""
         self.peaks.clear()
         self.l1_worst, self.l1_problem = (0, 0, 0, 0), ""
         self._update_peaks()
 
     def summary(self) -> Answer:
-        """What the steps since ``begin_case`` came to."""
+        """Return the peaks of the steps since ``begin_case``."""
         return {"peaks": self.peaks, "l1": self.l1_worst, "l1_problem": self.l1_problem}
 
     def end_case(self) -> bool:
-        """Forget the tensors and programs; whether nothing stayed behind, so that the next case finds what this found.
+        """Forget tensors and programs; return whether nothing is left, so that the next case starts from the same
+        state.
 
         Programs may hold memory of their own (a reshape keeps a table in DRAM), and a cached one would hide what a new
         one needs.
@@ -149,7 +149,7 @@ class DeviceSession:
         return not any(view.allocated for view in self._monitor.state().views)
 
     def close(self) -> None:
-        """Give everything back."""
+        """Free everything and close the device."""
         self.tensors.clear()
         if self._monitor is not None:
             self._monitor.close()
@@ -161,7 +161,7 @@ class DeviceSession:
                 ttnn.set_fabric_config(ttnn.FabricConfig.DISABLED)
 
     def open(self, settings: dict[str, Any]) -> Answer:
-        """Open the board: one chip, or the mesh that is asked for."""
+        """Open the board: one chip, or the requested mesh."""
         self.close()
         ttnn, core = self._library.ttnn, self._library.core
         settings = dict(settings)
@@ -204,7 +204,7 @@ class DeviceSession:
         return self._describe(tensor)
 
     def _do_host(self, step: Step) -> Answer:
-        """A tensor on the host, such as the weights of a convolution."""
+        """Create a host tensor, such as the weights of a convolution."""
         self.tensors[step["host"]] = self._values.host_tensor(step)
         return {}
 
@@ -223,7 +223,7 @@ class DeviceSession:
         return answer
 
     def _do_call(self, step: Step) -> Answer:
-        """Any function of the library, by name; see ``values`` for how arguments are written."""
+        """Call any function of the library by name; see ``value_decoder`` for its arguments."""
         function = self._values.find_attribute(step["call"])
         arguments, options = self._values.call_arguments(step)
         self._update_peaks()  # arguments may have been made for the call, such as semaphores
@@ -246,7 +246,7 @@ class DeviceSession:
         return {**answer, **measured}
 
     def _do_program(self, step: Step) -> Answer:
-        """A program of circular buffers alone, to see where they are put; ``io`` must be an allocated tensor."""
+        """Run a program of circular buffers alone, to see their addresses; ``io`` must be an allocated tensor."""
         nodes = self._values.run_program(step["program"], self.tensors["io"])
         placed = [node["params"] for node in nodes if node["node_type"] == "circular_buffer_allocate"]
         return {"addresses": [int(params["address"]) for params in placed]}
@@ -258,7 +258,7 @@ class DeviceSession:
         return {}
 
     def _keep(self, out: Any, results: Any) -> None:
-        """Names for the results: one name, or one per item of a list; without a name they are dropped."""
+        """Name the results: one name, or one per item of a list; without a name they are dropped."""
         if isinstance(out, str):
             self.tensors[out] = results
         elif isinstance(out, list):
@@ -284,7 +284,7 @@ class DeviceSession:
         self.l1_problem = self.l1_problem or record.problem
 
     def _guard(self, step: Step) -> None:
-        """Refuse in the library's own words what it would get wrong."""
+        """Refuse in the library's own words what the library would get wrong."""
         shape: list[int] = [1, 1, *step["shape"]]
         *outer, rows, columns = shape
         if step.get("layout", "tile") == "tile":
@@ -305,7 +305,7 @@ class DeviceSession:
 
 
 def _strip_location(text: str) -> str:
-    """The sentence of an error, without where in the library it was raised."""
+    """Return the sentence of an error, without its location in the library."""
     _, _, said = text.partition("info:\n")
     return (said or text).strip().partition("\n")[0]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of tensors: where the program keeps them, ``model.layers[3].attention.wqkv``.
+"""Paths of tensors in the program: ``model.layers[3].attention.wqkv``.
 
 The program's objects are walked breadth first from the variables of its functions and modules, so that the shortest
 path wins. An outer function comes before those that it calls: their names hold for one call. Objects with attributes
@@ -19,21 +19,20 @@ from typing import Any, NamedTuple
 
 _ATOMS = (str, bytes, bytearray, int, float, complex, bool, type(None), type, types.ModuleType, types.CodeType)
 _FOREIGN = ("torch", "numpy", "ttnn", "transformers", "builtins", "logging", "threading", "_io", "pathlib", "pytest")
-"""Top packages whose objects are not looked into; classes of a user that derive from theirs are the user's."""
+"""Packages whose objects are not searched; user classes derived from theirs are the user's."""
 _MOST_OBJECTS = 300_000
 _MOST_SECONDS = 1.0
 _SHARE_OF_FRAMES = 0.8
-"""Of both: what is left is for the frames and modules that come after one with too many objects."""
+"""Share of objects and seconds for each frame; the rest is for frames and modules after one with too many objects."""
 _MOST_ITEMS = 20_000
-"""Of one container."""
 _LONGEST_PATH, _SHOWN_END = 240, 80
 _ASKS_FOR_LOCALS = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe"})
 _loops_of_modules: dict[str, frozenset[str]] = {}
-"""By file, of modules that were seen running: when they are done, their code is gone."""
+"""By file, for modules seen running: a finished module has no code any more."""
 
 
 class ReachableTensor(NamedTuple):
-    """A tensor and where it is kept."""
+    """A tensor and its path."""
 
     tensor: Any
     path: str
@@ -44,7 +43,7 @@ class ReachableTensor(NamedTuple):
 def find_tensors(
     tensor_type: type, is_users: Callable[[str], bool], frame: types.FrameType | None
 ) -> Iterator[ReachableTensor]:
-    """Every tensor that the program can reach from here, each object once."""
+    """Yield the tensors that the program can reach from here, each object once."""
     objects: deque[tuple[Any, str, int]] = deque()
     containers: deque[tuple[Any, str, int]] = deque()
     seen: set[int] = set()
@@ -83,7 +82,7 @@ def find_tensors(
 
 
 def _shorten(path: str, depth: int) -> str:
-    """In a chain of thousands of objects each path would be as long as the way there: its middle becomes its depth."""
+    """Replace the middle of a very long path by its depth."""
     if len(path) <= _LONGEST_PATH:
         return path
     return f"{path[:_SHOWN_END]}...{depth}...{path[-_SHOWN_END:]}"
@@ -92,8 +91,8 @@ def _shorten(path: str, depth: int) -> str:
 def _find_roots(
     frame: types.FrameType | None, is_users: Callable[[str], bool]
 ) -> Iterator[tuple[dict[str, Any], frozenset[str]]]:
-    """Variables of the functions that are running, outermost first, then those of the program's modules; and which of
-    them are variables of loops."""
+    """Yield the variables of running functions, outermost first, then of the program's modules, each with the names of
+    its loop variables."""
     frames: list[types.FrameType] = []
     while frame is not None:
         if is_users(frame.f_code.co_filename):
@@ -114,7 +113,7 @@ def _find_roots(
 
 @functools.lru_cache(maxsize=1024)
 def _find_loop_variables(code: types.CodeType) -> frozenset[str]:
-    """Names that ``for`` binds, in tuples too."""
+    """Return the names that ``for`` binds, also in tuples."""
     names: set[str] = set()
     awaited = 0
     for instruction in dis.get_instructions(code):
@@ -131,7 +130,7 @@ def _find_loop_variables(code: types.CodeType) -> frozenset[str]:
 
 
 def _copy_locals(frame: types.FrameType) -> dict[str, Any]:
-    """A copy of its variables that the frame does not keep.
+    """Copy a frame's variables without making the frame keep them.
 
     Up to Python 3.12 a function's frame keeps the dictionary that it was asked for, and with it every tensor that the
     function drops later: memory would be taken that the program gave back. So that dictionary is emptied, except where
@@ -150,7 +149,7 @@ def _is_open(value: Any) -> bool:
 
 
 def _list_parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """What an object holds, and how one writes that."""
+    """Yield an object's parts, each with its suffix to the path."""
     try:
         if isinstance(value, dict):
             for key, item in list(value.items())[:_MOST_ITEMS]:

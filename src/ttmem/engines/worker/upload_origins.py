@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which host tensor an upload came from, so that one that is uploaded twice is known again."""
+"""Origins of uploads: identifies a host tensor that is uploaded more than once."""
 
 import weakref
 from collections.abc import Hashable, Iterable
@@ -9,22 +9,22 @@ from .library import Library
 
 _SAMPLED = 4096
 _LEAST_DIFFERENT = 16
-"""Values among the sample: masks, zeros and ones are alike without being the same."""
+"""Distinct values of the sample: masks, zeros and ones are alike without being the same."""
 
 
 class UploadOrigins:
-    """Numbers for host tensors: the same for the same values, however often the program has made a copy of them."""
+    """Numbers host tensors: equal values have equal numbers, in whatever copy."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
         self._objects: dict[int, tuple[weakref.ref[Any], int]] = {}
-        """By identity, which is used again: a token means one object as long as it lives."""
+        """By identity, which Python uses again: a token is valid while its object lives."""
         self._numbers: dict[Hashable, int] = {}
         self._made: dict[int, int] = {}
-        """Host tensors of the library that were made from another host tensor: its number."""
+        """Numbers of the library's host tensors that were made from another host tensor."""
 
     def find_origin(self, arguments: Iterable[Any]) -> int:
-        """Of the first host tensor among the arguments; 0 when there is none.
+        """Return the number of the first host tensor among the arguments; 0 when there is none.
 
         Those of torch get even numbers, the library's own, which count themselves, odd ones.
         """
@@ -37,7 +37,7 @@ class UploadOrigins:
         return 0
 
     def inherit(self, result: Any, origin: int) -> None:
-        """An operation made a host tensor from another one: another form of the same values."""
+        """Give the number of a host tensor to another form of the same values."""
         if origin and self._is_ours(result):
             self._made[int(getattr(result, "tensor_id", 0))] = origin
 
@@ -46,7 +46,7 @@ class UploadOrigins:
         return isinstance(value, ttnn.Tensor) and value.storage_type() != ttnn.DEVICE_STORAGE_TYPE
 
     def _number(self, tensor: Any) -> int:
-        """A view counts as the part that it shows of what it looks at."""
+        """Number a tensor; a view counts as the part that it shows of its base."""
         key: Hashable = _sample_values(tensor)
         if key is None:
             base = getattr(tensor, "_base", None)
@@ -62,7 +62,8 @@ class UploadOrigins:
 
 
 def _sample_values(tensor: Any) -> tuple[Hashable, ...] | None:
-    """A few thousand of its values, spread over all of it; None where they are too few, or too much alike, to tell."""
+    """Return a few thousand values spread over a tensor; None where they are too few, or too much alike, to identify
+    it."""
     try:
         count = tensor.numel()
         if count < _SAMPLED:

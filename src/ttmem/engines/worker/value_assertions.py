@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether an error is an assertion of the user's own code, which a mock board cannot judge once values were read."""
+"""Assertions of the user's own code, which a mock board cannot judge once values were read."""
 
 import dis
 import os
@@ -13,9 +13,9 @@ from .call_sites import is_installed
 
 _OURS = os.path.realpath(Path(__file__).parent) + os.sep
 _ASSERTING = re.compile(r"[/\\](unittest|_?testing|_pytest)[/\\]|[/\\](contextlib|functools)\.py$")
-"""Files of libraries through which user code asserts; others (ttnn, pytest-timeout) fail for their own reasons."""
+"""Library files through which user code asserts; others (ttnn, pytest-timeout) fail for their own reasons."""
 _FACTS = re.compile(r"attribute '(shape|dtype|layout)'|\bshapes? .*mismatch", re.IGNORECASE)
-"""How ``torch.testing`` and ``numpy.testing`` refuse what a mock does know."""
+"""Failures of ``torch.testing`` and ``numpy.testing`` about facts that a mock does know."""
 _OF_ZEROS = re.compile(r"math domain error|cannot convert float (NaN|infinity)")
 _TTNN = re.compile(r"[/\\](ttnn|ttml)[/\\]")
 _RAISE = dis.opmap["RAISE_VARARGS"]
@@ -24,7 +24,6 @@ _LONGEST_CHAIN = 20
 
 @lru_cache(maxsize=4096)
 def is_user_file(file: str) -> bool:
-    """Not of an installed package, nor ours."""
     return bool(file) and not is_installed(file) and not _is_ours(file)
 
 
@@ -33,7 +32,7 @@ def _is_ours(file: str) -> bool:
 
 
 def is_own_assertion(error: BaseException) -> bool:
-    """Whether user code itself claims that something is wrong: ``assert``, ``raise``, ``pytest.fail``, an assertion of
+    """Return whether user code itself claims a fault: ``assert``, ``raise``, ``pytest.fail``, an assertion of
     ``unittest``, ``numpy.testing`` or ``torch.testing``, or arithmetic that fails on zeros.
 
     An error that led to it must be one too: ``pytest.fail`` after an out-of-memory error is about memory.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of steps: JSON on the wire, the library's own objects here.
+"""Decodes arguments of steps: from JSON to the library's own objects.
 
 Plain numbers, texts and lists stand for themselves. An object with one of these keys means: ``tensor`` a named tensor,
 ``tuple`` a tuple, ``dtype``, ``layout``, ``shape``, ``memory`` (with ``shard``) the library's types, ``device`` the
@@ -16,7 +16,7 @@ _ORIENTATIONS = {"row": "ROW_MAJOR", "col": "COL_MAJOR"}
 
 
 class ValueDecoder:
-    """Turns what a step says into what the library takes."""
+    """Turns values of a step into objects of the library."""
 
     def __init__(self, library: Library, tensors: Mapping[str, Any], device: Callable[[], Any]) -> None:
         self._ttnn = library.ttnn
@@ -33,7 +33,7 @@ class ValueDecoder:
         }
 
     def decode(self, value: Any) -> Any:
-        """The object that a JSON value means."""
+        """Return the object that a JSON value describes."""
         if isinstance(value, list):
             return [self.decode(item) for item in value]
         if not isinstance(value, dict):
@@ -49,12 +49,12 @@ class ValueDecoder:
         raise ValueError(f"no such kind of value: {sorted(value)}")
 
     def call_arguments(self, call: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """``args`` and ``kwargs`` of a call."""
+        """Decode ``args`` and ``kwargs`` of a call."""
         named = {name: self.decode(value) for name, value in call.get("kwargs", {}).items()}
         return tuple(map(self.decode, call.get("args", []))), named
 
     def find_attribute(self, name: str) -> Any:
-        """``ttnn.a.b`` (the leading ``ttnn.`` may be left out); nothing outside the library."""
+        """Find ``ttnn.a.b`` (the leading ``ttnn.`` is optional); nothing outside the library."""
         found = self._ttnn
         for part in name.removeprefix("ttnn.").split("."):
             if part.startswith("_"):
@@ -83,14 +83,14 @@ class ValueDecoder:
         return ttnn.MemoryConfig(layout, memory, ttnn.ShardSpec(grid, shard["shape"], orientation))
 
     def core_ranges(self, ranges: list[list[int]]) -> Any:
-        """``[[x0, y0, x1, y1], ...]``."""
+        """Decode ``[[x0, y0, x1, y1], ...]``."""
         ttnn = self._ttnn
         return ttnn.CoreRangeSet(
             [ttnn.CoreRange(ttnn.CoreCoord(x0, y0), ttnn.CoreCoord(x1, y1)) for x0, y0, x1, y1 in ranges]
         )
 
     def allocate(self, step: Mapping[str, Any]) -> Any:
-        """A tensor on the device; without a tile of its own the way that most programs allocate."""
+        """Allocate a tensor on the device; without a tile of its own the way that most programs do."""
         ttnn = self._ttnn
         spec = (ttnn.Shape(step["shape"]), self.data_type(step["dtype"]), self.layout(step.get("layout", "tile")))
         config = self.memory_config(step)
@@ -106,13 +106,13 @@ class ValueDecoder:
         return ttnn.allocate_tensor_on_device(described, self._device())
 
     def host_tensor(self, step: Mapping[str, Any]) -> Any:
-        """A tensor of one value on the host."""
+        """Create a host tensor filled with one value."""
         filled = [float(step.get("fill", 0.0))] * prod(step["shape"])
         layout = self.layout(step.get("layout", "row_major"))
         return self._ttnn.Tensor(filled, step["shape"], self.data_type(step["dtype"]), layout)
 
     def run_program(self, buffers: list[dict[str, Any]], io: Any) -> Any:
-        """The graph nodes of a program that has these circular buffers and an empty kernel on every core.
+        """Run a program with these circular buffers and an empty kernel on every core; return its graph nodes.
 
         Buffers on a core without a kernel corrupt the library's memory, a program without kernels kills it outright.
         """

@@ -30,6 +30,5 @@ _MADE = _plugin() if "PYTEST_XDIST_WORKER" in os.environ and _SETTINGS.is_file()
 
 
 def pytest_configure(config: Any) -> None:
-    """Register what was made."""
     if _MADE is not None and hasattr(config, "workerinput"):
         config.pluginmanager.register(_MADE, "ttmem-memory")
