@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One file per format; a report renders answers of ``ttmem.analysis`` and never reads a source."""
+"""The answers of ttmem, one file per answer: its JSON document and its formats. A report never reads a source."""

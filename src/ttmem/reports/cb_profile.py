@@ -138,7 +138,7 @@ class CbProfile(Document, frozen=True, tag_field="schema", tag="ttmem.cb-profile
 
 
 def build_document(evidence: Evidence) -> CbProfile:
-    """One source."""
+    """Build the document of one source."""
     log = evidence.log
     facts = log.facts if log else {}
     events = sorted(log.events.items()) if log else []

@@ -107,7 +107,7 @@ class DepthChoice(Document, frozen=True):
 
 
 class SimulatedWorkload(Document, frozen=True):
-    """One workload."""
+    """A workload with its strategies and choices."""
 
     workload: ClassedWorkload
     strategies: Mapping[str, StrategyRow]
@@ -158,7 +158,7 @@ class CbSimulation(Document, frozen=True, kw_only=True, tag_field="schema", tag=
 
 
 def build_single(simulation: simulate.Simulation, curves: Sequence[kernels.Curve] = ()) -> CbSimulation:
-    """One workload."""
+    """Build the document of one workload."""
     return CbSimulation(
         workload=_describe_workload(simulation).workload,
         strategies=_describe_workload(simulation).strategies,

@@ -20,7 +20,7 @@ from ttmem.reports.profile_document import FailureFacts, RunEndEntry, describe_e
 
 
 class ModelPlace(Document, frozen=True):
-    """An operation, and where in the model it is; the index is null for what is there before the first operation."""
+    """An operation and its module; the index is null for what exists before the first operation."""
 
     index: int | None
     name: str
@@ -28,7 +28,7 @@ class ModelPlace(Document, frozen=True):
 
 
 class FitPeak(Document, frozen=True, kw_only=True):
-    """The fullest moment of one memory, what could not be allocated any more included: it may be over 100 percent."""
+    """The fullest moment of one memory, failed allocations included: it may exceed 100 percent."""
 
     peak_bytes_per_bank: int
     bytes_per_bank: int
@@ -36,7 +36,7 @@ class FitPeak(Document, frozen=True, kw_only=True):
     peak_percent: float | None
     at: ModelPlace
     peak_with_programs_bytes_per_core: int | UnsetType = UNSET
-    """Of L1: the worst operation's tensors with its own buffers."""
+    """L1 only: the worst operation's tensors with its own buffers."""
 
 
 class FitDocument(Document, frozen=True, tag_field="schema", tag="ttmem.fit/1"):
@@ -53,27 +53,27 @@ class FitDocument(Document, frozen=True, tag_field="schema", tag="ttmem.fit/1"):
     kv_cache_bytes: int
     activations_peak_bytes: int
     constants_bytes: int
-    """Tables and buffers that stay, and are neither weights nor cache."""
+    """Tables and buffers that persist and are neither weights nor cache."""
     reserve_bytes: int
-    """What a recipe keeps free, and trace regions."""
+    """Bytes that a recipe keeps free, and trace regions."""
     first_failure: FailureFacts | None
     ended: RunEndEntry | None
-    """Of a script that did not come to its end. When that was not for memory, it fits as far as it ran."""
+    """For a script that did not complete. If the reason was not memory, it fits as far as it ran."""
     advice: Sequence[RequestChange]
-    """What would change it, each applied and fitted again; the smallest change that fits first."""
+    """Changes that would help, each predicted again; the smallest change that fits first."""
     assumed: Sequence[str]
     operations: OperationCounts
     engine: str
     error_bound_percent: float | None
-    """How far the DRAM peak may be from that of a real port, as measured; null where nobody has measured it."""
+    """The measured distance of the DRAM peak from that of real ports; null where it was not measured."""
     interval_bytes: tuple[int, int] | None
-    """Of the DRAM peak per chip, where placement is the author's own choice."""
+    """The range of the DRAM peak per chip, where placement is the author's choice."""
     as_loaded_bytes: int
-    """On top of that: what a loader leaves on the device that uploads kernels and norms as torch has them."""
+    """Additional bytes when a loader uploads kernels and norms as torch has them."""
     max: Mapping[str, int] | UnsetType = UNSET
     """The largest that fits, where that was searched."""
     capacity: Capacity | UnsetType = UNSET
-    """Of a language model laid out by a recipe: how many users of how long a context would fit."""
+    """For a language model with a recipe: the users and contexts that would fit."""
 
 
 class FitBoards(Document, frozen=True, tag_field="schema", tag="ttmem.fit-boards/1"):
@@ -83,7 +83,7 @@ class FitBoards(Document, frozen=True, tag_field="schema", tag="ttmem.fit-boards
 
 
 class FitPoint(Document, frozen=True):
-    """One combination of a sweep."""
+    """A combination of a sweep."""
 
     at: Mapping[str, int]
     fits: bool
@@ -105,7 +105,7 @@ class FitSweep(Document, frozen=True, tag_field="schema", tag="ttmem.fit-sweep/1
 
 
 def build_sweep(found: Sequence[tuple[dict[str, int], Prediction]]) -> FitSweep:
-    """From the predictions of every combination."""
+    """Build the document from the predictions of all combinations."""
     listed = []
     for place, prediction in found:
         dram, failed = find_demands(prediction)["DRAM"], failure(prediction.profile)
@@ -130,7 +130,7 @@ def build_document(
     maximum: dict[str, int] | None = None,
     capacity: Capacity | None = None,
 ) -> FitDocument:
-    """From a prediction, and what was searched beside it."""
+    """Build the document of a prediction, with the searches that went with it."""
     failed = None if prediction.fits else failure(prediction.profile)
     return FitDocument(
         name=prediction.profile.name,
@@ -159,7 +159,7 @@ def build_document(
 
 
 def build_peaks(prediction: Prediction) -> dict[str, FitPeak]:
-    """By memory; DRAM and L1 alone, the two that a model can be too large for."""
+    """Build the peaks of DRAM and L1, the two memories that a model can be too large for."""
     programs = programs_peak(prediction.profile)
     return {
         memory: FitPeak(
@@ -187,7 +187,7 @@ _MOST_UNSUPPORTED = 8
 
 
 def render_terminal(answer: FitDocument, *, width: int = 100, color: bool = False) -> str:
-    """The verdict first, the doubts last."""
+    """Render the verdict first and the assumptions last."""
     report = TextReport(width, color=color)
     verdict = f"fits {answer.board}" if answer.fits else f"DOES NOT FIT {answer.board}"
     if answer.fits and answer.operations.unknown:
@@ -233,7 +233,7 @@ def render_terminal(answer: FitDocument, *, width: int = 100, color: bool = Fals
 
 
 def render_boards(answer: FitBoards) -> str:
-    """A line per board."""
+    """Render one line per board."""
     rows = [
         (
             one.board,
@@ -250,7 +250,7 @@ def render_boards(answer: FitBoards) -> str:
 
 
 def _describe_peak(memory: str, peak: FitPeak) -> list[str]:
-    """How full, in figures, and below it where."""
+    """List the fill in figures, and below it the operation."""
     share = min(peak.peak_percent or 0.0, 100.0)
     bar = "█" * round(_BAR * share / 100)
     amounts = f"{format_bytes(peak.peak_bytes_per_bank)} of {format_bytes(peak.bytes_per_bank)} per bank"
@@ -261,7 +261,7 @@ def _describe_peak(memory: str, peak: FitPeak) -> list[str]:
 
 
 def _describe_capacity(capacity: Capacity) -> list[str]:
-    """What else would fit, as a table whose last column is the plot."""
+    """List the contexts that would fit, as a table whose last column is the plot."""
     most = max((point.context for point in capacity.points), default=0) or 1
     users = f"{capacity.users} user{'s' * (capacity.users > 1)}"
     found = f"largest context for {users}: {capacity.largest_context:,} tokens"
@@ -275,7 +275,7 @@ def _describe_capacity(capacity: Capacity) -> list[str]:
 
 
 def _describe_trust(answer: FitDocument) -> list[str]:
-    """How far it can be trusted."""
+    """List how far the answer can be trusted."""
     counts = answer.operations
     total = counts.exact + counts.bounded + counts.unknown
     known = f"engine {answer.engine}; {counts.exact} of {total} operations exact"
@@ -296,7 +296,7 @@ _MOST_PERCENT = 120.0
 
 
 def build_sweep_table(answer: FitSweep) -> Table:
-    """A row per point."""
+    """Build a table with one row per point."""
     names = list(answer.points[0].at)
     columns = [
         *(number_column(name) for name in names),
@@ -323,7 +323,7 @@ def render_sweep_terminal(answer: FitSweep) -> str:
 
 
 def render_sweep_csv(answer: FitSweep) -> str:
-    """Bytes and not MiB, for programs."""
+    """Render CSV in bytes."""
     names = list(answer.points[0].at)
     lines = [",".join((*names, "fits", "peak_bytes_per_bank", "peak_percent", "weights_bytes", "failure_class"))]
     lines += [
@@ -346,7 +346,7 @@ def render_sweep_csv(answer: FitSweep) -> str:
 
 
 def render_sweep_svg(answer: FitSweep) -> str:
-    """The quantity with most values across in powers of two, how full DRAM gets upwards; a line per combination."""
+    """Draw the fill of DRAM over the quantity with most values, in powers of two; one line per combination."""
     names = list(answer.points[0].at)
     across = max(names, key=lambda name: len({one.at[name] for one in answer.points}))
     curves: dict[str, list[FitPoint]] = {}

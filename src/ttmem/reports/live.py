@@ -22,7 +22,7 @@ SCOPE = "bytes as requested, all banks and cores of one chip; without bank paddi
 
 
 class LiveProcess(Document, frozen=True):
-    """What one process holds on the chip."""
+    """The memory that one process holds on the chip."""
 
     pid: int
     name: str
@@ -37,7 +37,7 @@ class LiveProcess(Document, frozen=True):
 
 
 class LiveDevice(Document, frozen=True):
-    """One chip that a process has opened."""
+    """A chip that a process has opened."""
 
     device: int
     """Logical number in the process that attached last."""
@@ -51,18 +51,18 @@ class LiveDevice(Document, frozen=True):
     total: Counters
     peak: Counters
     abandoned: Counters
-    """What processes hold that do not run any more."""
+    """The memory held by processes that have ended."""
     chips: Sequence[ChipCounters]
     processes: Sequence[LiveProcess]
 
     @property
     def is_mock(self) -> bool:
-        """Whether all processes on it run on a mock cluster."""
+        """True when all processes on it run on a mock cluster."""
         return bool(self.processes) and all(process.mock for process in self.processes)
 
     @property
     def holds_anything(self) -> bool:
-        """Now, or at any moment since watching began."""
+        """True when it holds memory now, or held some since watching began."""
         return any((*astuple(self.total), *astuple(self.peak), *(any(astuple(one.held)) for one in self.processes)))
 
 
@@ -73,21 +73,21 @@ def describe_empty_devices(devices: Sequence[LiveDevice]) -> str:
 
 
 class LiveSample(Document, frozen=True, tag_field="schema", tag="ttmem.live/1"):
-    """All chips at one moment, with the highest values since watching began."""
+    """The chips at one moment, with the highest values since watching began."""
 
     taken_ns: int = msgspec.field(name="time_ns")
     scope: str
     devices: Sequence[LiveDevice]
     unreadable: Sequence[UnreadableRegion]
     folder: str
-    """Where the regions were looked for."""
+    """The folder that was searched for regions."""
 
 
 _HEADS = ("DRAM", "L1", "L1_SMALL", "TRACE", "circular")
 
 
 def render_terminal(seen: LiveSample, *, width: int = 100, color: bool = False) -> str:
-    """The table for a pipe or a single look."""
+    """Render the table for a pipe or a single sample."""
     if not seen.devices:
         return describe_missing_counters(seen)
     report = TextReport(width, color=color)
@@ -96,12 +96,12 @@ def render_terminal(seen: LiveSample, *, width: int = 100, color: bool = False) 
 
 
 def describe_missing_counters(seen: LiveSample) -> str:
-    """One line, never folded: a folder is copied from it."""
+    """Return one line, never folded: a folder is copied from it."""
     return f"no counters in {seen.folder}"
 
 
 def build_table(seen: LiveSample) -> RenderableType:
-    """MiB of a whole chip; the peaks are those since watching began."""
+    """Build the table in MiB of a whole chip; the peaks are those since watching began."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -122,7 +122,7 @@ def build_table(seen: LiveSample) -> RenderableType:
         grid.add_row(Text(f"device {device.device}{chip}{mock}", style="bold"), *_format_counters(device.total))
         grid.add_row(Text("  peak", style="dim"), *_format_counters(device.peak), style="dim")
         for process in device.processes:
-            label = Text(f"  {process.pid} {process.name}" + ("" if process.running else " (gone)"))
+            label = Text(f"  {process.pid} {process.name}" + ("" if process.running else " (ended)"))
             grid.add_row(label, *_format_counters(process.held), style="" if process.running else "yellow")
             grid.add_row(Text("    peak", style="dim"), *_format_counters(process.peak), style="dim")
     remarks = [Text(remark, style="yellow") for device in shown for remark in _list_remarks(device)]
@@ -147,12 +147,12 @@ def _list_remarks(device: LiveDevice) -> list[str]:
 
 
 def render_processes_page() -> str:
-    """The counters of running processes."""
+    """Render the page of running processes."""
     return _render_live_page("Running processes", f"{SCOPE[:1].upper()}{SCOPE[1:]}.", "api/live")
 
 
 def render_log_page(name: str) -> str:
-    """A log that is being written."""
+    """Render the page of a log that is being written."""
     return _render_live_page(f"Following {name}", "Memory over operations, as the log grows.", "api/follow")
 
 

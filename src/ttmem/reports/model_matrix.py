@@ -25,7 +25,7 @@ class AtlasDocument(Document, frozen=True, tag_field="schema", tag="ttmem.atlas/
 
 
 def build_document(rows: Sequence[MatrixRow]) -> AtlasDocument:
-    """In the order of the list."""
+    """Build the document, in the order of the list."""
     return AtlasDocument(
         models=len({row.model for row in rows}),
         boards=list(dict.fromkeys(row.board for row in rows)),
@@ -47,7 +47,7 @@ _OUTCOMES = (
 
 
 def write_files(document: AtlasDocument, folder: Path) -> list[Path]:
-    """All of them, each at once."""
+    """Write all files of the matrix, each atomically."""
     table = "\n".join(format_markdown(build_overview(document)))
     texts = {
         JSON: format_json(document.to_json()),
@@ -63,13 +63,13 @@ def write_files(document: AtlasDocument, folder: Path) -> list[Path]:
 
 
 def describe_verdict(row: MatrixRow) -> str:
-    """In words, with how full the memory that failed gets, or DRAM."""
+    """Describe in words whether it fits, and how full DRAM (or the memory that failed) gets."""
     memory, share = _find_fullest(row)
     return f"{_VERDICTS[row.fits]}{share and f', {memory} {share}'}"
 
 
 def build_overview(document: AtlasDocument) -> Table:
-    """A row per model, a column per board: whether it fits, and how full DRAM (or the memory that failed) gets."""
+    """Build one row per model and one column per board: whether it fits, and how full DRAM gets."""
     cells = {(row.model, row.board): row for row in document.rows}
     models = list(dict.fromkeys(row.model for row in document.rows))
     rows = [[model, *(_format_cell(cells.get((model, board))) for board in document.boards)] for model in models]
@@ -77,7 +77,7 @@ def build_overview(document: AtlasDocument) -> Table:
 
 
 def build_details(document: AtlasDocument) -> Table:
-    """A row per answer, with every figure."""
+    """Build a table with one row per answer, with all figures."""
     columns = [
         name_column("model"),
         name_column("board"),
@@ -116,7 +116,7 @@ def _format_cell(row: MatrixRow | None) -> str:
 
 
 def _find_fullest(row: MatrixRow) -> tuple[str, str]:
-    """The memory that failed (DRAM where none did) and how full it gets; no figure for L1_SMALL and TRACE."""
+    """Return the memory that failed, or DRAM, and how full it gets; no figure for L1_SMALL and TRACE."""
     memory = row.failed_memory or "DRAM"
     share = {"DRAM": row.dram_peak_percent, "L1": row.l1_peak_percent}.get(memory)
     return memory, "" if share is None else format_percent(share)

@@ -163,7 +163,7 @@ def build_extraction(found: Extraction, *, attention: str) -> OpsExtraction:
 
 
 def render_extraction(found: Extraction, *, width: int = 100, color: bool = False) -> str:
-    """One row per target and size, then the totals."""
+    """Render one row per target and size, then the totals."""
     heads = ("Parameters", "Calls", "Operators", "Cases")
     columns = [
         name_column("Target"),
@@ -196,8 +196,8 @@ def _format_figure(value: Any) -> str:
 
 
 _TWIN_MEANS = (
-    "whether the model of ttnn that runs without it knows what plain calls do to memory: exact, bounded (at least so "
-    "much), or none (it has no record of an operation)"
+    "how well the twin, the model of ttnn that runs without it, knows the memory of plain calls: exact, bounded (a lower "
+    "bound), or none (it has no record of an operation)"
 )
 _CELL_TITLES = tuple(f"{memory} {layout.replace('_', '-')}" for memory, layout in CELLS)
 
@@ -319,7 +319,7 @@ def _describe_use(one: MappedOperator) -> dict[str, Any]:
 
 
 def _build_map_table(mapped: Mapped) -> Table:
-    """One row per operator; the columns of the four cells only where they were tried."""
+    """Build one row per operator; the columns of the four cells only where they were tried."""
     tried = CELLS if any(one.cells for one in mapped.operators) else ()
     count = number_column if mapped.from_cases else text_column
     columns = [

@@ -24,12 +24,12 @@ _MOST_REPLAYED = 100_000
 
 
 class Analyses:
-    """The answers about one profile. Nothing here depends on the profile's name."""
+    """The analyses of one profile; none depends on the profile's name."""
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
         self.pages: dict[tuple[str, bool, bool], str] = {}
-        """Pages rendered so far, by the profile's name and size: the store and ``--html`` want the same one."""
+        """Rendered pages by the profile's name and size: the store and ``--html`` need the same one."""
 
     @cached_property
     def live(self) -> dict[str, LiveSet]:
@@ -48,7 +48,7 @@ class Analyses:
 
     @cached_property
     def memories_by_share(self) -> list[str]:
-        """The memories that were seen, the fullest first; L1 counts with the programs' own buffers where known."""
+        """The memories in the profile, the fullest first; L1 includes the programs' own buffers where known."""
         return sorted(self.peaks, key=lambda memory: -(self.share(memory) or 0.0))
 
     def share(self, memory: str) -> float | None:
@@ -67,7 +67,7 @@ class Analyses:
         )
 
     def are_about(self, profile: Profile) -> bool:
-        """Whether this is the same history, whatever it is called."""
+        """Return whether this is the same history, under any name."""
         parts = ("timelines", "forms", "arguments")
         same = all(getattr(self._profile, part) is getattr(profile, part) for part in parts)
         return same and self._profile.source == profile.source
@@ -99,14 +99,14 @@ class Analyses:
 
     @property
     def fits(self) -> bool:
-        """Whether the memory was enough for all that ran; a suite goes on after a test that did not fit."""
+        """True when the memory sufficed for all that ran; a suite continues after a test that did not fit."""
         if self.is_suite:
             return not self.memory_failures
         return self.failure is None or self.failure.survived or not self.failure.is_for_memory
 
     @cached_property
     def memory_failures(self) -> list[RunFailure]:
-        """All for which the memory was too small, those that the program caught included."""
+        """The failures for lack of memory, including those that the program caught."""
         return [item for item in self.failures if item.is_for_memory and not item.is_warning]
 
 

@@ -41,7 +41,7 @@ class OperationCountsRow(Document, frozen=True):
 
 
 class ProgramEntry(Document, frozen=True):
-    """One distinct program; ``operations`` are its own, not those of programs it calls."""
+    """A distinct program; ``operations`` are its own, not those of programs it calls."""
 
     name: str
     executions: int
@@ -50,7 +50,7 @@ class ProgramEntry(Document, frozen=True):
 
 
 class RunEntry(Document, frozen=True):
-    """One top-level execution of a program."""
+    """A top-level execution of a program."""
 
     run: int
     rank: int | None
@@ -85,7 +85,7 @@ class Consumer(_TensorEntry, frozen=True):
 
 
 class ConsumersNotListed(Document, frozen=True):
-    """The smaller ones together."""
+    """The sum of the smaller tensors."""
 
     count: int
     bytes_per_bank: int
@@ -121,7 +121,7 @@ class MemoryPeak(Document, frozen=True, kw_only=True):
 
 
 class RankEntry(Document, frozen=True):
-    """One process's own figures."""
+    """The figures of one process."""
 
     rank: int | None
     operations: OperationCountsRow
@@ -138,7 +138,7 @@ class PaddedTensor(_TensorEntry, frozen=True):
 
 
 class PaddingEntry(Document, frozen=True):
-    """All DRAM tensors alive at the DRAM peak; null where the source does not list them."""
+    """The padding of the DRAM tensors alive at the DRAM peak; null where the source does not list them."""
 
     logical_bytes: int | None
     padded_bytes: int | None
@@ -190,16 +190,16 @@ class RunEndEntry(Document, frozen=True):
     message: str
     location: str
     not_judged: bool
-    """An assertion of the script's own failed after it had read values from the device: a mock computes none."""
+    """True when an assertion of the script failed after it had read values from the device: a mock computes none."""
 
 
 _MOST_CONSUMERS = 1000
-"""A run that never frees holds tens of thousands of tensors; the rest is summed up, not listed."""
+"""A run that never frees holds tens of thousands of tensors; the rest is summed, not listed."""
 _MOST_PADDED = 100
 
 
 class ProfileDocument(Document, frozen=True, tag_field="schema", tag="ttmem.profile/1"):
-    """A run's memory history, summed up."""
+    """The summary of a run's memory history."""
 
     name: str
     source: Source
@@ -222,9 +222,9 @@ class ProfileDocument(Document, frozen=True, tag_field="schema", tag="ttmem.prof
     failure: FailureEntry | None
     failures: Sequence[FailureEntry]
     ended: RunEndEntry | None
-    """Null when the run came to its end; an error that is not for memory leaves ``failure`` with class ``none``."""
+    """Null when the run completed; an error other than memory leaves ``failure`` with class ``none``."""
     skipped_comparisons: int | UnsetType = UNSET
-    """Of a script that was run: comparisons of values that were skipped, because a mock computes none."""
+    """For a recorded script: skipped comparisons of values, because a mock computes none."""
     findings: Sequence[Finding] | UnsetType = UNSET
     """Leaks and waste of a captured run, the costliest first; only where there are any."""
 
@@ -391,7 +391,7 @@ def _describe_memory(peak: Peak, programs: ProgramPeak | None = None, **more: An
 
 
 def find_cause(peak: Peak) -> OperationPlace | None:
-    """The operation whose after-state the peak is; null before the first operation."""
+    """Return the operation after which the peak is; None before the first operation."""
     at = peak.caused_by_index
     return None if at is None else OperationPlace(at, peak.caused_by_name, peak.caused_by_location)
 

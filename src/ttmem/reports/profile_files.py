@@ -45,7 +45,7 @@ _MOST_WARNINGS = 50
 
 
 def render_html(profile: Profile, *, small: bool = False, tests: SuiteRun | None = None) -> str:
-    """The page; rendered once for a profile, however often it is written. ``small`` is what a notebook's cell shows.
+    """Render the page, once per profile. ``small`` is the version for a notebook's cell.
 
     The page of a suite begins with its ``tests``.
     """
@@ -64,7 +64,7 @@ def render_html(profile: Profile, *, small: bool = False, tests: SuiteRun | None
 def build_page_blocks(
     profile: Profile, *, small: bool = False, side: int = 0, tests: SuiteRun | None = None
 ) -> list[bytes]:
-    """The data of the page; a page that compares has those of both ``side`` s."""
+    """Build the data of the page; a comparison has that of both ``side`` s."""
     header = {
         **_build_page_header(profile, analyze(profile)),
         "small": small,
@@ -75,7 +75,7 @@ def build_page_blocks(
 
 
 def _describe_suite(profile: Profile, tests: SuiteRun | None) -> dict[str, Any] | None:
-    """The tests, and the place of each: process, first operation, one past the last."""
+    """Return the tests, and the position of each: process, first operation, one past the last."""
     if tests is None:
         return None
     by_length = sorted(find_runs(profile), key=lambda run: run.end_index - run.first_index)
@@ -184,7 +184,7 @@ def _describe_stretch(stretch: Stretch) -> dict[str, Any]:
 
 
 def _build_cards(known: Analyses) -> Iterator[Card]:
-    """The figures for a first glance."""
+    """Yield the headline figures."""
     for memory, peak in known.peaks.items():
         if memory not in ("DRAM", "L1") and not peak.peak_bytes_per_bank:
             continue
@@ -261,7 +261,7 @@ def _describe_fragmentation(known: Analyses, memory: str) -> str:
 
 
 def render_notebook(profile: Profile) -> str:
-    """A fragment that needs no style sheet; the page in it is a document of its own, cut off from the notebook."""
+    """Render a fragment that needs no style sheet; the page in it is isolated from the notebook."""
     known = analyze(profile)
     failure = known.failure
     place = ""
@@ -279,13 +279,13 @@ def render_notebook(profile: Profile) -> str:
 
 
 _VIEW_COLUMNS = ("banks", *(f"{figure}_bytes_per_bank" for figure in ("total", "allocated", "free", "largest_free")))
-"""As the columns of ``Profile.views`` stand."""
+"""The columns of ``Profile.views``, in order."""
 _TYPE_FACTS = ("shape", "dtype", "layout", "memory", "placement", "logical_bytes", "padded_bytes")
 _PROGRAM_FACTS = ("name", "parent", "run", "caller", "first_operation", "end_operation", "finished", "line")
 
 
 def build_files(profile: Profile, tests: SuiteRun | None = None) -> Iterator[tuple[str, bytes]]:
-    """(file name after ``<name>_``, content); ``tests`` are those of a suite."""
+    """Yield (file name after ``<name>_``, content); ``tests`` are those of a suite."""
     yield "memory.json", encode_json(build_memory_document(profile))
     yield "operations.json", encode_json(build_operations_document(profile))
     yield "inputs_registry.json", encode_json(build_inputs_document(profile))
@@ -309,7 +309,7 @@ def list_facts(profile: Profile) -> dict[str, object]:
 
 
 def build_memory_document(profile: Profile) -> dict[str, Any]:
-    """Per process, one column per fact about a memory state; each memory's column points into ``views`` (-1: none)."""
+    """Build the columns of memory states per process; each memory's column is an index into ``views`` (-1: none)."""
     return {
         "schema": "ttmem.memory/1",
         "name": profile.name,
@@ -331,7 +331,7 @@ def build_memory_document(profile: Profile) -> dict[str, Any]:
 
 
 def build_operations_document(profile: Profile) -> dict[str, Any]:
-    """Per process, one column per fact about an operation; ``form`` points into the distinct operation texts."""
+    """Build the columns of operations per process; ``form`` is an index into the distinct operations."""
     return {
         "schema": "ttmem.operations/1",
         "name": profile.name,
@@ -353,7 +353,7 @@ def build_operations_document(profile: Profile) -> dict[str, Any]:
 
 
 def build_inputs_document(profile: Profile) -> dict[str, Any]:
-    """Every argument of every graph, as the module dumps name them."""
+    """Build the arguments of all graphs, as the module dumps name them."""
     arguments: list[dict[str, Any]] = [msgspec.to_builtins(argument) for argument in profile.arguments]
     for argument in arguments:
         if argument["device_bytes"] is None:  # a module dump has types alone
@@ -366,7 +366,7 @@ def _read_attributes(item: object, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _describe_forms(forms: OperationForms) -> dict[str, Any]:
-    """Distinct operations: names and types as numbers into their dictionaries, SSA names as ``results=operands``."""
+    """Describe distinct operations: names and types as indices, SSA names as ``results=operands``."""
     locations: dict[str, int] = {}
     location = [
         locations.setdefault(text, len(locations)) for text in _split_pool(forms.location_pool, forms.location_end)
@@ -383,7 +383,7 @@ def _describe_forms(forms: OperationForms) -> dict[str, Any]:
 
 
 def _split_pool(pool: bytes, ends: Int64) -> list[str]:
-    """The texts of a pool; one decoding for all of them where every character is one byte."""
+    """Split the texts of a pool; decoded at once where each character is one byte."""
     bounds = [0, *ends.tolist()]
     if pool.isascii():
         text = pool.decode("ascii")

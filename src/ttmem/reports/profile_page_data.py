@@ -281,7 +281,7 @@ def _is_freed(profile: Profile, timeline: Timeline, life: TensorLife) -> bool:
 
 
 def _locate_states(timeline: Timeline) -> Int64:
-    """Per state: the operation it stands before; a submit state stands after the last one that was named before it."""
+    """Return per state the operation it precedes; a submit state follows the last operation named before it."""
     operation = timeline.state_operation.astype(np.int64)
     named = np.maximum.accumulate(operation) if len(operation) else operation
     return np.where(operation >= 0, operation, np.maximum(named + 1, timeline.first_index))

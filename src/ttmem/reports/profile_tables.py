@@ -11,9 +11,8 @@ from ttmem.analysis.consumers import LiveSet
 from ttmem.analysis.failure import RunFailure
 from ttmem.analysis.findings import Finding
 from ttmem.analysis.growth import LEAK
-from ttmem.analysis.largest_changes import movers
 from ttmem.analysis.lifetimes import TensorLife
-from ttmem.analysis.peaks import Peak, peaks_of
+from ttmem.analysis.peaks import Peak
 from ttmem.base.formatting import (
     flatten_text,
     format_count,
@@ -30,7 +29,7 @@ from ttmem.reports.profile_analyses import Analyses
 
 TARGETS_PERCENT = {"DRAM": (80, 90), "L1": (90, 95)}
 PADDING_HIGH_PERCENT = 50.0
-"""The targets that readers of these reports know; from the second figure on it is a risk."""
+"""The usual targets; above the second figure it is a risk."""
 _RISKS = {
     "DRAM": "risk of OOM; reduce batch or model size, or shard the model",
     "L1": "operations may fall back to DRAM or clash with circular buffers",
@@ -45,7 +44,7 @@ _LONGEST_NAME = 80
 
 
 def list_warnings(known: Analyses) -> list[str]:
-    """Everything worth a warning, most urgent first; empty when the run has room."""
+    """List all warnings, most urgent first; empty when the run has room."""
     peaks = [_warn_of_peak(known, memory) for memory in TARGETS_PERCENT]
     return [
         note
@@ -74,13 +73,13 @@ def describe_rounding(profile: Profile) -> str:
 
 
 def suggest_command(profile: Profile, known: Analyses) -> str:
-    """The command that answers the next question about this source."""
+    """Return the command that answers the next question about this source."""
     source = shlex.quote(profile.source.name or profile.name)
     if len(source) > _LONGEST_COMMAND or not source.isprintable():
         source = "SOURCE"
     if profile.source.kind == "predicted":
         return f"ttmem fit {source} --html report.html"
-    if "engine" in profile.facts:  # captured while a script ran: the script is no source, it is run again
+    if "engine" in profile.facts:  # captured while a script ran: the script is run again, not read
         return f"ttmem run {source} --html report.html"
     if len(known.runs) > 1 and (known.failure is not None or known.counted_runs > 1):
         return f"ttmem profile {source} --run last --llm"
@@ -106,7 +105,7 @@ def describe_load(known: Analyses) -> str:
 
 
 def describe_growth(known: Analyses) -> str:
-    """The verdict on growth from run to run for DRAM, in one sentence; empty for a single run."""
+    """Describe the growth of DRAM from run to run; empty for a single run."""
     growth = known.growth.get("DRAM")
     if growth is None or len(growth.starts_bytes_per_bank) < 2:
         return ""
@@ -118,7 +117,7 @@ def describe_growth(known: Analyses) -> str:
 
 
 def describe_runs(known: Analyses) -> str:
-    """``5 runs``, ``1 run and an unfinished one``, ``7 tests``."""
+    """Return ``5 runs``, ``1 run and an unfinished one``, ``7 tests``."""
     if known.is_suite:
         return pluralize(known.counted_runs, "test")
     last_ones = {run.timeline: run for run in known.runs}.values()
@@ -138,19 +137,19 @@ def describe_moment(peak: Peak) -> str:
 
 
 def describe_end(known: Analyses) -> str:
-    """Describe the end of a run that another reason than memory stopped; empty for every other run."""
+    """Describe the end of a run that stopped for another reason than memory; empty for any other run."""
     if known.end is None or known.end.is_for_memory:
         return ""
     return known.end.sentence
 
 
 def format_end_error(known: Analyses) -> str:
-    """``SystemExit: 3``: the error that ended a run whose source prints no text of it."""
+    """Return the error that ended a run whose source prints no text of it: ``SystemExit: 3``."""
     return ": ".join(filter(None, (known.end.error, known.end.message))) if known.end else ""
 
 
 def describe_fit(known: Analyses) -> str:
-    """``Fits as far as it ran``; a memory failure that the program caught is named instead."""
+    """Return ``Fits as far as it ran``, or the memory failure that the program caught."""
     if not known.memory_failures:
         return "Fits as far as it ran"
     return f"The program caught a memory failure ({_format_class(known.memory_failures[0])})"
@@ -188,7 +187,7 @@ def describe_l1(known: Analyses) -> str:
 
 
 def describe_unattributed(live: LiveSet) -> str:
-    """The part of a peak that no tensor accounts for; the listed parts and this one sum to the state's total."""
+    """Describe the part of a peak that no tensor accounts for; with the listed parts it sums to the state's total."""
     left = live.unattributed_bytes_per_bank
     amount = f"{format_mib(left)}/bank (tensors that share a buffer or were freed)"
     if abs(left) <= live.peak.error_bytes * 2:
@@ -199,12 +198,12 @@ def describe_unattributed(live: LiveSet) -> str:
 
 
 def format_weights(known: Analyses) -> str:
-    """``268.750 MiB``; a capture, and a log without a module dump, do not say what a weight is."""
+    """Return ``268.750 MiB``; unknown for a capture and a log without a module dump."""
     return UNKNOWN if known.weights.bytes is None else format_mib(known.weights.bytes)
 
 
 def format_padding(known: Analyses) -> str:
-    """``12.5%``; unknown without states or operations."""
+    """Return ``12.5%``; unknown without states or operations."""
     share = known.padding.overhead_percent
     return UNKNOWN if share is None else format_percent(share)
 
@@ -235,7 +234,7 @@ def _warn_of_fragmentation(known: Analyses) -> str:
             worst_at = shorten(format_operation(item.worst_at.index, item.worst_at.name), _LONGEST_NAME)
             return (
                 f"{memory} is fragmented in {format_percent(item.states_above_threshold_percent)} of the states "
-                f"(over {item.threshold_percent:g}% of the free bytes lie outside the largest free block); "
+                f"(over {item.threshold_percent:g}% of the free bytes are outside the largest free block); "
                 f"worst {format_mib(item.worst_bytes_per_bank)}/bank at {worst_at}"
             )
     return ""
@@ -249,12 +248,12 @@ def _warn_of_padding(known: Analyses) -> str:
 
 
 def list_short_facts(profile: Profile) -> list[tuple[str, str]]:
-    """The facts that fit a line; a whole answer among them has a view of its own."""
+    """List the facts that fit a line; nested answers have a view of their own."""
     return [(str(key), str(value)) for key, value in profile.facts.items() if not isinstance(value, dict)]
 
 
 def describe_board(profile: Profile) -> str:
-    """``a mock n150 (1 chip)``, or ``wormhole`` by its banks; empty when unknown."""
+    """Return ``a mock n150 (1 chip)``, or ``wormhole`` by its banks; empty when unknown."""
     facts = profile.facts
     chips = facts.get("chips")
     count = f" ({pluralize(chips, 'chip')})" if isinstance(chips, int) and chips > 0 else ""
@@ -265,7 +264,7 @@ def describe_board(profile: Profile) -> str:
 
 
 def list_findings(findings: Sequence[Finding]) -> list[str]:
-    """Leaks and waste, a line each."""
+    """List leaks and waste, one line each."""
     return [
         f"{one.kind} {flatten_text(one.tensor) or one.memory}: {format_mib(one.bytes_per_bank)} of {one.memory} "
         f"per bank"
@@ -275,16 +274,16 @@ def list_findings(findings: Sequence[Finding]) -> list[str]:
 
 
 Columns = Sequence[tuple[Column, Callable[[Any], object]]]
-"""Each with how its value is taken from an entry."""
+"""Columns, each with a function that returns its value of an entry."""
 
 
 def build_table(entries: Iterable[Any], columns: Columns, **more: Any) -> Table:
-    """One row per entry."""
+    """Build one row per entry."""
     return Table([column for column, _ in columns], [[get(entry) for _, get in columns] for entry in entries], **more)
 
 
 def build_peaks(known: Analyses) -> Table:
-    """One row per memory, MiB per bank."""
+    """Build one row per memory, in MiB per bank."""
     columns: Columns = [
         (text_column("Memory", write=attrgetter("memory")), lambda peak: peak),
         (mib_column("Peak"), attrgetter("peak_bytes_per_bank")),
@@ -302,7 +301,7 @@ def build_peaks(known: Analyses) -> Table:
 
 
 def build_consumers(live: LiveSet, most: int) -> Table:
-    """The largest tensors that were alive at a peak."""
+    """Build the table of the largest tensors alive at a peak."""
     total = live.total_bytes_per_bank
     columns: Columns = [
         (name_column("Tensor"), attrgetter("name")),
@@ -323,7 +322,7 @@ def build_consumers(live: LiveSet, most: int) -> Table:
 
 
 def build_padding(known: Analyses, most: int) -> Table:
-    """The tensors at the DRAM peak that waste most on padding; device bytes."""
+    """Build the table of the tensors at the DRAM peak with most padding; device bytes."""
     columns: Columns = [
         (name_column("Tensor"), attrgetter("name")),
         (text_column("Shape"), _format_shape),
@@ -337,7 +336,7 @@ def build_padding(known: Analyses, most: int) -> Table:
 
 
 def build_weights(known: Analyses, most: int) -> Table:
-    """The largest weights; logical bytes on one chip."""
+    """Build the table of the largest weights; logical bytes on one chip."""
     columns: Columns = [
         (name_column("Weight"), attrgetter("name")),
         (text_column("Shape"), lambda weight: format_shape(weight.shape, weight.dtype)),
@@ -349,7 +348,7 @@ def build_weights(known: Analyses, most: int) -> Table:
 
 
 def build_distribution(known: Analyses, most: int) -> Table:
-    """The number of executions of each operation."""
+    """Build the table of executions by operation."""
     counts = known.distribution
     columns: Columns = [
         (name_column("Operation"), lambda named: named[0]),
@@ -357,48 +356,6 @@ def build_distribution(known: Analyses, most: int) -> Table:
         (percent_column("Share"), lambda named: 100 * named[1] / counts.executed),
     ]
     return _take_first(list(counts.by_name.items()), most, columns, bars="Count")
-
-
-def build_operations(profile: Profile, most: int) -> Table:
-    """Distinct operations that added most to DRAM."""
-    columns: Columns = [
-        (name_column("Operation"), lambda mover: format_operation(mover.index, mover.name)),
-        (name_column("Location"), lambda mover: mover.location or None),
-        (
-            text_column("Result", unknown=""),
-            lambda mover: mover.result and format_shape(mover.result.shape, mover.result.dtype),
-        ),
-        (mib_column("DRAM", signed=True), lambda mover: mover.change_bytes_per_bank["DRAM"]),
-        (mib_column("L1", signed=True), lambda mover: mover.change_bytes_per_bank["L1"]),
-        (number_column("Executions"), attrgetter("executions")),
-    ]
-    return build_table(movers(profile, most=most), columns, bars="DRAM")
-
-
-def build_runs(known: Analyses, most: int) -> Table:
-    """One row per top-level execution; a single one is no table."""
-    columns: Columns = [
-        (text_column("Run"), lambda run: f"{run.number}" + (f" (rank {run.rank})" if run.rank >= 0 else "")),
-        (name_column("Program"), attrgetter("program")),
-        (
-            text_column("Operations", whole=True),
-            lambda run: f"#{run.first_index} to #{run.end_index - 1}" if run.end_index > run.first_index else None,
-        ),
-        (number_column("Count"), lambda run: run.end_index - run.first_index),
-        (text_column("Finished"), lambda run: "yes" if run.finished else "no"),
-    ]
-    return _take_first(known.runs if len(known.runs) > 1 else [], most, columns)
-
-
-def build_ranks(profile: Profile) -> Table:
-    """Each process's own peaks, MiB per bank; a single process is no table."""
-    rows = []
-    for at, timeline in enumerate(profile.timelines):
-        found = peaks_of(profile, at)
-        figures = [found[memory].peak_bytes_per_bank if memory in found else None for memory in ("DRAM", "L1")]
-        rows.append([timeline.rank, len(timeline), *figures])
-    columns = [text_column("Rank"), number_column("Operations"), mib_column("Peak DRAM"), mib_column("Peak L1")]
-    return Table(columns, rows if len(rows) > 1 else [])
 
 
 def compute_overhead_percent(life: TensorLife) -> float | None:

@@ -47,7 +47,7 @@ _STYLES = {"ok": "", "warn": "yellow", "alarm": "bold red"}
 
 
 def render_terminal(profile: Profile, *, width: int = 100, color: bool = False) -> str:
-    """The summary as text; colour by meaning only, so that nothing is lost without it."""
+    """Render the summary; colour repeats the meaning, so that nothing is lost without it."""
     report = TextReport(width, color=color)
     report.print(*_build_parts(profile, analyze(profile), report.width))
     return report.render()
@@ -111,7 +111,7 @@ def _build_peaks(known: Analyses, width: int) -> Table:
 
 
 def _draw_chart(profile: Profile, peak: Peak, width: int) -> Text:
-    """Block characters over operations, scaled to the peak; the mark below points at it."""
+    """Draw block characters over operations, scaled to the peak; a mark below points at it."""
     from rich.text import Text
 
     line = read_series(profile, peak.timeline, peak.memory)
@@ -153,7 +153,7 @@ def _build_consumers(live: LiveSet, width: int) -> Table:
 
 
 def _format_share(value: float | str) -> str:
-    """The row that sums up the others has none."""
+    """Format a share; the row that sums the others has none."""
     return value if isinstance(value, str) else format_percent(value)
 
 
@@ -241,7 +241,7 @@ _DETAILS = [(10, 90, 2000), (10, 60, 1200), (10, 36, 800), (6, 24, 400), (3, 12,
 
 
 def render_markdown(profile: Profile) -> str:
-    """The report, with the most detail that fits."""
+    """Render the report, with the most detail that fits."""
     known = analyze(profile)
     text = ""
     for detail in _DETAILS:

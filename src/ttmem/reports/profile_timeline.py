@@ -22,11 +22,11 @@ from ttmem.reports.profile_analyses import analyze
 
 _MOST_POINTS = 2000
 _CAPACITY_SHOWN_FROM_PERCENT = 40.0
-"""Below this the line of the full bank would press the curve flat against the floor."""
+"""Below this share the line of the full bank would flatten the curve."""
 
 
 def render_svg(profile: Profile, memory: str = "DRAM") -> str:
-    """A drawing that stands alone, for a notebook or a document."""
+    """Render a complete SVG, for a notebook or a document."""
     peaks = analyze(profile).peaks
     peak = peaks.get(memory.upper())
     if peak is None:
@@ -38,28 +38,28 @@ def render_svg(profile: Profile, memory: str = "DRAM") -> str:
 
 @dataclass(frozen=True, slots=True)
 class StateSeries:
-    """One memory of one process: bytes per bank over operations."""
+    """A memory of one process: bytes per bank over operations."""
 
     operation: Int64
-    """Per state: how many operations had been started before it, so that submit states fall between operations."""
+    """Per state: the number of operations started before it, so that submit states are between operations."""
     allocated: Int64
     state: NDArray[np.intp]
     """Position of the state in the timeline."""
 
 
 def read_series(profile: Profile, timeline_index: int, memory: str) -> StateSeries:
-    """Every state that shows the memory."""
+    """Read the states that show the memory."""
     timeline = profile.timelines[timeline_index]
     states = state_column(profile, timeline, memory)
     printed_before = timeline.state_operation[states.state].astype(np.int64)
-    # A submit state has no operation of its own: it stands after the last one that was named before it.
+    # A submit state has no operation of its own: it follows the last operation named before it.
     named = np.maximum.accumulate(printed_before) if len(printed_before) else printed_before
     place = np.where(printed_before >= 0, printed_before, np.maximum(named + 1, timeline.first_index))
     return StateSeries(operation=place, allocated=states.value, state=states.state)
 
 
 def downsample(values: Int64, most: int) -> NDArray[np.intp]:
-    """Positions of at most ``most`` points: the first lowest and first highest of each stretch, in order.
+    """Return at most ``most`` positions: the first lowest and first highest of each range, in order.
 
     Averages and nearest-point sampling would lose the one state that decides whether a model fits.
     """
@@ -76,7 +76,7 @@ def downsample(values: Int64, most: int) -> NDArray[np.intp]:
 
 
 def find_column_peaks(values: Int64, columns: int) -> Int64:
-    """The highest state in each of so many equal stretches (fewer columns when there are fewer states)."""
+    """Return the highest value of each of ``columns`` equal ranges (fewer when there are fewer states)."""
     columns = min(columns, len(values))
     if not columns:
         return values[:0]
@@ -132,9 +132,9 @@ CSV_HEADER = (
 
 
 def render_csv(profile: Profile) -> str:
-    """Empty cells are unknown; a submit state has no operation of its own.
+    """Render one row per state; empty cells are unknown, and a submit state has no operation.
 
-    A log repeats few operations and few states many times, so each distinct one is quoted once.
+    A log repeats few operations and states many times, so each distinct one is formatted once.
     """
     lines = [format_csv_line(CSV_HEADER)]
     views = [

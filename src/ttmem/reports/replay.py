@@ -14,15 +14,15 @@ from ttmem.twin.replay import StepResult
 
 
 class ReplayStepRow(Document, frozen=True):
-    """What came of one step; a free that succeeded says nothing but ``ok``."""
+    """The result of one step; a free that succeeded has ``ok`` only."""
 
     ok: bool
     address: int | UnsetType = UNSET
-    """As ``tensor.buffer_address()`` gives it."""
+    """The value of ``tensor.buffer_address()``."""
     bytes_per_bank: int | UnsetType = UNSET
-    """What the library says each bank needs to store."""
+    """The bytes that the library says each bank needs to store."""
     taken_bytes_per_bank: int | UnsetType = UNSET
-    """What every bank of the memory loses, after rounding."""
+    """The bytes that every bank of the memory loses, after rounding."""
     warnings: Sequence[str] | UnsetType = UNSET
     error: str | UnsetType = UNSET
     """``oom`` or ``invalid``."""
@@ -34,7 +34,7 @@ class ReplayStepRow(Document, frozen=True):
 
 
 class MemoryUse(Document, frozen=True):
-    """One memory after the last step, per bank."""
+    """A memory after the last step, per bank."""
 
     banks: int
     total_bytes_per_bank: int = msgspec.field(name="bytes_per_bank")
@@ -44,7 +44,7 @@ class MemoryUse(Document, frozen=True):
 
 
 class ReplayedScript(OpenedBoard, frozen=True, tag_field="schema", tag="ttmem.replay/1"):
-    """Where every buffer of an allocation script would lie."""
+    """The addresses of all buffers of an allocation script."""
 
     steps: Sequence[ReplayStepRow]
     memories: Mapping[str, MemoryUse]
@@ -52,7 +52,7 @@ class ReplayedScript(OpenedBoard, frozen=True, tag_field="schema", tag="ttmem.re
 
     @property
     def failures(self) -> list[tuple[int, ReplayStepRow]]:
-        """The steps that failed, with their numbers from 1."""
+        """The failed steps, numbered from 1."""
         return [(number, step) for number, step in enumerate(self.steps, 1) if not step.ok]
 
 
@@ -84,7 +84,7 @@ _MOST_FAILURES = 10
 
 
 def render_terminal(script: ReplayedScript, *, width: int = 100, color: bool = False) -> str:
-    """The first failures in the library's own words."""
+    """Render the first failures in the library's own words, and the memories at the end."""
     failed = script.failures
     lines = [
         f"{len(script.steps):,} steps on {format_opened_board(script)}",

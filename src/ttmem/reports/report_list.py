@@ -14,7 +14,7 @@ from ttmem.reports.kit.tables import Table, number_column, text_column
 
 
 class StoredReportRow(Document, frozen=True):
-    """One report of the store; unknown facts are null."""
+    """A report of the store; unknown facts are null."""
 
     name: str
     stored_at: str | None
@@ -27,8 +27,8 @@ class StoredReportRow(Document, frozen=True):
     peak_l1_bytes_per_bank: int | None
     peak_l1_percent: float | None
     status: str | None
-    """``fits``, the class and memory of the failure, the error that ended the run for another reason, or how many tests
-    of a suite failed, crashed or timed out."""
+    """``fits``, the class and memory of the failure, the error that ended the run for another reason, or the number of
+    tests of a suite that failed, crashed or timed out."""
     origin: str | None
     """The file or command that was read."""
     bytes_on_disk: int
@@ -57,7 +57,7 @@ def _read_row(entry: Mapping[str, object]) -> StoredReportRow:
 
 
 def _is_damaged(value: object) -> bool:
-    """A figure that no memory has."""
+    """Return whether it is a figure that no memory has."""
     return isinstance(value, int | float) and not -1 < value < 1 << 60
 
 
@@ -74,7 +74,7 @@ _COLUMNS = (
 
 
 def render_terminal(stored: StoredReportsDocument, *, width: int = 100, color: bool = False) -> str:
-    """Names are what people copy: they are never cut, and no border is around them."""
+    """Render one row per report; names are never cut, because people copy them."""
     report = TextReport(width, color=color)
     report.print(Table(_COLUMNS, [_build_row(one) for one in stored.reports], names_omitted=False))
     return report.render()
@@ -98,6 +98,6 @@ def _format_peak(amount_bytes: int | None, share: float | None) -> str | None:
 
 
 def render_html(folder: str, reports: Sequence[dict[str, Any]], follows: str = "") -> str:
-    """Find, open, compare, delete; ``follows`` names a log that the server follows."""
+    """Render the page to find, open, compare and delete; ``follows`` names a log that the server follows."""
     data = {"part": "store", "title": "ttmem", "folder": folder, "reports": list(reports), "follows": follows}
     return pages.render_data_page("store", "Stored reports", data, served=True)

@@ -19,7 +19,7 @@ _HEADS = ("", "DRAM MiB/bank", "L1 MiB/bank", "L1+programs", "s", "")
 
 
 def render_terminal(suite: SuiteRun, *, width: int = 100, color: bool = False) -> str:
-    """Nothing when no test ran."""
+    """Render the tests, their causes, growth and findings; nothing when no test ran."""
     report = TextReport(width, color=color)
     bad = [test for test in suite.tests if test.outcome in _BAD]
     good = [test for test in suite.tests if test.operations and test.outcome not in _BAD]
@@ -40,7 +40,7 @@ def render_terminal(suite: SuiteRun, *, width: int = 100, color: bool = False) -
 
 
 def _print_tests(report: TextReport, suite: SuiteRun, bad: list[SuiteTest], good: list[SuiteTest]) -> None:
-    """The failed tests, then the others, the fullest first; names are whole, so each has a line of its own."""
+    """Print the failed tests, then the others, the fullest first; names are whole, each on its own line."""
     shown = bad[:_MOST_ROWS]
     shown += good[: max(_MOST_ROWS - len(shown), _LEAST_GOOD)]
     title = f"peak memory per test ({suite.place}), ttnn {suite.ttnn or 'unknown'}"
@@ -73,7 +73,7 @@ def _align(row: tuple[str, ...], widths: list[int]) -> str:
 
 
 def _find_common_folder(ids: list[str]) -> str:
-    """The file or folder that all tests have in common: it needs no room in every row."""
+    """Return the file or folder that all tests have in common."""
     common = "".join(
         letters[0] for letters in takewhile(lambda letters: len(set(letters)) == 1, zip(*ids, strict=False))
     )
@@ -99,7 +99,7 @@ def _build_row(test: SuiteTest) -> tuple[str, ...]:
 
 
 def find_fullest_operation(test: SuiteTest) -> OperationPlace | None:
-    """Where a test needs most: in the memory that is fuller, L1 with its programs."""
+    """Return the operation at which a test needs most of the fuller memory, L1 with its programs."""
     l1, dram = test.memories.get("L1"), test.memories.get("DRAM")
     places: list[tuple[float, object]] = []
     if l1 is not None and l1.bank_bytes:
@@ -119,7 +119,7 @@ def _format_amount(peak: TestMemoryPeak | None, *, with_programs: bool = False) 
 
 
 def _list_causes(test: SuiteTest) -> Iterator[str]:
-    """One line for every memory that the test filled noticeably."""
+    """Yield one line for each memory that the test filled noticeably."""
     for name, peak in test.memories.items():
         top = peak.top if peak.top is not UNSET else ()
         at = peak.caused_by if isinstance(peak.caused_by, OperationPlace) else None
@@ -137,7 +137,7 @@ def _list_causes(test: SuiteTest) -> Iterator[str]:
 
 
 def _list_unchecked(suite: SuiteRun) -> Iterator[str]:
-    """The checks that a pass does not include here."""
+    """Yield the checks that a pass does not include here."""
     skipped = [test.skipped_comparisons for test in suite.tests if test.skipped_comparisons]
     if skipped:
         tests = pluralize(len(skipped), "test")
@@ -179,7 +179,7 @@ def _print_growth(report: TextReport, baseline: Baseline) -> None:
 
 
 def describe_growth(one: GrownTest, baseline: Baseline) -> str:
-    """What is said of a test that grew."""
+    """Describe the growth of a test."""
     amounts = f"from {format_mib(one.before_bytes)} to {format_mib(one.after_bytes)}"
     return f"{one.memory} grew {amounts} since '{flatten_text(baseline.name)}' (limit {baseline.max_growth})"
 
@@ -188,7 +188,7 @@ _ERRORS = ("error", "crashed", "timeout")
 
 
 def render_junit(suite: SuiteRun) -> str:
-    """One test case per test."""
+    """Render one test case per test."""
     grown: dict[str, list[str]] = {}
     if suite.baseline is not None:
         for one in suite.baseline.grown:
@@ -230,7 +230,7 @@ def _add_case(parent: ElementTree.Element, test: SuiteTest, grown: list[str]) ->
 
 
 def _list_properties(test: SuiteTest) -> list[tuple[str, object]]:
-    """The figures under the names that ``pytest --junitxml`` has too, and what filled the memories."""
+    """List the figures under the names of ``pytest --junitxml``, and what filled the memories."""
     figures = [
         (field, value)
         for field in test.__struct_fields__

@@ -24,14 +24,14 @@ _MOST_LETTERS = 2000
 
 
 class PeakTensor(Document, frozen=True):
-    """A tensor that was there at the peak."""
+    """A tensor alive at the peak."""
 
     name: str
     shape: Sequence[int]
     dtype: str
     bytes_per_bank: int
     location: str
-    """Where the program makes it; empty when that is outside the test."""
+    """The line that creates it; empty when that is outside the test."""
 
 
 class TestMemoryPeak(Document, frozen=True):
@@ -40,25 +40,25 @@ class TestMemoryPeak(Document, frozen=True):
     peak_bytes_per_bank: int
     bank_bytes: int | None
     peak_with_programs_bytes_per_core: int | UnsetType = UNSET
-    """L1 alone: tensors and what programs need beside them."""
+    """L1 only: tensors and the programs' buffers."""
     caused_by: OperationPlace | UnsetType | None = UNSET
-    """The operation after which, or in which, the memory was fullest; null when that came from before the test."""
+    """The operation after which, or in which, the memory was fullest; null when it was full before the test."""
     top: Sequence[PeakTensor] | UnsetType = UNSET
     """DRAM and L1: the largest tensors at that moment."""
     peak_with_programs_at: OperationPlace | UnsetType = UNSET
     parts: Mapping[str, int] | UnsetType = UNSET
-    """L1 with programs: bytes per core by who holds them."""
+    """L1 with programs: bytes per core by holder."""
 
 
 class SuiteTest(Document, frozen=True, kw_only=True):
-    """One test; figures of memories that the device does not have, or of what never ran, are left out."""
+    """A test; figures of memories that the device does not have, or of tests that never ran, are left out."""
 
     test: str
     outcome: str
     """``passed``, ``failed``, ``skipped``, ``error`` (a fixture failed, or the file could not be
     collected), ``crashed`` or ``timeout``."""
     expected_failure: str | UnsetType = UNSET
-    """The reason of its xfail mark, when that applied."""
+    """The reason of its xfail mark, when it applied."""
     seconds: float
     dram_peak_bytes_per_bank: int | UnsetType = UNSET
     l1_peak_bytes_per_bank: int | UnsetType = UNSET
@@ -71,22 +71,22 @@ class SuiteTest(Document, frozen=True, kw_only=True):
     l1_with_programs_bytes_per_core: int | UnsetType = UNSET
     operations: int = 0
     skipped_comparisons: int = 0
-    """Comparisons of values: a mock computes nothing."""
+    """Skipped comparisons of values: a mock computes nothing."""
     unmeasured_programs: int = 0
     """Operations whose programs could not be measured in L1."""
     not_judged: str | None = None
-    """The assertion of the test's own that failed after it had read values from the device: a mock computes none."""
+    """The assertion of the test that failed after it had read values from the device: a mock computes none."""
     id: str
-    """pytest's name of the test."""
+    """The node id of pytest."""
     memories: Mapping[str, TestMemoryPeak]
-    """DRAM and L1 always (a test that took nothing has peaks of 0), the others where the device has them."""
+    """DRAM and L1 always (peaks of 0 for a test without memory), the others where the device has them."""
     failure: FailureFacts | None
     run: int | None
     """Its number in the stored report: ``ttmem profile NAME --run N``."""
 
     @property
     def fullness(self) -> float:
-        """The share of the fuller of DRAM and L1, programs included: what overflows first."""
+        """The share of the fuller of DRAM and L1, programs included."""
         shares = [
             (self.dram_peak_bytes_per_bank, self.dram_bank_bytes),
             (self.l1_peak_bytes_per_bank, self.l1_bank_bytes),
@@ -96,14 +96,14 @@ class SuiteTest(Document, frozen=True, kw_only=True):
 
 
 class Baseline(Document, frozen=True):
-    """The same suite as it was before, and which of its tests grew."""
+    """An earlier run of the same suite, and the tests that grew."""
 
     name: str
     max_growth: str
     compared: int
-    """Tests that ended well both times."""
+    """Tests that passed both times."""
     grown: Sequence[GrownTest]
-    """The most first."""
+    """The largest growth first."""
     only_before: Sequence[str]
     only_after: Sequence[str]
 
@@ -125,26 +125,26 @@ class SuiteRun(Document, frozen=True, tag_field="schema", tag="ttmem.test/1"):
     """A pytest suite of ttnn programs and the peak memory of every test."""
 
     status: int
-    """pytest's own, 128 + signal when it was killed; 1 when only the baseline's limit does not hold."""
+    """The exit status of pytest, 128 + signal when it was killed; 1 when only the baseline's limit is exceeded."""
     board: str
     """Its name; ``card`` where the tests ran on one."""
     engine: str
     ttnn: str
     tests: Sequence[SuiteTest]
-    """The fullest first; empty when pytest did not get as far as a test."""
+    """The fullest first; empty when pytest reached no test."""
     timed_out: bool
     baseline: Baseline | None
     findings: Sequence[TestFinding] | UnsetType = UNSET
-    """Leaks and waste that were asked for and found; there when they were asked for."""
+    """Leaks and waste; present when they were requested."""
 
     @property
     def place(self) -> str:
-        """What the tests ran on, in the words of a report: ``mock n150``, ``card``."""
+        """The engine and board of the tests: ``mock n150``, ``card``."""
         return self.board if self.board == self.engine else f"{self.engine} {self.board}"
 
 
 def build_findings(found: Mapping[str, Sequence[Finding]]) -> tuple[TestFinding, ...]:
-    """Of every test."""
+    """Build the findings of all tests."""
     return tuple(
         TestFinding(
             test=test,
@@ -162,7 +162,7 @@ def build_findings(found: Mapping[str, Sequence[Finding]]) -> tuple[TestFinding,
 
 
 def add_findings(suite: SuiteRun, found: Sequence[TestFinding], wanted: Mapping[str, int]) -> SuiteRun:
-    """A suite with the findings that count, which make its status 1."""
+    """Return the suite with the findings that count, which set its status to 1."""
     told = tuple(one for one in found if one.kind in wanted and one.bytes_per_bank >= wanted[one.kind])
     return msgspec.structs.replace(suite, findings=told, status=suite.status or int(bool(told)))
 
@@ -189,7 +189,7 @@ def build_document(
 
 
 def build_baseline(name: str, max_growth: str, growth: SuiteGrowth) -> Baseline:
-    """What is said of a baseline."""
+    """Build the entry of a baseline."""
     return Baseline(
         name=name,
         max_growth=max_growth,
@@ -201,7 +201,7 @@ def build_baseline(name: str, max_growth: str, growth: SuiteGrowth) -> Baseline:
 
 
 def _build_test(row: Mapping[str, Any], memory: MemoryOfTest | None) -> dict[str, Any]:
-    """pytest's figures stand; a test that did not come back to tell them has those of its recording."""
+    """Build a test from pytest's figures; those of its recording replace missing ones."""
     row = {**_read_recorded_figures(memory), **row} if memory else row
     return {
         **row,
@@ -225,7 +225,7 @@ def _read_recorded_figures(memory: MemoryOfTest) -> dict[str, Any]:
 
 
 def _describe_failure(row: Mapping[str, Any]) -> FailureFacts | None:
-    """What the error's text says, in the classes of explain; how a process ended says itself."""
+    """Classify the error's text as explain does; a crash or timeout is its own class."""
     if row["outcome"] in ("passed", "skipped"):
         return None
     told = json.loads(row.get("failure") or "{}")

@@ -46,7 +46,7 @@ LIMITS_NOTE = (
 
 
 class Unexpected(Document, frozen=True):
-    """A result that is not what it should be."""
+    """A result that differs from the expected one."""
 
     id: str
     """Of the case."""
@@ -60,26 +60,26 @@ class Unexpected(Document, frozen=True):
 
 
 class SweepRun(Document, frozen=True, tag_field="schema", tag="ttmem.sweep-run/1"):
-    """What a sweep left."""
+    """The result of a sweep."""
 
     folder: str
     results: str
     """The file with a line per case, board, memory and layout."""
     total: int = msgspec.field(name="cases")
     asked: int
-    """By this call."""
+    """By this command."""
     resumed: int
-    """Results that were there before."""
+    """Results of earlier commands."""
     seconds: float
     statuses: Mapping[str, Mapping[str, Mapping[str, int]]]
-    """Board -> memory -> status -> how many."""
+    """Board -> memory -> status -> number of results."""
     not_judged: int
     """Results, all of status ``unsupported``, that say neither pass nor failure."""
     unexpected: Sequence[Unexpected]
 
 
 def build_run(finished: Finished, results: Iterable[Result], unexpected: Sequence[Deviation]) -> SweepRun:
-    """Of a sweep that ended."""
+    """Build the document of a sweep."""
     statuses: dict[str, dict[str, dict[str, int]]] = {}
     not_judged = 0
     for result in results:
@@ -120,7 +120,7 @@ class Counts(Document, frozen=True):
     """For another reason than memory."""
     skipped: int
     not_judged: int
-    """About which the twin says neither pass nor failure."""
+    """Tests without a verdict of the twin."""
     memory_failures: int = msgspec.field(name="oom")
     by_memory: Mapping[str, int] = msgspec.field(name="oom_by_memory")
     status: str
@@ -134,13 +134,13 @@ class ModelCounts(Document, frozen=True):
 
 
 class ErrorPattern(Document, frozen=True):
-    """Failures that say the same."""
+    """Failures with the same message."""
 
     title: str
     occurrences: int
     operators: Sequence[str]
     sentence: str = msgspec.field(name="error")
-    """One of them, whole."""
+    """One of the messages, in full."""
 
 
 class SweepReport(Document, frozen=True, tag_field="schema", tag="ttmem.sweep-report/1"):
@@ -168,7 +168,7 @@ class SweepReport(Document, frozen=True, tag_field="schema", tag="ttmem.sweep-re
 
 
 def build_report(findings: Findings) -> SweepReport:
-    """Of findings."""
+    """Build the document of findings."""
     summary = findings.summary
     return SweepReport(
         generated=findings.generated,
@@ -215,7 +215,7 @@ class SweepLimits(Document, frozen=True, tag_field="schema", tag="ttmem.sweep-li
 
 
 def build_limits(frontiers: Sequence[Frontier]) -> SweepLimits:
-    """Of frontiers."""
+    """Build the document of frontiers."""
     return SweepLimits(limits=frontiers, note=LIMITS_NOTE)
 
 
@@ -225,7 +225,7 @@ _MOST_LIMITS = 8
 
 
 def render_run(results: Sequence[Result], finished: Finished, deviations: Sequence[Deviation]) -> str:
-    """Plain text: statuses per board and memory, where the results are, what was not expected."""
+    """Render the statuses per board and memory, the file of the results, and what was not expected."""
     report = TextReport(120)
     report.print(_build_status_table(Counter((one.board, one.memory, one.status) for one in results)))
     lines = [report.render().rstrip("\n")]
@@ -256,7 +256,7 @@ def render_run(results: Sequence[Result], finished: Finished, deviations: Sequen
 
 
 def build_progress(progress: Progress) -> RenderableType:
-    """The table of a sweep at work."""
+    """Build the live table of a running sweep."""
     from rich.console import Group
     from rich.text import Text
 
@@ -320,7 +320,7 @@ def _build_limits_table(limits: Sequence[Limit]) -> Table:
 
 
 def _describe_end(limit: Limit) -> str:
-    """What comes after the largest that passes; where the twin does not judge that, from where on."""
+    """Describe what follows the largest shape that passes, or from where on the twin gives no verdict."""
     if limit.not_judged_at:
         begin = f"not judged from {format_shape_list(limit.not_judged_at)}"
         return f"{begin}, then {limit.status}" if limit.fails_at else begin
@@ -328,7 +328,7 @@ def _describe_end(limit: Limit) -> str:
 
 
 def render_limits_terminal(frontiers: Sequence[Frontier], *, width: int = 100, color: bool = False) -> str:
-    """Maximum supported sizes per operator, then the frontier of each where it has one."""
+    """Render the maximum sizes per operator, then the frontier of each where it has one."""
     report = TextReport(width, color=color)
     report.print(_build_limits_table(frontiers))
     for one in frontiers:
@@ -345,13 +345,13 @@ def render_limits_terminal(frontiers: Sequence[Frontier], *, width: int = 100, c
 
 
 def render_limits_markdown(frontiers: Sequence[Frontier]) -> str:
-    """The table alone, for documentation."""
+    """Render the table only, for documentation."""
     sizes = render_markdown_table(_build_limits_table(frontiers))
     return f"# Maximum supported sizes per operator\n\n{sizes}\n\n{LIMITS_NOTE}\n"
 
 
 def render_limits_html(frontiers: Sequence[Frontier]) -> str:
-    """One offline page."""
+    """Render the page."""
     every = [limit for one in frontiers for limit in one.frontier]
     return render_page(
         title="Limits of operators",
@@ -372,7 +372,7 @@ def render_limits_html(frontiers: Sequence[Frontier]) -> str:
 
 
 def _build_card(one: Frontier) -> Card:
-    """The answer at a glance: what still passes."""
+    """Build the card with the largest shape that passes."""
     return Card(
         f"{one.op}, {one.board} {one.memory} {one.layout}",
         format_bytes(one.padded_bytes) if one.shape else "none",
@@ -383,13 +383,13 @@ def _build_card(one: Frontier) -> Card:
 
 
 def render_limits_svg(frontiers: Sequence[Frontier]) -> str:
-    """The frontier as a drawing that stands alone; empty when there is none."""
+    """Render the frontier as a complete SVG; empty when there is none."""
     chart = _build_limits_chart(frontiers)
     return draw_svg(chart) if chart else ""
 
 
 def _build_limits_chart(frontiers: Sequence[Frontier]) -> LineChart | None:
-    """Width across, all other elements upwards, both in powers of two; below a line everything passes."""
+    """Build the chart of other elements over width, both in powers of two; below a line everything passes."""
     curves = []
     for one in frontiers:
         shapes = sorted(

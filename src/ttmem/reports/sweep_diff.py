@@ -13,7 +13,7 @@ from ttmem.reports.kit.tables import Table, name_column, number_column, percent_
 
 
 class Ending(Document, frozen=True):
-    """How a case ended in one of the sweeps."""
+    """The result of a case in one of the sweeps."""
 
     status: str
     peak_bytes_per_bank: int | None
@@ -22,7 +22,7 @@ class Ending(Document, frozen=True):
 
 
 class ChangedResult(Document, frozen=True):
-    """One case that ended in another way, or with another peak."""
+    """A case with another result or peak."""
 
     change: str
     """``newly-fails``, ``fails-otherwise``, ``needs-more``, ``needs-less`` or ``newly-passes``."""
@@ -50,11 +50,11 @@ class SweepDiff(Document, frozen=True, tag_field="schema", tag="ttmem.sweep-diff
     """By kind of change."""
     changes: Sequence[ChangedResult]
     regression: bool
-    """Whether what ``--fail-on`` names was found."""
+    """True when a change that ``--fail-on`` names was found."""
 
 
 def build_document(found: Comparison, *, before: str, after: str, regression: bool) -> SweepDiff:
-    """Of a comparison; the names are those of the folders."""
+    """Build the document of a comparison; the names are those of the folders."""
     return SweepDiff(
         before,
         after,
@@ -93,7 +93,7 @@ _STYLES = {NEWLY_FAILS: "bold red", NEWLY_PASSES: "green"}
 
 
 def render_terminal(found: SweepDiff, *, width: int = 100, color: bool = False) -> str:
-    """A table of operators by kind of change, and the largest changes."""
+    """Render a table of operators by kind of change, and the largest changes."""
     report = TextReport(width, color=color)
     report.print(f"{found.before} -> {found.after}", style="bold")
     report.print(f"{pluralize(found.compared, 'result')} compared, {format_count(found.unchanged)} as before")

@@ -36,7 +36,7 @@ ABOUT = {
     "oom_failures_detailed.csv": "every memory failure, for a spreadsheet",
     "subset_test_analysis.json": "the metrics (what --json prints)",
 }
-"""What each file is for, the first one to open first."""
+"""The purpose of each file, the first one to open first."""
 
 
 _RENDERED: dict[str, Callable[[Findings], Iterable[str]]] = {
@@ -61,7 +61,7 @@ def render_all(findings: Findings) -> dict[str, str]:
 
 
 def list_files(written: Sequence[Path]) -> str:
-    """Where the files are and what each is for, a line each."""
+    """List the files and their purpose, one line each."""
     wide = max((len(str(path)) for path in written), default=0)
     return "\n".join(f"{path!s:<{wide}}  {ABOUT[path.name]}" for path in written)
 
@@ -85,7 +85,7 @@ def _render_json(document: Any) -> Iterator[str]:
 
 
 def _render_csv(table: Table) -> tuple[str]:
-    """A cell that a spreadsheet would take for a formula gets a quote in front: names come from logs."""
+    """Render CSV; a cell that a spreadsheet would take for a formula gets a leading quote: names come from logs."""
     return (format_csv(replace(table, rows=[[_escape_formula(value) for value in row] for row in table.rows])),)
 
 
@@ -94,10 +94,10 @@ def _escape_formula(value: object) -> object:
 
 
 _MOST_ROWS = 3000
-"""Rows of a table that a browser still sorts at once; the JSON files have all."""
+"""Rows of a table that a browser sorts quickly; the JSON files have all."""
 _MOST_SHAPES = 500
 _BADNESS = (1, 3, 2, 0)
-"""Of the outcomes below: what is worst is shown."""
+"""Severity of the outcomes below: the worst is shown."""
 _MOST_COLUMNS, _MOST_OPERATORS = 240, 80
 _OUTCOMES = (
     MatrixOutcome("passes", "ok"),
@@ -153,7 +153,7 @@ def _build_cards(findings: Findings) -> list[Card]:
 
 
 def _build_matrix(summary: Summary) -> Section:
-    """Operators by shapes: the worst that came of a shape in any memory and layout, small shapes on the left."""
+    """Build the matrix of operators by shapes: the worst result in any memory and layout, small shapes on the left."""
     places: dict[tuple[int, ...], int] = {}
     for result in summary.results:
         if result.shapes:
@@ -184,7 +184,7 @@ def _build_matrix(summary: Summary) -> Section:
 
 
 def _classify(result: Result) -> int:
-    """Which of the outcomes; a test that was skipped because it ran out of memory ran out of memory."""
+    """Return the index of the outcome; a test skipped because it ran out of memory counts as out of memory."""
     if result.is_memory_failure:
         return 1
     if not result.is_judged:

@@ -24,10 +24,10 @@ _SIZES_NOTE = (
 )
 _COUNT_NOTE = (
     "Each failure is counted once. A test skipped because it ran out of memory is an OOM; an operator without an "
-    "executed test has no verdict; DRAM and L1 are told apart."
+    "executed test has no verdict; DRAM and L1 are distinguished."
 )
 NOTES = (_COUNT_NOTE, _SIZES_NOTE)
-"""What is counted, and what the sizes mean."""
+"""Notes on the counts and sizes."""
 
 
 def format_memories(counts: Mapping[str, int]) -> str:
@@ -36,7 +36,7 @@ def format_memories(counts: Mapping[str, int]) -> str:
 
 
 def format_severity(name: str) -> str:
-    """``100MB-500MB``, the sizes of a class."""
+    """Return the sizes of a class: ``100MB-500MB``."""
     bounds = dict(SEVERITIES)
     if name not in bounds:
         return "unknown size"
@@ -47,14 +47,14 @@ def format_severity(name: str) -> str:
 
 
 def format_advice(advice: Sequence[Mapping[str, Any]]) -> str:
-    """One line: everything that passes, the least change first."""
+    """Return one line with all changes that pass, the smallest first."""
     return "; or ".join(
         f"{one['do']}{'' if one['confidence'] in ('exact', 'real') else ' (not exact)'}" for one in advice
     )
 
 
 def describe_advice(findings: Findings) -> str:
-    """Who was asked what passes, and about what nobody was; nothing where nothing ran out of memory."""
+    """Describe which engine was asked for remedies, and the failures without; empty where nothing ran out of memory."""
     if not findings.summary.failures:
         return ""
     asked = findings.advice_from
@@ -65,7 +65,7 @@ def describe_advice(findings: Findings) -> str:
 
 
 def list_facts(findings: Findings) -> list[str]:
-    """Where the figures come from, and what they leave open."""
+    """List the sources of the figures, and their notes."""
     summary = findings.summary
     lines = [f"{name}: {value}" for name, value in {"Source": findings.source, **summary.facts}.items()]
     return lines + [f"Note: {note}" for note in summary.notes]
@@ -76,7 +76,7 @@ def format_bullets(lines: Sequence[str]) -> str:
 
 
 def join_paragraphs(*parts: str) -> str:
-    """Paragraphs; what there is nothing to say about is left out."""
+    """Join paragraphs; empty ones are left out."""
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -88,7 +88,7 @@ def render_markdown_table(table: Table) -> str:
 
 
 def render_section(title: str, body: Table | str, otherwise: str = "") -> str:
-    """A heading of Markdown with its table or text; without either no heading."""
+    """Render a Markdown heading with its table or text; nothing without either."""
     text = (body if isinstance(body, str) else render_markdown_table(body)) or otherwise
     return f"## {title}\n\n{text}" if text else ""
 
@@ -98,13 +98,13 @@ def render_text_table(table: Table) -> str:
 
 
 def _describe_rest(table: Table) -> list[str]:
-    """What a table for people leaves out; a Markdown table ends at the empty line."""
+    """Describe the rows that a table for people leaves out; a Markdown table ends at the empty line."""
     more = len(table.rows) - ROWS_FOR_PEOPLE
-    return ["", f"{more:,} more rows: the JSON and CSV files beside this one have all."] if more > 0 else []
+    return ["", f"{more:,}more rows: the JSON and CSV files next to this one have all."] if more > 0 else []
 
 
 def embolden(table: Table) -> Table:
-    """For Markdown: the first column names what a row is about."""
+    """Set the first column in bold, for Markdown."""
     return table.change_column(table.heads[0], write=lambda name: f"**{name}**")
 
 
@@ -125,7 +125,7 @@ def _memories_column(head: str = "OOM in") -> Column:
 
 
 def build_headline(summary: Summary) -> Table:
-    """What was counted."""
+    """Build the table of counts."""
     tests, operators = summary.tests, len(summary.operators)
     affected = summary.operators_with_memory_failures
     rows: list[tuple[str, int, str]] = [
@@ -151,7 +151,7 @@ def build_headline(summary: Summary) -> Table:
 
 
 def build_operators(summary: Summary, *heads: str, failing: bool = False) -> Table:
-    """One row per operator (and board); ``failing``: those that run out of memory, the largest first."""
+    """Build one row per operator (and board); ``failing``: only those that run out of memory, the largest first."""
     columns = [
         name_column("Operator", whole=True),
         text_column("Board"),
@@ -169,19 +169,19 @@ def build_operators(summary: Summary, *heads: str, failing: bool = False) -> Tab
 
 
 def select_columns(table: Table, summary: Summary, *heads: str) -> Table:
-    """These columns, and behind the first one the board where there are several."""
+    """Select these columns, and after the first one the board where there are several."""
     first, *others = heads or table.heads
     others = [head for head in others if head != "Board"]
     return table.select(first, *(["Board"] if summary.boards else []), *others)
 
 
 def select_operator_columns(columns: Sequence[str], summary: Summary) -> Table:
-    """These columns, and before the last one those that are not judged: other tools and the real library have none."""
+    """Select these columns, and before the last one "Not judged" where there are such tests."""
     return build_operators(summary, *columns[:-1], *(["Not judged"] if summary.not_judged else []), columns[-1])
 
 
 def list_failing_operators(summary: Summary) -> list[OperatorSummary]:
-    """Those with memory failures, the largest first."""
+    """List the operators with memory failures, the largest first."""
     found = [one for one in summary.by_board if one.worst is not None]
     return sorted(found, key=lambda one: (-((one.worst.device_bytes or 0) if one.worst else 0), -one.memory_failures))
 
@@ -201,7 +201,7 @@ def _find_worst_cells(worst: Result | None) -> tuple[Any, Any, Any]:
 
 
 def build_shapes(summary: Summary) -> Table:
-    """Shapes that ran out of memory, the largest first."""
+    """Build the table of shapes that ran out of memory, the largest first."""
     columns = [
         _shape_column(),
         text_column("Board"),
@@ -220,7 +220,7 @@ def build_shapes(summary: Summary) -> Table:
 
 
 def build_severities(summary: Summary) -> Table:
-    """Memory failures by the size of the allocation."""
+    """Build the table of memory failures by the size of the allocation."""
     columns = [text_column("Class"), text_column("On device"), _count_column("Count"), Column("Share", "number")]
     rows = [
         (name, format_severity(name), count, format_share(count, summary.memory_failures))
@@ -230,7 +230,7 @@ def build_severities(summary: Summary) -> Table:
 
 
 def build_models(summary: Summary) -> Table:
-    """What the failures mean for the models that the cases come from."""
+    """Build the table of models with failing cases."""
     columns = [
         name_column("Model"), text_column("Board"), _count_column("Tests"), _memories_column("Memory failures"),
         name_column("Operators that fail"), _shape_column("Worst shape"), _size_column("Logical"),
@@ -244,7 +244,7 @@ def build_models(summary: Summary) -> Table:
 
 
 def build_patterns(summary: Summary) -> Table:
-    """Failures that say the same."""
+    """Failures with the same message."""
     columns = [
         name_column("Pattern"), _count_column("Occurrences"), name_column("Operators"), name_column("Error", most=300),
     ]  # fmt: skip
@@ -252,7 +252,7 @@ def build_patterns(summary: Summary) -> Table:
 
 
 def build_failures(findings: Findings, results: Sequence[Result]) -> Table:
-    """Memory failures, and what passes instead of each."""
+    """Build the table of memory failures, and what passes instead of each."""
     columns = [
         name_column("Operator", whole=True), _shape_column(), text_column("Board"), text_column("Memory"),
         text_column("Status"), _size_column("Logical"), _size_column("On device"), _size_column("Per bank"),
@@ -267,7 +267,7 @@ def build_failures(findings: Findings, results: Sequence[Result]) -> Table:
 
 
 def build_priorities(findings: Findings) -> Table:
-    """What to look at first: DRAM failures, which no other memory can take; then by size."""
+    """Build the table of priorities: DRAM failures first, then by size."""
     ranked = []
     for one in findings.summary.by_board:
         worst = one.worst
@@ -291,7 +291,7 @@ def build_priorities(findings: Findings) -> Table:
 
 
 def render_priorities(findings: Findings) -> str:
-    """The same as lines."""
+    """Render the priorities as lines."""
     table = build_priorities(findings)
     lines = [
         f"{level}: {name}: {said}\n    {remedy}"
@@ -308,7 +308,7 @@ def render_headline(summary: Summary) -> str:
 
 
 def list_sizes(summary: Summary) -> Mapping[str, list[int]]:
-    """The sizes of the memory failures that have one."""
+    """Return the sizes of the memory failures that have one."""
     return {
         "On device": [one.device_bytes for one in summary.failures if one.device_bytes is not None],
         "Logical": [one.shape_logical_bytes for one in summary.failures if one.shape_logical_bytes is not None],

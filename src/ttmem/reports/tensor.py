@@ -12,17 +12,17 @@ from ttmem.twin.placement import Placement
 
 
 class PaddingDocument(Document, frozen=True):
-    """What is added to the elements."""
+    """The bytes added to the elements."""
 
     aligned_bytes: int
     """All pages, each rounded up to the alignment of the memory."""
     reserved_bytes: int
-    """What all banks of the memory lose together: every bank reserves as much as the fullest one."""
+    """The bytes reserved in all banks: each bank reserves as much as the fullest one."""
     dimensions: Sequence[DimensionPadding]
 
 
 class Cheaper(Document, frozen=True):
-    """Another way to keep the same elements that takes less of every bank."""
+    """Another layout of the same elements that takes less of each bank."""
 
     how: str
     """``row_major``, ``permute`` or ``reshape``."""
@@ -44,7 +44,7 @@ class OnBoard(Document, frozen=True):
 
 
 class TensorCost(OpenedBoard, frozen=True, tag_field="schema", tag="ttmem.tensor/1"):
-    """What a tensor takes of every bank, what of it is padding, and where it fits."""
+    """The memory that a tensor takes of each bank, its padding, and the boards where it fits."""
 
     shape: Sequence[int]
     dtype: str
@@ -58,23 +58,23 @@ class TensorCost(OpenedBoard, frozen=True, tag_field="schema", tag="ttmem.tensor
     aligned_page_bytes: int
     pages: int
     bytes_per_bank: int
-    """What the library says each bank needs to store."""
+    """The bytes that the library says each bank needs to store."""
     taken_bytes_per_bank: int
-    """What every bank of the memory loses, after rounding."""
+    """The bytes that every bank of the memory loses, after rounding."""
     banks: int
     bank_bytes: int
     total_bytes: int
     padding_ratio: float
     fits: bool
-    """Whether an empty board could hold it."""
+    """True when an empty board could hold it."""
     padding: PaddingDocument
     cheaper: Sequence[Cheaper]
     """The best first."""
     boards: Sequence[OnBoard]
-    """This board first, then the others where the tensor is legal at all."""
+    """This board first, then the others where the tensor is legal."""
     warnings: Sequence[str]
     shard: str | None
-    """As it was asked for; null when the tensor is interleaved."""
+    """As requested; null when the tensor is interleaved."""
 
 
 def build_document(
@@ -84,7 +84,7 @@ def build_document(
     elsewhere: Sequence[tuple[MemoryMap, Placement]] = (),
     shard: str | None = None,
 ) -> TensorCost:
-    """From what the twin computed."""
+    """Build the document from the twin's placement."""
     spec = placement.spec
     boards = [
         OnBoard(
@@ -174,7 +174,7 @@ def render_terminal(cost: TensorCost, *, color: bool = False) -> str:
 
 
 def _draw_bar(cost: TensorCost, color: bool) -> str:
-    """Elements, padding of the shape, alignment of pages, and what banks in lock step reserve for nothing; to scale."""
+    """Draw elements, padding of the shape, alignment of pages and unused reserved bytes, to scale."""
     edges = (cost.logical_bytes, cost.padded_bytes, cost.padding.aligned_bytes, cost.padding.reserved_bytes)
     whole = max(edges[-1], 1)
     bar, legend, drawn, below = "", [], 0, 0

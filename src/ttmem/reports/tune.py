@@ -31,51 +31,51 @@ from ttmem.tuning.verify import DroppedEdit, Verification
 
 
 class TunedEdit(Document, frozen=True):
-    """One edit, ready to be made."""
+    """An edit, ready to be made."""
 
     edit: str
-    """As ``ttmem whatif`` takes it."""
+    """In the syntax of ``ttmem whatif``."""
     kind: str
     """``free``, ``inplace``, ``memory``, ``dtype``, ``shard``, ``chunk``, ``order`` or ``region``."""
     tensor: str
     memory: str
-    """In which it makes room."""
+    """The memory that it relieves."""
     location: str
     """The line to change, or after which to add ``code``."""
     code: str | None
     """Lines to add after ``location``, as they are; null where adding lines there is not enough."""
     change: str
-    """What to do, in words."""
+    """The change in words."""
     hunk: str
-    """The edit alone as hunks of a unified diff of its file; empty where no change of the text makes it."""
+    """The edit as hunks of a unified diff of its file; empty where no text change makes it."""
     in_patch: bool
     why_not_in_patch: str
     saves_bytes_per_bank: int
-    """At the moment that was too full; without a target, of the peak."""
+    """At the moment that was too full; without a target, at the peak."""
     confidence: str
     why_bounded: str
     cost: str
-    """What it may cost."""
+    """The possible cost."""
 
 
 class VerifiedRun(Document, frozen=True):
-    """What the real library said on the mock, with the edits made at the script's calls."""
+    """The run of the real library on the mock, with the edits made at the script's calls."""
 
     dram_peak_bytes_per_bank: int = msgspec.field(name="DRAM")
     l1_peak_bytes_per_bank: int = msgspec.field(name="L1")
     l1_peak_with_programs_bytes_per_core: int = msgspec.field(name="L1_with_programs")
     fits: bool
     agrees: bool | None
-    """With what was promised before the run: equal to the byte where every edit is exact, not more than that otherwise.
-    Null when nothing is proven, and false when the script ended for another reason than memory: see ``reason``."""
+    """True when it matches the prediction: equal to the byte where all edits are exact, at most that otherwise.
+    Null when nothing is proven; false when the script ended for another reason than memory: see ``reason``."""
     reason: str
-    """Why ``agrees`` is not true; empty when it is."""
+    """The reason why ``agrees`` is not true; empty when it is."""
     dropped: Sequence[DroppedEdit]
-    """Edits that were tried first and given up, for the script ended otherwise with them than without."""
+    """Edits that were dropped, because the script ended differently with them."""
     promised_operations: int
-    """For how many operations there was a promise: those up to the failure, where the captured run had failed."""
+    """The number of predicted operations: those up to the failure, where the captured run had failed."""
     not_made: Sequence[str]
-    """Edits that cannot be made while the program runs: this run is one without them."""
+    """Edits that cannot be made while the program runs: the run was without them."""
 
 
 class TuneDocument(Document, frozen=True, tag_field="schema", tag="ttmem.tune/1"):
@@ -83,27 +83,27 @@ class TuneDocument(Document, frozen=True, tag_field="schema", tag="ttmem.tune/1"
 
     name: str
     reached: bool
-    """The target; without one, always true."""
+    """True when the target is reached; always true without a target."""
     before: RunFigures
     after: RunFigures
     patched: RunFigures | None
-    """As ``after``, for the edits of the patch alone; null without ``--patch``."""
+    """Like ``after``, with the edits of the patch only; null without ``--patch``."""
     edits: Sequence[TunedEdit]
     frontier: Sequence[FrontierPoint]
-    """How low the peaks are with the first edit, the first two, and so on."""
+    """The peaks with the first edit, the first two, and so on."""
     findings: Sequence[Finding]
-    """Those that no edit takes care of."""
+    """Findings that no edit resolves."""
     first_failure: FailureFacts | None
-    """What does not fit after the edits."""
+    """The first failure after the edits."""
     verified: VerifiedRun | None
     tried: int
-    """Candidates that were judged."""
+    """Number of candidates that were evaluated."""
     proven_smallest: bool
-    """No set of fewer of the edits that were looked at reaches the target; false where not all sets were tried."""
+    """True when no smaller set of the candidates reaches the target; false where not all sets were tried."""
     programs_doubt: str
-    """Why ``peak_with_programs_bytes_per_core`` is not certain; empty when it is as certain as the edits."""
+    """The reason why ``peak_with_programs_bytes_per_core`` is uncertain; empty when it is as certain as the edits."""
     not_in_patch: Sequence[str]
-    """Edits that have to be made by hand; ``why_not_in_patch`` gives the reason of each."""
+    """Edits to make by hand; ``why_not_in_patch`` gives the reason of each."""
 
 
 def build_document(
@@ -122,7 +122,7 @@ def build_document(
     programs_doubt: str,
     patched: Figures | None = None,
 ) -> TuneDocument:
-    """The answer."""
+    """Build the document."""
     return TuneDocument(
         name=draft.history.profile.name,
         reached=reached,
@@ -178,7 +178,7 @@ _AGREES = {True: "as promised", False: "not as promised", None: "nothing is prov
 
 
 def render_terminal(answer: TuneDocument, *, width: int = 100, color: bool = False) -> str:
-    """Edits first: they are what was asked for."""
+    """Render the edits, their effect on the peaks, and other findings."""
     report = TextReport(width, color=color)
     for number, edit in enumerate(answer.edits, 1):
         report.print(f"{number}. {flatten_text(edit.edit)}", style="bold")
@@ -220,14 +220,14 @@ def render_terminal(answer: TuneDocument, *, width: int = 100, color: bool = Fal
 
 
 def describe_certainty(confidence: str, why: str) -> str:
-    """How certain an edit's figures are, and why they are not exact."""
+    """Describe how certain an edit's figures are, and why they are not exact."""
     if why.startswith(UNKNOWN_BECAUSE):
         return flatten_text(why)
     return f"{confidence} ({flatten_text(why)})" if why else confidence
 
 
 def _describe_peaks(found: RunFigures) -> str:
-    """Both memories in a few words."""
+    """Describe both peaks in one line."""
     sizes = f"DRAM {format_mib(found.dram.peak_bytes_per_bank)}, L1 {format_mib(found.l1.peak_bytes_per_bank)} per bank"
     return sizes if found.fits else f"{sizes}, does not fit"
 
@@ -244,7 +244,7 @@ _TITLES = {
 
 
 def render_sarif(findings: Sequence[tuple[Finding | TestFinding, str]]) -> str:
-    """A viewer shows them beside the code; each comes with the file to name where its own line is not known."""
+    """Render the findings; each comes with the file to name where its own line is unknown."""
     rules = [sarif.SarifRule(kind, _TITLES[kind]) for kind in KINDS]
     results = []
     for one, source_name in findings:

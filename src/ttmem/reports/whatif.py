@@ -18,41 +18,41 @@ from ttmem.tuning.figures import Figures, FullestOperation
 
 
 class DramFigures(Document, frozen=True):
-    """DRAM at its fullest."""
+    """The peak of DRAM."""
 
     peak_bytes_per_bank: int
 
 
 class L1Figures(Document, frozen=True):
-    """L1 at its fullest, without and with what programs need there."""
+    """The peak of L1, without and with programs."""
 
     peak_bytes_per_bank: int
     peak_with_programs_bytes_per_core: int
 
 
 class RunFigures(Document, frozen=True):
-    """A run as it was, or as it would be."""
+    """The figures of a run, recorded or edited."""
 
     fits: bool
-    """Nothing fails for want of memory, as far as the run is known: up to the end of the call that failed."""
+    """True when no memory failure is known: up to the end of the call that failed."""
     ended: str
-    """How the run ended where that had another reason than memory (``the script ended with AssertionError at ...``);
-    empty when it came to its end or memory ended it."""
+    """The end of a run that stopped for another reason than memory (``the script ended with AssertionError at ...``);
+    empty when it completed or memory ended it."""
     dram: DramFigures = msgspec.field(name="DRAM")
     l1: L1Figures = msgspec.field(name="L1")
     limits: Sequence[FullestOperation]
-    """DRAM and L1, the fuller one first, and the operation at which each is fullest: what becomes the limit next."""
+    """DRAM and L1, the fuller one first, with the operation at which each is fullest."""
 
 
 class AppliedEditDocument(Document, frozen=True):
-    """One edit, and how certain what is said of it is."""
+    """An edit, and the certainty of its figures."""
 
     edit: str
     kind: str
     tensors: int
-    """How many buffers of the run it means."""
+    """The number of buffers it affects."""
     confidence: str
-    """``exact``: to the byte. ``bounded``: the run takes at most what ``after`` says, see ``why_bounded``. ``unknown``:
+    """``exact``: to the byte. ``bounded``: the run takes at most ``after``, see ``why_bounded``. ``unknown``:
     no bound is known, and ``after`` is a guess."""
     why_bounded: str
 
@@ -62,18 +62,18 @@ class WhatIfDocument(Document, frozen=True, tag_field="schema", tag="ttmem.whati
 
     name: str
     board: str
-    """Of the run after the edits."""
+    """The board of the run after the edits."""
     before: RunFigures
     after: RunFigures
     edits: Sequence[AppliedEditDocument]
     first_failure: FailureFacts | None
-    """The first thing that does not fit after the edits."""
+    """The first failure after the edits."""
     programs_doubt: str
-    """Why ``peak_with_programs_bytes_per_core`` is not certain; empty when it is as certain as the edits."""
+    """The reason why ``peak_with_programs_bytes_per_core`` is uncertain; empty when it is as certain as the edits."""
 
 
 def build_run_figures(found: Figures) -> RunFigures:
-    """Both verbs say them alike."""
+    """Build the figures of a run."""
     return RunFigures(
         fits=found.fits,
         ended=found.ended,
@@ -87,7 +87,7 @@ def build_run_figures(found: Figures) -> RunFigures:
 
 
 def find_first_failure(draft: EditedRun, found: Figures) -> FailureFacts | None:
-    """In the words of the library, with its figures."""
+    """Return the first failure in the library's words, with its figures."""
     short = found.shortfall
     if short is None:
         return None
@@ -104,7 +104,7 @@ def find_first_failure(draft: EditedRun, found: Figures) -> FailureFacts | None:
 def build_document(
     before: Figures, after: Figures, applied: Sequence[AppliedEdit], draft: EditedRun, programs_doubt: str = ""
 ) -> WhatIfDocument:
-    """The answer."""
+    """Build the document."""
     return WhatIfDocument(
         name=draft.history.profile.name,
         board=draft.memory_map.board_name if draft.memory_map else "",
@@ -133,7 +133,7 @@ _EDITS = (name_column("edit", whole=True), number_column("tensors"), name_column
 
 
 def render_terminal(answer: WhatIfDocument, *, width: int = 100, color: bool = False) -> str:
-    """The peaks, the edits, whether it fits."""
+    """Render the peaks, the edits and the verdict."""
     report = TextReport(width, color=color)
     rows = [
         (one.edit, one.tensors, one.confidence + (f": {one.why_bounded}" if one.why_bounded else ""))
@@ -151,7 +151,7 @@ def render_terminal(answer: WhatIfDocument, *, width: int = 100, color: bool = F
 
 
 def build_peak_rows(before: RunFigures, after: RunFigures) -> Iterable[Row]:
-    """DRAM, L1, and L1 with what programs need."""
+    """Yield the rows of DRAM, L1, and L1 with programs."""
     banks = {limit.memory: limit.bank_bytes for limit in after.limits}
     figures = (
         ("DRAM", "DRAM", before.dram.peak_bytes_per_bank, after.dram.peak_bytes_per_bank),
@@ -169,7 +169,7 @@ def build_peak_rows(before: RunFigures, after: RunFigures) -> Iterable[Row]:
 
 
 def describe_verdict(before: RunFigures, after: RunFigures, *, is_proven: bool = False) -> Iterable[str]:
-    """Whether it fits, and what limits it next."""
+    """Yield whether it fits, and the next limit."""
     if not after.fits:
         yield "does not fit"
     elif after.ended:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of all reports.
+"""The shared parts of all reports.
 
 - ``units``: how amounts, shapes and names are written;
 - ``tables``: values in rows, written as text, Markdown, CSV or the rows of a page;

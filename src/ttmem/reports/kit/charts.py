@@ -17,7 +17,7 @@ _LEFT, _TOP, _BOTTOM, _LINE_HEIGHT = 70.0, 22.0, 46.0, 13.0
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A labelled place on an axis."""
+    """A labelled position on an axis."""
 
     at: float
     label: str
@@ -25,7 +25,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A stretch of values and its labelled places, in the chart's own values (a logarithm where that reads better)."""
+    """A range of values and its ticks, in the chart's own values (logarithms where they read better)."""
 
     label: str
     first: float
@@ -39,7 +39,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One line: what it is called, its places in order, and what the pointer shows at each."""
+    """A line: its label, its points in order, and what the pointer shows at each."""
 
     label: str
     points: Sequence[tuple[float, float]]
@@ -66,7 +66,7 @@ class LineChart:
 
 
 def draw_svg(chart: LineChart) -> str:
-    """The chart as an SVG that stands alone; labels of curves stand at their ends and never cover each other."""
+    """Return the chart as a complete SVG; labels of curves are at their ends and never overlap."""
     right, bottom = chart.width - chart.right, chart.height - _BOTTOM
 
     def place_x(value: float) -> float:
@@ -106,12 +106,12 @@ def draw_svg(chart: LineChart) -> str:
 
 
 def draw_path(places: Sequence[tuple[float, float]]) -> str:
-    """Straight from place to place."""
+    """Return the path of straight lines between the points."""
     return "".join(f"{'L' if number else 'M'}{x:g} {y:g}" for number, (x, y) in enumerate(places))
 
 
 def draw_steps(places: Sequence[tuple[float, float]]) -> str:
-    """Each level holds until the next place."""
+    """Return the path of a line whose levels hold until the next point."""
     if not places:
         return "M0 0"
     parts = [f"M{places[0][0]:g} {places[0][1]:g}"]
@@ -123,14 +123,14 @@ def draw_steps(places: Sequence[tuple[float, float]]) -> str:
 
 
 def round_step(rough: float, factors: Sequence[float] = (1, 2, 2.5, 5, 10)) -> float:
-    """The next round number from here on: a distance of ticks that people read without counting."""
+    """Return the next round number: a distance of ticks that people read without counting."""
     magnitude = 10.0 ** math.floor(math.log10(rough))
     return next(factor * magnitude for factor in factors if factor * magnitude >= rough * 0.999)
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixOutcome:
-    """The kinds of a cell."""
+    """A kind of cell."""
 
     name: str
     level: Literal["ok", "warn", "alarm", "none"]

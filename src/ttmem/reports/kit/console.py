@@ -42,7 +42,7 @@ class TextReport:
         )
 
     def print(self, *parts: RenderableType | Table, style: str = "") -> None:
-        """Each part on lines of its own; nothing at all is an empty line."""
+        """Print each part on its own lines; without parts an empty line."""
         for part in parts or ("",):
             if isinstance(part, Table):
                 self._print_table(part)
@@ -50,7 +50,7 @@ class TextReport:
                 self._console.print(escape_renderable(part), style=style or None)
 
     def _print_table(self, table: Table) -> None:
-        """Lines may be longer than the terminal: a figure must not be broken."""
+        """Print a table; lines may be longer than the terminal, because a figure must not be broken."""
         drawn = build_rich_table(table, self.width)
         needed = sum((column.width or 0) + _GAP for column in drawn.columns)
         self._console.width = max(needed, self.width)  # print(width=...) never goes beyond the console's own
@@ -62,15 +62,15 @@ class TextReport:
             self.print(f"(no room for {', '.join(missing)})", style="dim")
 
     def print_unfolded(self, line: str) -> None:
-        """A line of a drawing: cut at the edge, because a folded one shows nothing."""
+        """Print a line of a drawing, cut at the edge: a folded one shows nothing."""
         self._console.print(escape_renderable(line), no_wrap=True, overflow="crop")
 
     def print_whole(self, line: str) -> None:
-        """A line that a person copies: longer than the terminal where it has to be."""
+        """Print a line to be copied; it may be longer than the terminal."""
         self._console.print(escape_renderable(line), no_wrap=True, overflow="ignore", crop=False)
 
     def print_titled(self, table: Table, *, spaced: bool = True) -> None:
-        """A table below its title, after an empty line."""
+        """Print a table below its title, after an empty line."""
         if spaced:
             self.print()
         self.print(table.title, style="bold")
@@ -79,7 +79,7 @@ class TextReport:
             self.print(table.left_out)
 
     def render(self) -> str:
-        """All of it; nothing in it but our own colours is obeyed by a terminal."""
+        """Return the whole text; a terminal obeys nothing in it but our own colours."""
         lines = self._file.getvalue().removesuffix("\n").split("\n")
         return Styled("\n".join(line.rstrip() for line in lines) + "\n")
 
@@ -96,16 +96,16 @@ class _EscapedRenderable:
 
 
 def escape_renderable(drawn: RenderableType) -> RenderableType:
-    """The same, with every text in it gone through the gate before colours are added."""
+    """Return the renderable with control characters escaped before colours are added."""
     from rich.text import Text
 
     return _EscapedRenderable(Text(drawn) if isinstance(drawn, str) else drawn)
 
 
 def build_rich_table(table: Table, width: int = 100) -> RichTable:
-    """For a terminal of this width: no borders, figures to the right and never broken.
+    """Build a table for a terminal of this width: no borders, figures to the right and never broken.
 
-    What is too much for the width is taken from the columns that can spare it, then from names.
+    Columns that can be spared are left out first, then names are cut.
     """
     from rich.table import Table as RichTable
     from rich.text import Text
@@ -135,7 +135,7 @@ def _split_columns(table: Table) -> list[tuple[Any, ...]]:
 
 
 def _fit_columns(table: Table, width: int) -> tuple[Table, list[int]]:
-    """The columns that there is room for, and how wide each is."""
+    """Return the columns that fit, and their widths."""
     while True:
         natural = [
             max(len(column.head), *(len(text) for text in column.format_values(values)), 0)

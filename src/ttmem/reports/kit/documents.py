@@ -30,13 +30,13 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dictionaries, lists, texts and numbers, as a reader of the JSON gets them."""
+        """Return plain dictionaries, lists, texts and numbers, as a reader of the JSON gets them."""
         plain: dict[str, Any] = json.loads(json.dumps(msgspec.to_builtins(self)))
         return plain
 
 
 def round_floats(value: Any, decimals: int | None = 2) -> Any:
-    """Floats, alone or as the ends of a range, to so many decimals; anything else as it is."""
+    """Round a float, or the two floats of a range; return anything else unchanged."""
     if decimals is None:
         return value
     if isinstance(value, float):
@@ -47,15 +47,15 @@ def round_floats(value: Any, decimals: int | None = 2) -> Any:
 
 
 def format_json(document: Any, indent: int = 2) -> str:
-    """Plain values as JSON in ASCII; written flat and indented then, which is much faster than at once."""
+    """Format plain values as ASCII JSON; first flat, then indented, which is much faster."""
     try:
         compact = json.dumps(document, allow_nan=False)
-    except ValueError:  # a source's own figures, beyond what a number can hold: not known, and never no JSON
+    except ValueError:  # infinite figures of a source become null
         compact = json.dumps(_drop_non_finite(document), allow_nan=False)
     try:
         return msgspec.json.format(compact, indent=indent)
     except msgspec.DecodeError:
-        # A file name that is not UTF-8 reached us with lone surrogates, which strict parsers refuse.
+        # A file name that is not UTF-8 holds lone surrogates, which strict parsers refuse.
         printable = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
         return msgspec.json.format(json.dumps(json.loads(printable)), indent=indent)
 
@@ -119,7 +119,7 @@ def find_documents() -> dict[str, type[Document]]:
 
 
 def _find_answers(document: type[Document]) -> Iterator[type[Document]]:
-    """The descendants that are whole answers, not parts of one."""
+    """Yield the subclasses that are whole answers."""
     for one in document.__subclasses__():
         if one.__struct_config__.tag_field == "schema":
             yield one

@@ -36,7 +36,7 @@ class PackedColumns:
     parts: list[bytes] = field(default_factory=list)
 
     def add_integers(self, name: str, values: ArrayLike, *, steps: bool = False) -> None:
-        """A column of integers; ``steps`` when neighbours are near each other."""
+        """Add a column of integers; ``steps`` when neighbours are near each other."""
         column = np.asarray(values, np.int64).reshape(-1)
         if steps and len(column):
             column = np.diff(column, prepend=np.int64(0))
@@ -48,18 +48,18 @@ class PackedColumns:
         self.parts.append(np.ascontiguousarray(planes).tobytes())
 
     def add_table(self, prefix: str, columns: Mapping[str, ArrayLike], *, steps: bool = False) -> None:
-        """Several columns of one table, named ``prefix.column``."""
+        """Add several columns of one table, named ``prefix.column``."""
         for name, values in columns.items():
             self.add_integers(f"{prefix}.{name}", values, steps=steps)
 
     def add_texts(self, name: str, pool: bytes, ends: ArrayLike) -> None:
-        """Texts one after the other in UTF-8, and where each of them ends."""
+        """Add texts, concatenated in UTF-8, and their ends."""
         self.columns.append({"name": name, "width": 0, "steps": False, "count": len(pool)})
         self.parts.append(pool)
         self.add_integers(f"{name}.end", ends, steps=True)
 
     def compress(self) -> bytes:
-        """Length of the header, header, columns; deflated with a zlib frame."""
+        """Return the length of the header, the header and the columns, compressed by zlib."""
         header = encode_json({**self.header, "columns": self.columns})
         pressed = zlib.compressobj(_LEVEL)
         parts = [pressed.compress(part) for part in (len(header).to_bytes(4, "little"), header, *self.parts)]
@@ -67,7 +67,7 @@ class PackedColumns:
 
 
 def encode_base64(compressed: bytes) -> str:
-    """Base64: nothing in it can end a script element."""
+    """Return Base64, which cannot end a script element."""
     return base64.b64encode(compressed).decode("ascii")
 
 
@@ -75,7 +75,7 @@ _LONGEST_TEXT = 20_000
 
 
 def render_frame(kind: str, title: str, blocks: Sequence[bytes], *, plain: str = "", served: bool = False) -> str:
-    """The page of one kind; ``plain`` is what a reader without scripts gets, ``served`` lets it ask its own server."""
+    """Render a page; ``plain`` is shown without scripts, ``served`` lets it ask its own server."""
     style, script = read_asset("app.css"), read_asset("app.js")
     return render_template(
         "page.html.j2",
@@ -92,18 +92,18 @@ def render_frame(kind: str, title: str, blocks: Sequence[bytes], *, plain: str =
 
 
 def render_data_page(kind: str, title: str, data: dict[str, Any], *, plain: str = "", served: bool = False) -> str:
-    """A page whose data is a document alone."""
+    """Render a page whose data is a document only."""
     return render_frame(kind, title, [PackedColumns(build_header(data)).compress()], plain=plain, served=served)
 
 
 def build_header(data: dict[str, Any]) -> dict[str, Any]:
-    """The header of every page, with the texts of sources made printable."""
+    """Build the header of a page, with printable texts."""
     cleaned: dict[str, Any] = clean_text({**data, "ttmem": __version__})
     return cleaned
 
 
 def clean_text(value: Any) -> Any:
-    """The one gate of a page: no control, escape or bidi characters in any text, however deep it lies."""
+    """Replace control, escape and bidi characters in all nested texts of a page."""
     if isinstance(value, str):
         if value.isprintable() and len(value) <= _LONGEST_TEXT:
             return value
@@ -127,7 +127,7 @@ LONGEST_NAME = 160
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One headline figure."""
+    """A headline figure."""
 
     title: str
     figure: str
@@ -139,7 +139,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading, a text, a drawing and tables; each is optional."""
+    """A heading with an optional text, drawing and tables."""
 
     key: str
     title: str
@@ -159,7 +159,7 @@ def render_page(
     sections: Sequence[Section] = (),
     foot: str = "",
 ) -> str:
-    """The page; without scripts its tables are there as text."""
+    """Render the page; without scripts its tables are shown as text."""
     data = {
         "part": "document",
         "title": title,

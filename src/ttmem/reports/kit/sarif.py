@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SARIF 2.1.0, which code scanning shows beside the code: one writer for every verb that judges."""
+"""SARIF 2.1.0, which code scanning shows next to the code."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 @dataclass(frozen=True, slots=True)
 class SarifRule:
-    """The rule that is checked."""
+    """A rule that is checked."""
 
     identifier: str
     title: str
@@ -28,7 +28,7 @@ class SarifRule:
 
 @dataclass(frozen=True, slots=True)
 class SarifResult:
-    """One judgement; a level of ``none`` says that the rule holds."""
+    """A result; level ``none`` when the rule holds."""
 
     rule: str
     level: str
@@ -42,7 +42,7 @@ class SarifResult:
 
 
 def render_log(rules: Sequence[SarifRule], results: Iterable[SarifResult]) -> str:
-    """The whole log of one run of ttmem."""
+    """Render the log of one run of ttmem."""
     places = {rule.identifier: at for at, rule in enumerate(rules)}
     driver = {"name": "ttmem", "version": __version__, "rules": list(map(_describe_rule, rules))}
     log = {
@@ -80,6 +80,6 @@ def _describe_result(result: SarifResult, rule_index: int) -> dict[str, Any]:
 
 
 def _format_uri(file: str) -> str:
-    """A path as a URI reference; viewers resolve it against the checkout."""
+    """Return a path as a URI reference; viewers resolve it against the checkout."""
     path = PurePath(file)
     return path.as_uri() if path.is_absolute() else quote(path.as_posix(), errors="surrogateescape")

@@ -18,13 +18,13 @@ Kind = Literal["text", "name", "number"]
 Row = Sequence[Any]
 
 _WIDEST = 400
-"""To which cells of plain text are filled up: one of a hundred thousand letters would make all others as long."""
+"""Cells of plain text are padded to at most this width: one very long cell would make all others as long."""
 _CSV_SPECIAL = re.compile(r'[",\r\n]')
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One fact about every row.
+    """A fact about each row.
 
     ``number`` is set to the right and sorts as one, ``name`` is cut where there is no room for it (or folded, when it
     is several words), ``text`` stays on its line.
@@ -46,7 +46,7 @@ class Column:
     """Left out where a terminal is too narrow for all columns, the highest first; 0: never."""
 
     def format_values(self, values: Sequence[Any], longest: int | None = None) -> list[str]:
-        """The column's cells; names and texts of any length are cut to fit, and stay distinct where that can be."""
+        """Format the column's cells; names and texts are cut to fit, and stay distinct where possible."""
         texts = [self.unknown if value is None else formatting.flatten_text(self.write(value)) for value in values]
         widths = [width for width in (self.most, longest) if width is not None]
         if self.kind == "number" or self.whole or not widths:
@@ -95,13 +95,13 @@ class Table:
 
     @classmethod
     def build(cls, heads: Sequence[str], rows: Iterable[Row], *, left: int | None = None, title: str = "") -> Table:
-        """A table whose cells are written already; the first ``left`` columns are words, the others figures."""
+        """Build a table of formatted cells; the first ``left`` columns are words, the others figures."""
         left = len(heads) if left is None else left
         columns = [name_column(head) if number < left else Column(head, "number") for number, head in enumerate(heads)]
         return cls(columns, list(rows), title)
 
     def select(self, *heads: str) -> Table:
-        """Some of the columns, in this order."""
+        """Return the table with these columns, in this order."""
         places = [self._place(head) for head in heads]
         return replace(
             self,
@@ -110,7 +110,7 @@ class Table:
         )
 
     def change_column(self, head: str, /, **changes: Any) -> Table:
-        """The same table with one column written otherwise (``unknown=``, ``most=``, ``write=``, ``head=``)."""
+        """Return the table with one column changed (``unknown=``, ``most=``, ``write=``, ``head=``)."""
         place = self._place(head)
         columns = [replace(column, **changes) if at == place else column for at, column in enumerate(self.columns)]
         return replace(self, columns=columns)
@@ -119,13 +119,13 @@ class Table:
         return replace(self, rows=self.rows[:most])
 
     def format_cells(self, longest: int | None = None) -> list[list[str]]:
-        """Every row as texts; ``longest`` is what a name or text may take."""
+        """Format all rows; ``longest`` limits names and texts."""
         columns = zip(*self.rows, strict=True) if self.rows else ()
         texts = [column.format_values(values, longest) for column, values in zip(self.columns, columns, strict=False)]
         return [list(row) for row in zip(*texts, strict=True)]
 
     def drop(self, place: int) -> Table:
-        """All columns but the one at this place."""
+        """Return the table without the column at this position."""
         columns = [column for at, column in enumerate(self.columns) if at != place]
         return replace(self, columns=columns, rows=[[*row[:place], *row[place + 1 :]] for row in self.rows])
 
@@ -147,9 +147,9 @@ class Table:
 def format_markdown(
     table: Table, *, longest: int | None = None, aligned: bool = False, markup: bool = True
 ) -> list[str]:
-    """The lines of a Markdown table; no rows, no table.
+    """Format the lines of a Markdown table; without rows there is none.
 
-    ``aligned`` sets figures to the right; without ``markup`` no cell holds what Markdown takes for its own.
+    ``aligned`` sets figures to the right; without ``markup`` the markup in cells is escaped.
     """
     if not table.rows:
         return []
@@ -159,20 +159,20 @@ def format_markdown(
 
 
 def escape_markup(text: str) -> str:
-    """Text in which Markdown finds no element and no emphasis: C++ code is full of what looks like them."""
+    """Escape elements and emphasis of Markdown: C++ code is full of text that looks like them."""
     return formatting.flatten_text(text).replace("<", "&lt;").replace("*", "\\*")
 
 
 def _escape_cell(text: str, markup: bool) -> str:
-    """A name may hold what Markdown takes for the end of a cell."""
+    """Escape what Markdown takes for the end of a cell."""
     text = text.replace("\\", "\\\\").replace("|", "\\|")
     return text if markup else escape_markup(text)
 
 
 def format_plain(table: Table, *, gap: str = "  ", rule: str = "") -> str:
-    """Columns of plain text as wide as their cells: nothing is cut or folded, because such names are copied.
+    """Format columns of plain text as wide as their cells: nothing is cut or folded, because names are copied.
 
-    ``rule`` joins a line of dashes below the heads.
+    ``rule`` joins the dashes of a line below the heads.
     """
     rows = [table.heads, *table.format_cells()]
     widths = [min(_WIDEST, max(map(len, column))) for column in zip(*rows, strict=True)]
@@ -188,11 +188,11 @@ def format_plain(table: Table, *, gap: str = "  ", rule: str = "") -> str:
 
 
 def format_csv_line(cells: Iterable[str]) -> str:
-    """RFC 4180: only what would be taken for a separator is quoted."""
+    """Format a line as in RFC 4180: only cells with separators are quoted."""
     return ",".join('"' + cell.replace('"', '""') + '"' if _CSV_SPECIAL.search(cell) else cell for cell in cells)
 
 
 def format_csv(table: Table) -> str:
-    """Heads and bare values; what is unknown is an empty cell."""
+    """Format heads and bare values; unknown values are empty cells."""
     rows = [table.heads, *(["" if value is None else str(value) for value in row] for row in table.rows)]
     return "".join(f"{format_csv_line(row)}\n" for row in rows)

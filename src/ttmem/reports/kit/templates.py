@@ -20,12 +20,12 @@ _FOLDER = Path(__file__).parents[1] / "templates"
 
 
 def render_template(template: str, **context: Any) -> str:
-    """A template of ``reports/templates``; a name that it uses and nobody gave is an error."""
+    """Render a template of ``reports/templates``; a missing name is an error."""
     return _create_environment().get_template(template).render(context)
 
 
 def mark_safe(text: str) -> Markup:
-    """Markup of our own making (a drawing, a style sheet), never a log's text."""
+    """Mark our own markup (a drawing, a style sheet) as safe, never a log's text."""
     from markupsafe import Markup
 
     return Markup(text)
@@ -48,5 +48,5 @@ def _create_environment() -> Environment:
 
 @cache
 def read_asset(name: str) -> str:
-    """A file of ``reports/templates`` as it is: the built app, which ``web/`` has the source of."""
+    """Read a file of ``reports/templates``: the built app, whose source is in ``web/``."""
     return (_FOLDER / name).read_text("utf-8")
