@@ -192,7 +192,7 @@ def test_a_hang_in_a_watcher_log() -> None:
         f"BRISC (writer.cpp) {WAITS_FOR_DATA}",
         f"NCRISC (reader.cpp) {WAITS_FOR_ROOM}",
         f"TRISC0 (compute.cpp) {WAITS_FOR_DATA}",
-        "cb0 holds 3 pages nobody took",
+        "cb0 holds 3 pages never taken",
     ]
 
 

@@ -135,9 +135,10 @@ def test_what_a_call_makes_can_be_told_where_there_is_no_record(engine: TwinEngi
     assert elementwise.answers[-1]["allocated"] == 4096
     shaped = engine.ask([given, {**call("nobody_made_this", "x"), "makes": [[1, 1, 64, 64]]}])
     assert (shaped.status, shaped.is_judged, shaped.confidence) == ("unsupported", False, "unknown")
-    assert shaped.message == "not judged: the twin has no rule for ttnn.nobody_made_this; ask --engine mock"
+    why = "the twin has no rule for ttnn.nobody_made_this: inputs and the recorded results alone"
+    assert shaped.message == f"not judged: {why}; ask --engine mock"
     assert shaped.answers[-1]["results"][0]["shape"] == [1, 1, 64, 64]
-    assert shaped.doubt == "the twin has no rule for ttnn.nobody_made_this: inputs and the recorded results alone"
+    assert shaped.doubt == why
 
 
 def test_an_outcome_is_as_certain_as_its_least_certain_step(engine: TwinEngine) -> None:

@@ -31,8 +31,6 @@ _DRIVER = Path("/sys/module/tenstorrent/version")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check and its result."""
-
     name: str
     state: str
     detail: str
@@ -50,7 +48,6 @@ class Equipment:
     cards: tuple[str, ...]
     driver_version: str
     boards: tuple[str, ...]
-    """Boards that have a mock."""
     cache: str
     cache_bytes: int
 

@@ -51,7 +51,7 @@ class Engine(ABC):
     def ask(self, steps: Steps, *, timeout: float | None = None, isolated: bool = True, stop: bool = False) -> Outcome:
         """Return the outcome of the steps. ``timeout`` bounds each step; ``stop`` ends at the first step that fails.
 
-        Nothing of them stays behind, unless ``isolated`` is False: that is faster, and the device keeps what they did.
+        Nothing is left on the device, unless ``isolated`` is False, which is faster.
         """
         return next(self.ask_all([steps], timeout=timeout, isolated=isolated, stop=stop))
 
@@ -66,7 +66,7 @@ class Engine(ABC):
         """Yield a recorder's messages while a script is played on an empty board (see ``worker.player`` for its
         entries).
 
-        The last message says how it ended: ``{"played": true, "signal": 0, "timed_out": false}``.
+        The last message is ``{"played": true, "signal": 0, "timed_out": false}``.
         """
 
     def close(self) -> None:  # noqa: B027 - the twin has nothing to give back
@@ -80,7 +80,6 @@ class Engine(ABC):
 
 
 def open_engine(name: str, settings: EngineSettings) -> Engine:
-    """Open ``twin``, ``mock`` or ``card``."""
     if name == TWIN:
         from ttmem.engines.twin import TwinEngine
 

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The processes of a run, and how they end together.
 
-Children that a script forked may be in a session of their own and below another parent, or have an environment of their
-own. They are found by what they share: a mark in the environment that they were started with, the session of the run
-where it has one (it shares the terminal's with us, if there is a terminal), or an ancestor that is found so. What gives
-up all of these before its parent ends is not found. The mark holds the random name of a private folder, so no process
-of anybody else carries it.
+A script's forked children may have another session, parent or environment. They are found by any of: the mark in the
+environment that they were started with, the session of the run (where it has one), an ancestor found so. A process that
+gives up all of these before its parent ends is not found. The mark holds the random name of a private folder, so no
+other process carries it.
 
 Also runs as a file, by a Python without ttmem on its path: the guard, which ends the family when ttmem was killed.
 """
@@ -46,7 +45,6 @@ class ProcessFamily:
             os.close(reading)
 
     def has_session(self, session: int) -> None:
-        """Add all processes of a session to the family."""
         self._session = session
         self._tell(f"{session}\n".encode())
 
@@ -66,7 +64,6 @@ class ProcessFamily:
 
 
 def end_family(mark: str, session: int) -> None:
-    """End the processes of the family except this one."""
     for _ in range(_ROUNDS):  # one that was just starting another is found in the next round
         found = find_members(mark, session) - {os.getpid()}
         for pid in found:
@@ -94,7 +91,7 @@ def find_members(mark: str, session: int) -> set[int]:
                 of_session.add(pid)
             if wanted in (place / "environ").read_bytes().split(b"\0"):
                 marked.add(pid)
-    if session not in of_session - marked:  # else another process got the number of ours, which is gone
+    if session not in of_session - marked:  # else our session has ended and its number was reused
         marked |= of_session
     rest = list(marked)
     while rest:

@@ -57,7 +57,6 @@ class Interpreter:
     ttnn_version: str
     """Empty when it has none, or a build without metadata (then ``package`` is set)."""
     package: str
-    """Folder of the ttnn package."""
     torch_version: str
     pytest_version: str
     has_venv: bool
@@ -124,7 +123,7 @@ def probe(path: str | Path, found_by: str) -> Interpreter | str:
 def find_interpreter(python: str | None = None) -> Interpreter:
     """Return the interpreter to run ttnn with: the one named, ``TTMEM_TTNN_PYTHON``, this one, the managed one.
 
-    One that was named must do; the others are tried in turn.
+    A named interpreter must do; the others are tried in turn.
     """
     reasons = []
     for path, found_by in list_candidates(python):

@@ -55,8 +55,6 @@ class RunSettings:
 
 @dataclass(frozen=True, slots=True)
 class ScriptRun:
-    """A finished run."""
-
     profile: Profile
     status: int
     """As in a shell: 128 + signal when the script was killed."""
@@ -92,8 +90,8 @@ def run_script(
 ) -> ScriptRun:
     """Run the user's own, unedited script. Its errors become the profile's failure.
 
-    ``output`` is a descriptor that takes the script's stdout (None: where ours goes). ``supervise`` may pass signals on
-    while the script runs; ``own_session`` shields it from signals to our own process group.
+    ``output`` is a descriptor for the script's stdout (None: ours). ``supervise`` may pass signals on while the script
+    runs; ``own_session`` shields it from signals to our process group.
     """
     if not Path(script).exists():
         raise BadInputError(f"no such script '{script}'")
@@ -174,8 +172,8 @@ def _start_child(
 def _follow(child: Child, pipe: int, capture: ProfileBuilder, timeout_seconds: float | None) -> bool:
     """Add messages to the capture until the child ends; return False when the time limit ended it.
 
-    What the child has written is in the pipe when it has ended, so the pipe's own end need not come: a process that
-    the script forked may hold it open.
+    The end of the pipe need not come: a process that the script forked may hold it open. All that the child wrote is in
+    the pipe when it has ended.
     """
     lines = protocol.LineReader(pipe)
     deadline = time.monotonic() + timeout_seconds if timeout_seconds else None
@@ -193,7 +191,7 @@ def _follow(child: Child, pipe: int, capture: ProfileBuilder, timeout_seconds: f
             if has_ended:
                 return True
             continue
-        is_open = bool(line)  # else the child is about to end, or has closed the pipe and goes on
+        is_open = bool(line)  # else the child is about to end, or closed the pipe
         with suppress(ValueError):  # half a line of a process that died
             capture.add(protocol.decode(line))
     end_child(child)

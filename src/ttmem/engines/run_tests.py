@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ttmem.base.errors import MissingPartError
-from ttmem.engines.interpreters import Interpreter, find_interpreter, locate_managed_python
+from ttmem.engines.interpreters import find_interpreter, format_install_command
 from ttmem.engines.run_script import RunSettings, Supervision, build_worker_settings, end_child
 from ttmem.engines.worker import protocol
 from ttmem.engines.workspace import open_workspace
@@ -35,8 +35,6 @@ class RecordedSuite:
 
 @dataclass(frozen=True, slots=True)
 class TestedSuite:
-    """The result of a run of pytest."""
-
     __test__ = False  # the name begins like a test's
 
     status: int
@@ -61,8 +59,8 @@ def run_tests(
 ) -> TestedSuite:
     """Run pytest with these arguments on a mock board (or the card) and collect each test's peak memory.
 
-    On a mock, comparisons of values are skipped and counted; ``keep_values`` makes them.
-    A test that does nothing for ``seconds_per_test`` is ended. ``limits`` are those of the mark, for every test.
+    On a mock, comparisons of values are skipped and counted, unless ``keep_values``. A test that is silent for
+    ``seconds_per_test`` is ended. ``limits`` apply to every test, like the mark's.
     """
     interpreter = find_interpreter(settings.python)
     if not interpreter.pytest_version:
@@ -77,7 +75,7 @@ def run_tests(
             "values": settings.card or keep_values,
             "events": str(events),
             "limits": dict(limits or {}),
-            "install": install_command(interpreter),
+            "install": format_install_command(interpreter),
         }
         if seconds_per_test is not None:
             job["seconds_per_test"] = seconds_per_test
@@ -104,12 +102,6 @@ def run_tests(
             timed_out=timed_out,
         )
         return TestedSuite(128 - status if status < 0 else status, format_board_label(place.board), recorded, timed_out)
-
-
-def install_command(interpreter: Interpreter) -> str:
-    if Path(interpreter.path) == locate_managed_python():
-        return "ttmem device install --with "
-    return f"{interpreter.path} -m pip install "
 
 
 def format_board_label(board: Board | None) -> str:
@@ -144,7 +136,7 @@ def read_suite(folder: Path, *, name: str, source: str, engine: str, board: str,
     found = [_read_process(file, tables, rows) for file in sorted(folder.glob("*.jsonl"))]
     processes = [process for process in found if process.parts]
     for test in {test for process in found for test in process.unfinished} & rows.keys():
-        if rows[test]["outcome"] == "passed":  # so far; a failure stays what it was
+        if rows[test]["outcome"] == "passed":  # until now; a failure is kept
             rows[test] |= {**_build_unfinished_row(test, timed_out), "seconds": rows[test]["seconds"]}
     for process in processes:
         for test, _ in process.parts:
@@ -158,7 +150,7 @@ def read_suite(folder: Path, *, name: str, source: str, engine: str, board: str,
     for process in processes:
         ends = [*process.parts, ("", process.capture.count_parts())]
         profile = process.capture.build(name=name, script="", engine=engine, board=board)
-        # Ranks are told first, where there are several; they are others when processes are put together.
+        # The first warning lists the ranks, where there are several; merged processes have others.
         told = profile.source.warnings[len(processes) > 1 and "ranks" in profile.facts :]
         warnings |= dict.fromkeys(told)
         for rank, timeline in enumerate(profile.timelines):

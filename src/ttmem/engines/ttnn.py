@@ -60,7 +60,6 @@ class TtnnEngine(Engine):
 
     @property
     def process(self) -> int | None:
-        """Process id of the worker."""
         return self._child.pid if self._child else None
 
     def ask_all(
@@ -68,8 +67,7 @@ class TtnnEngine(Engine):
     ) -> Iterator[Outcome]:
         """Yield one outcome per case, in order and as they arrive.
 
-        Cases share a copy as long as they leave nothing behind, which saves most of the time; after a crash, a hang or
-        a leftover the next one gets a new copy.
+        Cases share a copy until one leaves something behind, crashes or hangs, which saves most of the time.
         """
         timeout = timeout or self.settings.timeout_seconds
         answered = 0
@@ -95,7 +93,6 @@ class TtnnEngine(Engine):
         yield {"played": True, "signal": signal.SIGKILL, "timed_out": lost.status == TIMEOUT}
 
     def start(self) -> None:
-        """Start the worker, if it does not run."""
         if self._child is not None and self._child.poll() is None:
             return
         if self._child is not None:
@@ -125,7 +122,7 @@ class TtnnEngine(Engine):
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=place.folder,
-            start_new_session=True,  # a Ctrl-C is ours to handle
+            start_new_session=True,  # we handle Ctrl-C
         )
         assert self._child.stdout is not None
         self._lines = protocol.LineReader(self._child.stdout.fileno())
@@ -192,7 +189,7 @@ class TtnnEngine(Engine):
     def _describe_loss(self, child: Worker, seconds: float) -> Outcome:
         """Build the outcome of a request whose worker died or fell silent."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(0.5)  # its end of the pipe may be closed an instant before it is gone
+            child.wait(0.5)  # its end of the pipe may close an instant before it ends
         if child.poll() is None:
             end_child(child)
             return _build_failure(TIMEOUT, "the worker fell silent", seconds)

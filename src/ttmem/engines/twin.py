@@ -4,9 +4,9 @@
 with TwinEngine(board="n150") as engine:
     outcome = engine.ask([{"alloc": "a", "shape": [64, 64], "dtype": "bfloat16", "layout": "tile"}])
 
-Steps, answers and outcomes are those of ``engines.ttnn``. An outcome says how far it can be trusted: it is as certain
-as its least certain step. A call may say what it ``makes`` (``"elementwise"``, or a list of shapes): the real library
-has no use for that, the twin allocates it where it has no record of the operation.
+Steps, answers and outcomes are those of ``engines.ttnn``. An outcome is as certain as its least certain step. A call
+may declare what it ``makes`` (``"elementwise"``, or a list of shapes): the twin allocates it where it has no record of
+the operation; the real library ignores it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ttmem.base.errors import BadInputError, TtmemError
@@ -60,8 +61,6 @@ class NoRecordError(TtmemError):
 
 
 class TwinEngine(Engine):
-    """A board of the twin, opened when first needed."""
-
     device_type: type[WatchedDevice] = WatchedDevice
 
     def __init__(self, settings: EngineSettings | None = None, **changes: Any) -> None:
@@ -78,7 +77,7 @@ class TwinEngine(Engine):
 
     @property
     def device(self) -> Device:
-        """The board after the steps so far."""
+        """The board as the steps have left it."""
         return self._open()
 
     def plan(self, step: Step) -> Plan:
@@ -287,7 +286,7 @@ class TwinEngine(Engine):
         plan = planned(device, call, self._cache)
         self._doubt(plan.confidence, plan.note)  # first: a bounded operation that fails is not certain either
         buffers = [buffer for buffer, _ in held]
-        result = run_call(device, call, buffers, self._cache, target, plan, self._tensors.taken_away(device))
+        result = run_call(device, call, buffers, self._cache, target, plan, partial(self._tensors.free, device=device))
         self._l1 = max(self._l1, result.l1_parts, key=sum)
         if not result.made:
             raise NoRecordError(result.plan.note)

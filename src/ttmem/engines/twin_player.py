@@ -63,7 +63,6 @@ class _PlayedTwin(TwinEngine):
         return self._do(step)
 
     def take_effect(self) -> CallEffect:
-        """Return the effect since the last call."""
         moves, self._recorded.moves = self._recorded.moves, []
         return self.ledger.apply(moves)
 
@@ -145,13 +144,13 @@ class _PlayedTwin(TwinEngine):
         try:
             self._do(step)
             for name, shape in zip(names, makes if isinstance(makes, list) else (), strict=False):
-                if not self.has_tensor(name):  # a rule that gave up makes no more than it is sure of
+                if not self.has_tensor(name):  # a rule without an answer makes only what is certain
                     self._keep(name, TensorSpec(tuple(shape)))
         except NoRecordError as error:
             known, why = list[TensorSpec](), error.message
             if isinstance(makes, list):
                 known = [TensorSpec(tuple(shape)) for shape in makes]
-            elif may_guess and len(names) == 1:  # that nobody wrote a rule is no failure of the model
+            elif may_guess and len(names) == 1:  # a missing rule is no failure of the model
                 given = [
                     self._tensors.named[name][1] for name in _find_tensor_names(step) if name in self._tensors.named
                 ]
@@ -201,7 +200,6 @@ def _list_result_names(step: Step) -> list[str]:
 
 
 def _find_tensor_names(value: Any) -> Iterator[str]:
-    """Yield the tensors that a step names."""
     if isinstance(value, dict):
         if isinstance(value.get("tensor"), str):
             yield value["tensor"]

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ttmem.base.errors import BadInputError
 from ttmem.twin.device import Buffer, Device
 from ttmem.twin.tensor_spec import TensorSpec
@@ -38,14 +36,9 @@ class NamedTensors:
         elif self._uses.pop(id(buffer), 0):
             device.free(buffer)
 
-    def taken_away(self, device: Device) -> Callable[[Buffer], None]:
-        """Free a buffer whatever its names are."""
-
-        def free(buffer: Buffer) -> None:
-            if self._uses.pop(id(buffer), 0):
-                device.free(buffer)
-
-        return free
+    def free(self, buffer: Buffer, device: Device) -> None:
+        if self._uses.pop(id(buffer), 0):
+            device.free(buffer)
 
     def find(self, name: str) -> tuple[Buffer, TensorSpec]:
         try:

@@ -2,7 +2,7 @@
 """Folders and variables with which ttnn opens a mock board and leaves nothing behind.
 
 Kept under ``$TTMEM_HOME/cache``: the runtime root (links into the package and the stub compiler) and the kernel cache,
-which saves most of the time of a first call. Everything else goes to a folder of one process that is removed with it.
+which saves most of the time of a first call. Everything else is in a folder of one process that is removed with it.
 """
 
 import contextlib
@@ -51,8 +51,6 @@ _SHARED_MEMORY = Path("/dev/shm")
 
 
 class Worker(subprocess.Popen[bytes]):
-    """A process in a workspace."""
-
     family: ProcessFamily | None = None
     """All processes that a user's program starts."""
 
@@ -66,8 +64,6 @@ class Worker(subprocess.Popen[bytes]):
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """The surroundings of a process."""
-
     python: str
     board: Board | None
     """None on a card: the board is the one plugged in."""
@@ -76,7 +72,6 @@ class Workspace:
     folder: Path
     """Private to the process and removed afterwards."""
     version: str
-    """Python's version."""
     closing: contextlib.ExitStack
     """Left before the folder is removed."""
     leftovers: tuple[Path, ...] = ()
@@ -114,7 +109,7 @@ def open_workspace(
 ) -> Iterator[Workspace]:
     """Provide all that a process needs to open the board (or the card), and remove its private part afterwards.
 
-    With ``counters`` the library publishes what it holds in shared memory, for ``ttmem live``, under chips of its own.
+    With ``counters`` the library publishes its memory use in shared memory, for ``ttmem live``, under chips of its own.
     """
     if card and not find_cards():
         raise MissingPartError(
@@ -147,7 +142,6 @@ def open_workspace(
 
 
 def find_cards() -> list[str]:
-    """Return the device files of cards in this machine."""
     with contextlib.suppress(OSError):
         return sorted(str(path) for path in _CARDS.iterdir() if path.is_char_device())
     return []
@@ -164,7 +158,7 @@ def _build_mock_variables(interpreter: Interpreter, board: Board, folder: Path, 
         "TT_METAL_HOME": str(root),  # releases before the variable above
         "TT_METAL_CACHE": str(cache / "kernels"),
         "TT_METAL_MOCK_CLUSTER_DESC_PATH": str(described),
-        # A mesh has a thread for every chip, and in a forked copy they are gone: what waits for them waits for ever.
+        # A mesh has a thread per chip. A fork does not have them and would wait for them for ever.
         "TT_MESH_PASS_THROUGH_THREAD_POOL": "1",
         **({} if number else {"TT_METAL_SHM_TRACKING_DISABLED": "1"}),
     }

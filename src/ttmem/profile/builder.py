@@ -38,7 +38,6 @@ class ProfileBuilder:
         """All operations of the program, in order: history and index there."""
 
     def add(self, message: dict[str, Any]) -> None:
-        """Add a message of the recorder."""
         if "start" in message:
             track = self._history(message)
             self._begun.append((track, track.start(message)))
@@ -122,7 +121,7 @@ class ProfileBuilder:
         kind: str = KIND,
         facts: Mapping[str, Any] = MappingProxyType({}),
     ) -> Profile:
-        """Build the profile of all messages so far. Ranks are named where there are several."""
+        """Build the profile of the messages until now. Ranks are named where there are several."""
         self._history({})
         tracks = sorted(self._histories.items())
         arguments: dict[str, Argument] = {}
@@ -189,7 +188,7 @@ def _describe_death(number: int) -> str:
 def _name_signal(number: int) -> str:
     try:
         return signal.Signals(number).name
-    except ValueError:  # one of the real-time signals between the first and the last, which have no names
+    except ValueError:  # a real-time signal without a name
         return f"SIGRTMIN+{number - signal.SIGRTMIN}"
 
 

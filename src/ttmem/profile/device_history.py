@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The history of a device from recorder messages, as a timeline: operations, states, buffers, failures.
 
-States are the allocator's own views, so nothing is rounded. They show the moment before an operation,
-the fullest moment inside one (where that was fuller than the states around it), or the end.
+States are the allocator's own views, so nothing is rounded. They show the moment before an operation, the peak inside
+one (where it exceeds the states around it), or the end.
 """
 
 import os
@@ -50,7 +50,6 @@ class _RunningOperation:
     file: str
     line: int
     operands: list[int] = field(default_factory=list)
-    """Numbers of the buffers it reads."""
     freed: str = ""
     """Note about inputs that had been freed before, in case it fails."""
     l1: tuple[int, ...] = _NO_PROGRAMS
@@ -66,11 +65,9 @@ class _LiveBuffer:
     producer: int
     first_state: int
     event: int
-    """Number among the events."""
     last_state: int = -1
     last_use: int = -1
     tensor: TensorType | None = None
-    """Type of the tensor that owns it."""
     name: str = ""
     """Name in the statement that made it."""
     path: str = ""
@@ -112,8 +109,7 @@ class DeviceHistory:
         self._freed: dict[int, tuple[_LiveBuffer, int]] = {}
         """Freed buffers by number, with the operation that freed them; -1 outside operations."""
         self.residents: dict[str, PlayedResident] = {}
-        """By path, as reported."""
-        self._closings: list[int] = []  # how many states there were when the device was closed, each time
+        self._closings: list[int] = []  # number of states at each closing of the device
         self._pending: dict[str, Any] | None = None
         """The last operation's end, until the state after it is known."""
 
@@ -156,7 +152,6 @@ class DeviceHistory:
         return f"{one.name} (operation {index}) at {_format_location(one) or 'an unknown place'}"
 
     def end(self, index: int, message: dict[str, Any]) -> None:
-        """End an operation, or record its error."""
         operation = self._operations[index]
         operation.ended = True
         if "error" in message:
@@ -172,8 +167,8 @@ class DeviceHistory:
     def _apply_end(self, next_state: list[list[int]] | None) -> None:
         """Apply the last operation's effect, once the state after it is known (None: there is none).
 
-        Its fullest moment gets a state of its own where it was fuller than the next one: that is where temporaries are,
-        and results that the program dropped at once.
+        Its peak gets a state of its own where it exceeds the next one: that shows temporaries, and results that the
+        program dropped at once.
         """
         message, self._pending = self._pending, None
         if message is None:
@@ -213,12 +208,10 @@ class DeviceHistory:
         return len(self._operations), len(self._states)
 
     def add_moment(self, message: dict[str, Any]) -> None:
-        """Add a requested state between operations."""
         self._events.add_changes(len(self._operations), message)
         self._add_state(message, SNAPSHOT, -1)
 
     def close(self, message: dict[str, Any]) -> None:
-        """Close the device."""
         self.add_moment(message)
         self._events.close(len(self._operations))
         self._release_all()
@@ -234,7 +227,7 @@ class DeviceHistory:
         for number in message["gone"]:
             self._release(number, before=state)
         last = index if kind == BEFORE_OPERATION else len(self._operations)
-        # A region that was not configured has no bank and says nothing.
+        # An unconfigured region has no bank.
         views: dict[int, View] = {number: tuple(view) for number, view in enumerate(message["state"]) if view[1]}
         self._states.add(kind, index, last - 1, self._tables.view_numbers(views))
 

@@ -50,7 +50,6 @@ class EventLog:
             self._rows.append((LAUNCH, index, 1, 0, 0, need, 0, 0))
 
     def add_changes(self, index: int, message: Mapping[str, Any]) -> None:
-        """Log changes outside operations."""
         self._add_moves(index, 0, message.get("order", ()), message.get("came", ()), message.get("brief", ()))
 
     def close(self, index: int) -> None:

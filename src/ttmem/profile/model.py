@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The data model: operations x memory states x tensors x failures.
 
-Everything that ttmem reads, captures or predicts becomes a ``Profile``, so each question about memory is
-answered by one function, whatever the evidence was. Columns are numpy arrays; objects exist only for what is few.
+Everything that ttmem reads, captures or predicts becomes a ``Profile``, so one function answers each question, whatever
+the evidence. Columns are numpy arrays; only what is few is an object.
 """
 
 from __future__ import annotations
@@ -78,12 +78,10 @@ class _Columns:
 
     @property
     def columns(self) -> Mapping[str, NDArray[Any]]:
-        """The columns by name."""
         named = {item.name: getattr(self, item.name) for item in fields(self)}  # type: ignore[arg-type]
         return {name: value for name, value in named.items() if isinstance(value, np.ndarray)}
 
     def rows(self: _Table, chosen: slice | NDArray[np.intp]) -> _Table:
-        """Return the table with some of its rows."""
         return replace(self, **{name: column[chosen] for name, column in self.columns.items()})  # type: ignore[type-var]
 
 
@@ -92,8 +90,8 @@ class BufferTable(_Columns):
     """The buffers that show in a memory state, one row each.
 
     A buffer is alive in the states ``first_state`` ... ``last_state``, both included, so the buffers alive in a state
-    sum to what that state says is allocated. What lived inside one operation and was not there at its fullest moment
-    shows in no state and has no row.
+    sum to the allocated bytes of that state. A buffer that lived inside one operation and not at its peak shows in no
+    state and has no row.
     """
 
     address: Int64
@@ -130,8 +128,8 @@ GIVEN = {"memory_config": 1, "dtype": 2, "output_tensor": 4, "optional_output_te
 class EventTable(_Columns):
     """The events of the device's memory, in order, one row each; a run can be replayed from them.
 
-    An operation begins with ``START`` and a ``USE`` for every buffer that it reads; what it takes, gives back and
-    launches follows, temporaries included. Rows that are not ``inside`` happened before it, since the one before.
+    An operation begins with ``START`` and a ``USE`` for every buffer that it reads; its allocations, frees and launches
+    follow, temporaries included. Rows that are not ``inside`` happened before it, after the previous one.
     """
 
     kind: NDArray[np.int8]
@@ -168,8 +166,8 @@ class EventTable(_Columns):
 class ProgramsL1(_Columns):
     """Bytes per core at each operation's worst moment in L1, by user; the parts sum to the moment's total.
 
-    Tensors take the same part of every core (banks move in lock step); the program's own buffers count on the core
-    that has most of them.
+    Tensors take the same part of every core (banks move in lock step); the program's own buffers count on the core that
+    has most of them.
     """
 
     tensors: Int64
@@ -230,7 +228,7 @@ class Timeline:
 
     @property
     def end_index(self) -> int:
-        """One past the last operation index."""
+        """The index after the last operation."""
         return self.first_index + len(self.form)
 
 
@@ -289,8 +287,8 @@ class Source:
 class Profile:
     """The memory history of a run.
 
-    Its methods are for people: ``to_json()`` is the contract, the others are for notebooks. They ask rooms to the right
-    of this one, which is why they import when they are called.
+    Its methods are for people: ``to_json()`` is the contract, the others are for notebooks. They use higher rooms, so
+    they import when called.
     """
 
     name: str
@@ -311,7 +309,6 @@ class Profile:
         return build_document(self).to_json()
 
     def rename(self, name: str) -> Profile:
-        """Return the same history under another name."""
         return replace(self, name=name)
 
     def operations(self) -> Any:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The distinct operation texts of a run, parsed once each and kept as columns.
 
-A decode loop prints the same line hundreds of times, a single long run never repeats one: columns with two
-text pools keep both cheap (an operation costs a few dozen bytes, not a Python object).
+A decode loop prints the same line hundreds of times, a single long run never repeats one: columns with two text pools
+keep both cheap (an operation costs a few dozen bytes, not a Python object).
 """
 
 from dataclasses import dataclass
@@ -67,7 +67,6 @@ class OperationForms:
         return [self._decode_form(*row) for row in columns]
 
     def __getitem__(self, form: int) -> OperationForm:
-        """Return a parsed form, decoded from the columns."""
         start = int(self.ssa_end[form - 1]) if form else 0
         end, name, signature, note = (
             int(column[form]) for column in (self.ssa_end, self.name, self.signature, self.note)

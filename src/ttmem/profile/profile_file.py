@@ -66,7 +66,6 @@ def is_saved_profile(first_bytes: bytes) -> bool:
 
 
 def save(profile: Profile, path: str | Path) -> None:
-    """Write the profile to ``path``, whole or not at all."""
     write_bytes(Path(path), encode(profile))
 
 
@@ -134,7 +133,6 @@ def _unseal(content: bytes, where: str) -> tuple[int, bytes]:
 
 
 def _rename_keys(value: Any) -> Any:
-    """Give a document of version 1 today's names."""
     if isinstance(value, dict):
         return {_NAMES_OF_VERSION_1.get(key, key): _rename_keys(item) for key, item in value.items()}
     return [_rename_keys(item) for item in value] if isinstance(value, list) else value
@@ -175,8 +173,8 @@ def _decode_other(wanted: Any, stored: Any) -> NDArray[Any]:
 def _check_profile(profile: Profile) -> None:
     """Raise ``ValueError``, naming the column, for the first one that points outside its table.
 
-    A digest only proves that a file is the one that was written, not that it was written well, and such a column would
-    surface much later as an IndexError in some report. Both sides ask: what is saved can be loaded.
+    A digest only proves that a file is the one that was written; a bad column would surface much later as an IndexError
+    in a report. Saving checks too: what is saved can be loaded.
     """
     if profile.views.shape != (len(profile.views), VIEW_LARGEST_FREE + 1):
         raise ValueError("memory views have the wrong number of columns")
@@ -184,7 +182,7 @@ def _check_profile(profile: Profile) -> None:
         if not isinstance(profile.facts.get(fact), kind | tuple | None if kind is list else kind | None):
             raise ValueError(f"the fact '{fact}' is of another type")
     if unknown := next((one.memory for one in profile.tensor_types if one.memory not in _PLACES), None):
-        raise ValueError(f"a tensor lies in '{unknown}', which is no memory")
+        raise ValueError(f"a tensor is in '{unknown}', which is no memory")
     _check_forms(profile.forms, len(profile.tensor_types))
     for timeline in profile.timelines:
         _check_timeline(timeline, forms=len(profile.forms), views=len(profile.views))
@@ -262,7 +260,7 @@ def _check_events(events: EventTable, operations: int, *, rows: int) -> None:
     _check_range("event's call path", events.buffer[events.kind == START], 0, len(events.call_paths))
     _check_range("event's buffer", events.buffer[(events.kind == GIVE) | (events.kind == USE)], 0, len(taken))
     if events.pools and len(events.pools) != len(MEMORIES):
-        raise ValueError("events do not tell where all memories lie")
+        raise ValueError("events lack the regions of some memories")
 
 
 def _check_lengths(what: str, columns: Iterable[NDArray[Any]]) -> None:

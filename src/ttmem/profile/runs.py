@@ -40,11 +40,10 @@ def find_runs(profile: Profile) -> list[Run]:
 
 
 def find_timeline_runs(timeline: Timeline, timeline_index: int = 0) -> list[Run]:
-    """Return the runs of one process."""
     return list(_find_timeline_runs(timeline, timeline_index))
 
 
-@lru_cache(maxsize=4)  # whoever looks at every run asks for all of them each time
+@lru_cache(maxsize=4)  # callers that iterate over runs ask for all of them each time
 def _find_timeline_runs(timeline: Timeline, timeline_index: int) -> list[Run]:
     run = partial(Run, timeline.rank, timeline_index)
     found = [
@@ -84,7 +83,7 @@ def _list_top_programs(timeline: Timeline) -> list[Program]:
 def count_runs(profile: Profile) -> int:
     """Return how often the model ran: a last run that the source cuts off counts only when it is the only one.
 
-    Ranks run the same programs, so the rank that got furthest tells. The tests of a suite are all different.
+    Ranks run the same programs, so the rank that got furthest counts. The tests of a suite are all different.
     """
     if profile.source.kind == SUITE_KIND:
         return len({run.number for run in find_runs(profile)})
@@ -165,7 +164,7 @@ def _narrow(timeline: Timeline, run: Run) -> Timeline:
         failures=tuple(item for item in timeline.failures if _is_in_run(item, run)),
         programs_l1=timeline.programs_l1 and timeline.programs_l1.rows(operations),
         buffers=timeline.buffers and _select_buffers(timeline.buffers, run),
-        events=None,  # a part of what happened cannot be replayed from an empty memory
+        events=None,  # a part of the events cannot be replayed from an empty memory
     )
 
 

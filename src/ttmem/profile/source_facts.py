@@ -36,7 +36,7 @@ class EventCounts:
 
 @dataclass(frozen=True, slots=True)
 class LogFacts:
-    """All facts of a log about circular buffers."""
+    """The facts of a log about circular buffers."""
 
     lines: int
     logger_lines: int
@@ -145,7 +145,7 @@ class WatcherFacts:
             kernel = roles.get(processor if processor[:2] != "TR" else "TRISC0", "")
             lines.append(f"{processor}{f' ({kernel})' if kernel else ''} {wait}")
         lines += [
-            f"cb{buffer.index} holds {buffer.pages} page{'s' if buffer.pages != 1 else ''} nobody took"
+            f"cb{buffer.index} holds {buffer.pages} page{'s' if buffer.pages != 1 else ''} never taken"
             for buffer in core.held
         ]
         waits = [wait for _, wait in core.stuck]
@@ -155,6 +155,6 @@ class WatcherFacts:
             )
         elif WAITS_FOR_DATA in waits and not core.held:
             lines.append(
-                "every buffer is empty and somebody waits for data: its producer stopped or pushed too little (R4)"
+                "every buffer is empty and a processor waits for data: its producer stopped or pushed too little (R4)"
             )
         return lines

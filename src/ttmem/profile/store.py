@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The store of reports: one folder per name under ``$TTMEM_HOME/reports`` (``~/.ttmem/reports``).
 
-What a report consists of is the caller's affair. The store finds it a name, writes it whole or not at all, and two
-writers need no lock: the one that comes second sees that the name is taken and takes the next.
+The caller decides what a report consists of. The store finds it a name and writes it whole or not at all; two writers
+need no lock: the second finds the name taken and takes the next.
 """
 
 import contextlib
@@ -32,8 +32,6 @@ _DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt"
 
 @dataclass(frozen=True, slots=True)
 class StoredReport:
-    """A report of the store."""
-
     name: str
     folder: Path
 
@@ -44,7 +42,6 @@ class StoredReport:
 
     @property
     def html_path(self) -> Path:
-        """The page to open in a browser."""
         return self.folder / f"{self.name}_report.html"
 
     @property
@@ -67,7 +64,6 @@ def find(name: str) -> StoredReport | None:
 
 
 def list_names() -> list[str]:
-    """Return the names of stored reports."""
     with contextlib.suppress(BadInputError, OSError):
         return sorted(entry.name for entry in locate_folder().iterdir() if find(entry.name))
     return []
@@ -83,8 +79,8 @@ def keep(
 ) -> StoredReport:
     """Store a report: ``files`` gives (file name after ``<name>_``, content) for the name it is stored under.
 
-    A ``name`` that the user chose replaces what has it. A name made from the source never replaces the report of
-    another source: it gets a number. ``read_origin`` tells one source from another.
+    A ``name`` chosen by the user replaces the report that has it. A name made from the source never replaces the report
+    of another source (``read_origin``): it gets a number.
     """
     root = locate_folder()
     root.mkdir(parents=True, exist_ok=True)
@@ -105,7 +101,6 @@ def keep(
 
 
 def remove(name: str) -> None:
-    """Remove a report from the store."""
     remove_folder(locate_folder() / check_name(name))
 
 

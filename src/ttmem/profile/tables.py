@@ -85,7 +85,6 @@ class ProfileTables:
         facts: Mapping[str, Any] | None = None,
         arguments: Sequence[Argument] = (),
     ) -> Profile:
-        """Build the profile of these tables and timelines."""
         return Profile(
             name=name,
             source=source,

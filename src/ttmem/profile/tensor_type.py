@@ -48,7 +48,6 @@ class TensorType:
 
     @property
     def on_device(self) -> bool:
-        """The tensor takes device memory."""
         return self.memory not in ("", HOST)
 
     @property

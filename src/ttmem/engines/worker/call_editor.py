@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Edits of a running program's calls: other options, splits, uploads at another time, tensors freed early.
 
-Operations are named by their index among those of one device, which a change does not move: what is done here is not
-recorded as an operation.
-What cannot be done is told in a note that begins with ``NOT_MADE``, and the call is made as it was written.
+Operations are named by their index among those of one device. Edits do not move it: their own calls are not recorded.
+An impossible edit is reported by a note that begins with ``NOT_MADE``, and the call is made unchanged.
 """
 
 import sys
@@ -23,8 +22,6 @@ Call = Callable[..., Any]
 
 
 class CallEditor:
-    """Applies the edits of a program's operations."""
-
     def __init__(self, library: Library, edits: Sequence[Mapping[str, Any]], note: Callable[[str], None]) -> None:
         self._library, self._note = library, note
         self.rank: int = edits[0].get("rank", 0) if edits else 0
@@ -75,7 +72,6 @@ class CallEditor:
     def edit_call(
         self, index: int, function: Call, arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> tuple[Call, tuple[Any, ...], dict[str, Any]]:
-        """Return the call as edited."""
         for edit in self._options.get(index, ()):
             if edit["kind"] == _CHUNK:
                 function = self._split(edit, function)
@@ -134,7 +130,7 @@ class CallEditor:
         """Run the operation in chunks along one dimension and concatenate the results."""
         ttnn, library = self._library.ttnn, self._library
 
-        def in_parts(*arguments: Any, **options: Any) -> Any:
+        def call_chunks(*arguments: Any, **options: Any) -> Any:
             dimension, size = edit["dimension"], edit["pieces"][-1][1]
             given = list(library.find_tensors((arguments, options)))
             rank = len(given[0].shape)
@@ -156,13 +152,13 @@ class CallEditor:
                 results.append(function(*words[0], **words[1]))
                 for part in parts.values():
                     ttnn.deallocate(part)
-            where = results[0].memory_config()  # else it lies in DRAM
+            where = results[0].memory_config()  # else it would be in DRAM
             whole = ttnn.concat(results, dim=len(results[0].shape) + dimension, memory_config=where)
             for part in results:
                 ttnn.deallocate(part)
             return whole
 
-        return in_parts
+        return call_chunks
 
     def free_tensors(self, index: int, results: Any) -> None:
         """Hold tensors that are to be freed later, and free those that are due."""

@@ -51,8 +51,6 @@ def is_installed(file: str) -> bool:
 
 
 class CallSite(NamedTuple):
-    """A place in the user's source."""
-
     file: str
     line: int
     names: tuple[str, ...]
@@ -109,10 +107,7 @@ class CallSites:
 
 def _find_names(frame: FrameType | None, called: str) -> tuple[tuple[str, ...], FrameType | None]:
     """Find the names that the result is assigned to, and the frame of that statement: here, or further out when
-    functions only return it (``return ttnn.add(x)``).
-
-    With the frame whose statement does that.
-    """
+    functions only return it (``return ttnn.add(x)``)."""
     for _ in range(_MAX_PASSED_ON):
         if frame is None:
             break
@@ -144,10 +139,7 @@ _MOST_KEPT = 256
 
 
 def _list_positions(code: CodeType) -> "array[int]":
-    """Return four numbers per instruction, -1 for none; one pass over the code serves all later lookups.
-
-    Else a call near the end of a long script would take as long as the whole script.
-    """
+    """Return four numbers per instruction, -1 for none; one pass over the code serves all later lookups."""
     known = _POSITIONS.get(id(code))
     if known is None:
         if len(_POSITIONS) >= _MOST_KEPT:
@@ -188,8 +180,8 @@ def _split_target(target: ast.expr) -> list[ast.expr]:
 def find_result_names(file: str, line: int, called: str, span: Span | None = None) -> tuple[str, ...]:
     """``("q", "k")`` for ``q, k = ttnn.split(...)``, ``PASSED_ON`` for ``return ttnn.split(...)``.
 
-    Only when the statement's value is this very call; empty when the statement does something else with it. Where a
-    frame tells its line alone, that is so too when two on one line may be meant (``a = make(); b = make()``).
+    Empty unless the statement's value is this very call, and, where a frame has only its line, when two calls on one
+    line may be meant (``a = make(); b = make()``).
     """
     if span is not None:
         nodes, parents = _map_file_expressions(file)
@@ -214,7 +206,7 @@ def find_result_names(file: str, line: int, called: str, span: Span | None = Non
 def _parse_file(file: str) -> ast.AST | None:
     try:
         return ast.parse("".join(linecache.getlines(file)))
-    except Exception:  # no Python, too deep, or the program has changed what reading it takes
+    except Exception:  # no Python, too deep, or the program replaced what reading needs
         return None
 
 

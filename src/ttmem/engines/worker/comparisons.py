@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Value comparisons on a mock board: they cannot hold, because it computes no values and reading back gives zeros.
+"""Value comparisons on a mock board are answered, not judged.
 
-One rule for scripts and tests: once values were read from the device, a comparison that is known here succeeds and is
-counted, and an assertion of the user's own that fails is not judged. A comparing function gets its first array twice,
-so that it answers in its own way that they agree. A function of a library that compares values of different kinds or
-shapes (an array with a number, a list, a row) gets zeros in their place: it decides itself which shapes it accepts.
+They cannot hold there: a mock computes no values, and reading back gives zeros. So once values were read from the
+device, a known comparison succeeds and is counted, and a failing assertion of the user's own is not judged. A comparing
+function gets its first array twice, so that it reports agreement in its own way. A library function that compares
+values of different types or shapes (an array with a number, a list, a row) gets zeros instead: it decides itself which
+shapes it accepts.
 """
 
 import functools
@@ -76,7 +77,7 @@ class Comparisons:
     def _find_new_functions(self) -> None:
         """Search again after modules were loaded or the script defined something; programs may read often."""
         if "numpy" in sys.modules:
-            importlib.import_module("numpy.testing")  # numpy loads it when it is used first: later than we look
+            importlib.import_module("numpy.testing")  # numpy loads it at its first use, too late for us
         loaded = len(sys.modules), len(vars(sys.modules["__main__"]))
         if loaded != self._loaded:
             self._loaded = loaded
@@ -137,7 +138,7 @@ class Comparisons:
                 )
             finally:
                 self._depth -= 1
-            if result is not False:  # of other shapes, which a mock does know
+            if result is not False:  # False: other shapes, which a mock does know
                 self._skip()
             return result
 
@@ -148,7 +149,7 @@ class Comparisons:
     ) -> dict[int | str, Any] | None:
         """Return the values to compare instead, by position or name; None when this is no comparison."""
         if any(map(self.reads.is_device_value, (*arguments, *named.values()))):
-            return None  # a function of the program's that compares what it reads itself
+            return None  # a function of the program that reads the device itself
         given: list[tuple[int | str, Any]] = [*enumerate(arguments), *named.items()]
         named_so = [one for one in given if one[0] in _COMPARED_NAMES or one[0] in (0, 1)]
         compared = [one for one in named_so if _is_comparable(one[1])] if is_library else []
@@ -232,12 +233,12 @@ class DeviceReads:
         def read(tensor: Any, *arguments: Any, **options: Any) -> Any:
             __tracebackhide__ = True
             result = original(tensor, *arguments, **options)
-            self.on_call(name, (tensor,), result)
+            self.notice_call(name, (tensor,), result)
             return result
 
         return read
 
-    def on_call(self, name: str, arguments: tuple[Any, ...], result: Any) -> None:
+    def notice_call(self, name: str, arguments: tuple[Any, ...], result: Any) -> None:
         """Record the call of an operation, with its arguments and result."""
         if name.rpartition(".")[2] not in _READS or not any(map(self.is_on_device, arguments)):
             return

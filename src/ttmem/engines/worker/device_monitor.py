@@ -82,7 +82,6 @@ class DeviceMonitor:
         self._meter = ProgramMeter(library, device, may_repeat=library.is_mock)
 
     def on_events(self, nodes: list[Node]) -> None:
-        """Record allocations and frees between calls."""
         self._moves += read_moves(nodes)
 
     def mark_out_of_sync(self) -> None:
@@ -90,20 +89,18 @@ class DeviceMonitor:
         self._is_out_of_sync = True
 
     def clear_programs(self) -> None:
-        """Clear the program cache."""
         self.device.clear_program_cache()
         self._meter.forget_programs()
 
     def close(self) -> None:
-        """Stop monitoring."""
         self._dispatcher.flush()
         self._dispatcher.subscribers.pop(self._number, None)
 
     def state(self) -> MemoryState:
         """Return the current views, and the changes since the last call.
 
-        A capture between calls tells what came and went; where the program captured a graph itself we were blind, and
-        the library's table of all blocks, which is long, is read to find out.
+        A capture between calls records the changes. Where the program captured a graph itself, the library's table of
+        all blocks, which is long, is read instead.
         """
         self._dispatcher.flush()
         effect = self.ledger.apply(self._moves)
@@ -161,7 +158,7 @@ class DeviceMonitor:
         """
         __tracebackhide__ = True
         captured = self._dispatcher.captures
-        captures = not captured.by_program  # a capture inside one without dispatch would tell nonsense
+        captures = not captured.by_program  # a capture inside one without dispatch is useless
         if not (after_state and self._dispatcher.hand_over_capture()):
             self._dispatcher.flush()
             if captures:
@@ -217,7 +214,7 @@ class DeviceMonitor:
         return self._meter.measure(nodes, call, launched)
 
     def _is_tracing(self) -> bool:
-        if self._library.is_mock:  # whose traces are only told (see `mock_gaps`)
+        if self._library.is_mock:  # its traces are replaced (see `mock_gaps`)
             return False
         active = getattr(self._library.core.device, "is_trace_capture_active", None)
         return bool(active(self.device)) if active else False

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graph captures, ours and the program's, and the dispatch of memory events between calls.
 
-We capture all the time, inside operations and between them. A program that captures a graph itself must find the
-library as if we were not there: our own capture is ended before its begins, and ``is_graph_capture_active`` speaks of
-its own alone.
+We capture inside operations and between them. A program that captures a graph itself must not notice: our capture ends
+before its begins, and ``is_graph_capture_active`` reports its captures only.
 """
 
 import functools
@@ -26,14 +25,12 @@ class GraphCaptures:
         self.by_program = 0
         """Number of captures that the program has open."""
         self.before_program: Callable[[], None] = lambda: None
-        """Called before the program begins a capture."""
 
     def begin(self) -> None:
         """Begin a capture of ours; the program must not have one open."""
         self._begin(self._graph.RunMode.NORMAL)
 
     def end(self) -> list[Node]:
-        """End our capture and return its nodes."""
         return list(self._end())
 
     def patch_program_captures(self, library: Library, patches: Patches) -> None:
@@ -75,8 +72,6 @@ class GraphCaptures:
 
 
 class MemoryListener(Protocol):
-    """Receives the memory events of one device."""
-
     def on_events(self, nodes: list[Node]) -> None: ...
 
     def mark_out_of_sync(self) -> None:

@@ -16,7 +16,7 @@ Node = Mapping[str, Any]
 Params = Mapping[str, Any]
 
 LARGEST_NUMBER = 1 << 48
-"""Larger numbers are damage: no machine has so many bytes, and sums would not fit a column."""
+"""Larger numbers are damage: no machine has that many bytes, and sums would not fit a column."""
 
 HOST = "HOST"
 BUFFER_TYPES = {0: "DRAM", 1: "L1", 2: HOST, 3: "L1_SMALL", 4: "TRACE"}
@@ -145,7 +145,7 @@ def read_static_buffer(node_type: str, params: Params) -> CapturedStaticBuffer |
 def sum_worst_core(buffers: Iterable[CapturedStaticBuffer]) -> tuple[int, int, int]:
     """Return the bytes of circular buffers, dataflow buffers and scratchpads on the core with the largest sum.
 
-    Most programs put all buffers on the same cores, so buffers are summed by their cores before cores are looked at.
+    Most programs put all buffers on the same cores, so buffers are summed by core ranges first.
     """
     sums: dict[tuple[int, tuple[CoreRectangle, ...]], list[int]] = {}
     anywhere = [0, 0, 0]
@@ -167,8 +167,6 @@ def sum_worst_core(buffers: Iterable[CapturedStaticBuffer]) -> tuple[int, int, i
 
 @dataclass(frozen=True, slots=True)
 class CapturedProgram:
-    """A program of a capture."""
-
     operation: str
     """The outermost function that built it."""
     factory: str
@@ -258,7 +256,7 @@ def read_programs(nodes: Iterable[Any]) -> tuple[CapturedProgram, ...]:
 def name_device_program(params: Params) -> str:
     """Return ``Operation/Factory`` of a function that is a device operation, empty for others.
 
-    A device operation is known by its factory; older releases name only the operation.
+    A device operation has a factory; older releases name only the operation.
     """
     factory = params.get("program_factory_type")
     name = read_text(params, "name")
@@ -275,7 +273,7 @@ def find_innermost(functions: Sequence[tuple[str, str]]) -> str:
 def compute_program_keys(nodes: Iterable[Node], *, hits: bool = False) -> list[str]:
     """Return a key for each device operation that had to make a program (with ``hits``: that found one).
 
-    Equal for equal factories and equally described arguments; a program config does not show in the description.
+    Keys are equal for equal factories and equally described arguments; the description omits program configs.
     """
     keys = []
     for node in nodes:

@@ -2,10 +2,10 @@
 """Isolation of tests: pytest runs them in a forked copy of the process that collected them, so that a crash costs one
 test.
 
-The copy begins before any device is open. It sends its reports, which this process hands to its own plugins as if it
-had run the tests itself. When the copy dies, hangs or leaves with ``os._exit``, the test that was running has failed,
-and another copy goes on with the next one. Fixtures of a wider scope are set up again there. What ends a session in
-plain pytest (``-x``, ``pytest.exit``, ``KeyboardInterrupt``) ends it here in the same way.
+The copy begins before any device is open. It sends its reports, which this process passes to its plugins as its own.
+When the copy dies, hangs or leaves with ``os._exit``, the running test has failed, and another copy continues with the
+next one. Fixtures of a wider scope are set up again there. ``-x``, ``pytest.exit`` and ``KeyboardInterrupt`` end the
+session as in plain pytest.
 """
 
 import base64
@@ -46,7 +46,7 @@ class IsolatedTests:
         self._send: Send | None = None
         """Set in the copy: sends a message to the parent."""
 
-    def on_message(self, message: dict[str, Any]) -> None:
+    def report_progress(self, message: dict[str, Any]) -> None:
         """Send the begin or end of an operation from the copy, so that it is known if the copy dies."""
         if self._send is not None and "start" in message:
             self._send({"operation": self._begun()})
@@ -234,8 +234,8 @@ def _report_lost_test(
 ) -> list[Any]:
     """Build the reports of a test that did not return; 'pytest --junitxml' ends a test with its teardown report.
 
-    ``lasted``: since it was begun, its fixtures included, of which reports may have come before. ``broken``: the
-    traceback of a plugin that failed.
+    ``lasted`` includes its fixtures, whose reports may have come before. ``broken`` is the traceback of a failed
+    plugin.
     """
     where = ""
     if place := operation.place:

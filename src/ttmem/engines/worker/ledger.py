@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ledger of buffers, kept from what the library reports about each operation: plain arithmetic, no ttnn.
 
-The library's memory view says how much is taken, its graph nodes say what one operation took and gave back in which
-order. Together they give every moment inside an operation exactly.
+The library's memory view gives the amount taken, its graph nodes give an operation's allocations and frees in order.
+Together they give every moment inside an operation exactly.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from .graph_nodes import Node, find_innermost, name_device_program, read_memory
 from .library import BankView, MemoryRegion
 
-# ``start.py`` loads it under a name of its own, where there is no ttmem.
+# ``start.py`` loads it under another name, where there is no ttmem.
 if TYPE_CHECKING or __name__.startswith("ttmem."):
     from ttmem.twin.free_list import FreeList
 else:
@@ -46,8 +46,6 @@ class LedgerBuffer(NamedTuple):
 
 
 class CallPeak(NamedTuple):
-    """The peak of one memory inside an operation."""
-
     allocated: int
     born: tuple[int, ...]
     """Buffers of this operation that were live."""
@@ -57,8 +55,6 @@ class CallPeak(NamedTuple):
 
 
 class CallEffect(NamedTuple):
-    """The effect of an operation on the ledger."""
-
     born: tuple[LedgerBuffer, ...]
     gone: tuple[int, ...]
     """Numbers of the buffers that it freed, its own included."""
@@ -92,7 +88,7 @@ class AllocationLedger:
     def apply(self, moves: Iterable[Move]) -> CallEffect:
         """Apply the moves of an operation and return its effect."""
         before, born, gone = dict(self.allocated), dict[int, LedgerBuffer](), dict[int, LedgerBuffer]()
-        tops: dict[str, tuple[int, int, int]] = {}  # allocated, so many steps of the order, largest free block
+        tops: dict[str, tuple[int, int, int]] = {}  # allocated, steps of the order, largest free block
         at_launch: list[int] = []
         highest_l1 = self.allocated.get("L1", 0)
         order: list[int | None] = []
@@ -109,7 +105,7 @@ class AllocationLedger:
                 order.append(~there.number)
             if move.kind == GIVE:
                 continue
-            if there:  # two buffers cannot share an address: this one was given back unseen, before the operation
+            if there:  # addresses are unique: this one was freed unseen, before the operation
                 before[memory] -= there.bytes_per_bank
             buffer = self.add(memory, move.address, self.round_up(move.bytes_per_bank), move.total_bytes)
             born[buffer.number] = buffer
@@ -200,8 +196,8 @@ def _split_moves(
 def read_moves(nodes: Iterable[Node], *, raised: bool = False) -> list[Move]:
     """Return the moves of a NORMAL capture. A launch is recognised by the clearing of buffers before it.
 
-    When the call ``raised``, the operation that failed names no program, and buffers are cleared once more on the way
-    out: what is not a program's is no launch then.
+    When the call ``raised``, the failed operation names no program, and buffers are cleared once more: without a
+    program's name that is no launch.
     """
     moves: list[Move] = []
     functions: list[tuple[str, str]] = []

@@ -34,8 +34,6 @@ class MemoryRegion(NamedTuple):
 
 
 class Library:
-    """The loaded ttnn."""
-
     def __init__(self) -> None:
         self.ttnn: Any = importlib.import_module("ttnn")
         self.core: Any = self.ttnn._ttnn
@@ -61,7 +59,6 @@ class Library:
         return str(self.ttnn.__path__[0])
 
     def read_view(self, device: Any, memory: str) -> BankView:
-        """Return the allocator's figures of one memory."""
         found = self.ttnn.get_memory_view(device, self._types[memory])
         return BankView(
             found.num_banks,
@@ -129,7 +126,6 @@ class Library:
         patches.replace(self.ttnn.MeshDevice, "set_program_cache_misses_allowed", make)
 
     def find_device_tensors(self, value: Any) -> list[Any]:
-        """Return the tensors that have a buffer on a device."""
         return [tensor for tensor in self.find_tensors(value) if self.is_on_device(tensor)]
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replacements for calls that crash on a mock board: traces, waiting for queues, sub-devices.
 
-None of it changes which buffers there are, so a program may go on: the operations of a trace run once, untraced; its
-replays do nothing; all queues are one; a sub-device manager is taken as loaded. What is unknown as a result is a note.
+None of these calls changes the buffers, so a program may continue: the operations of a trace run once, untraced; its
+replays do nothing; all queues are one; a sub-device manager counts as loaded. Unknown results are noted.
 """
 
 import itertools
@@ -40,8 +40,6 @@ SUB_DEVICE_NOTE = (
 
 
 class MockGaps:
-    """The replacements of one process."""
-
     def __init__(self, library: Library, note: Note) -> None:
         self._library = library
         self._note = note
@@ -122,7 +120,6 @@ class MockGaps:
         return result
 
     def forget_device(self, device: Any) -> None:
-        """Drop semaphores and traces of a closed device."""
         self._semaphores.clear()
         self.traces.forget_device(device)
 
@@ -210,7 +207,6 @@ class CapturedTraces:
 
 
 def _merge_ranges(ranges: Iterable[_AddressRange]) -> list[_AddressRange]:
-    """Merge overlapping ranges."""
     joined: list[_AddressRange] = []
     for one in sorted(ranges):
         if joined and joined[-1].memory == one.memory and one.begin <= joined[-1].end:

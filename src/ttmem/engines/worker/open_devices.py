@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The open devices, meshes and submeshes of a program: each has an allocator and a monitor of its own.
 
-Chips of one mesh move in lock step, so one account holds for all of them. A submesh has its own allocator over the same
-chips and the same addresses as the mesh that it was cut from.
+Chips of a mesh move in lock step, so one ledger serves all of them. A submesh has its own allocator over the same chips
+and addresses as its mesh.
 """
 
 import functools
@@ -21,8 +21,6 @@ OVERLAP_NOTE = (
 
 
 class OpenDevices:
-    """Finds the monitor of a tensor or a call."""
-
     def __init__(self, library: Library, listener: EventDispatcher, *, measure_programs: bool) -> None:
         self._library = library
         self._dispatcher = listener
@@ -198,7 +196,6 @@ def _list_devices(device: Any) -> list[Any]:
 
 
 def read_device_facts(library: Library, device: Any) -> dict[str, Any]:
-    """Return the facts of a device for the profile."""
     grid = device.compute_with_storage_grid_size()
     return {
         "arch": str(device.arch()).rpartition(".")[2].lower(),

@@ -28,7 +28,6 @@ class PeakCounter:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the peaks; an open device stays known."""
         self.allocated: dict[str, int] = {}
         """Bytes per bank by memory, also inside operations; a memory that was not seen is missing."""
         self.l1_with_programs = 0

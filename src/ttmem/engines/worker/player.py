@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plays a script of steps and sends the messages that a recorder would send for such a program.
 
-An entry is ``{"step": {...}}``: with a ``name`` the step is an operation of the recording (``place`` says where in the
-model, ``label`` what its result is called), without one it happens between operations. ``path`` and ``role`` say what a
-tensor is that stays; ``{"moment": true}`` asks for a state of the memory between operations. ``otherwise`` is what is
-done in the place of an operation, and of so many entries after it (``skips``), that the library refuses for another
-reason than memory: its ``end`` says ``refused`` and the script goes on.
+An entry is ``{"step": {...}}``: with a ``name`` the step is an operation of the recording (``place`` is its place in
+the model, ``label`` the name of its result), without one it runs between operations. ``path`` and ``role`` describe a
+tensor that stays; ``{"moment": true}`` asks for a state between operations. ``otherwise`` are the steps to run instead
+of an operation, and of the next ``skips`` entries, when the library refuses it for another reason than memory: its
+``end`` has ``refused`` and the script continues.
 """
 
 from collections import deque
@@ -41,7 +41,7 @@ class _Player(Recorder):
         self._session = session
         self._kept: list[list[Any]] = []
         """Tensors that stay and were not reported yet: name, path and role."""
-        self._monitor.state()  # from now on it listens
+        self._monitor.state()  # begins the capture
 
     def _send_message(self, message: dict[str, Any]) -> None:
         """Send an error as a refusal where the script has an alternative."""
@@ -53,10 +53,9 @@ class _Player(Recorder):
         return self._here
 
     def _send_paths(self) -> None:
-        """Paths are sent with moments."""
+        """Does nothing: paths are sent with moments."""
 
     def send_moment(self) -> None:
-        """Send a state, and the tensors that stay."""
         self._send({"moment": True, **encode_state(self._monitor.state())})
         paths, described = [], []
         for name, path, role in self._kept:
@@ -70,9 +69,8 @@ class _Player(Recorder):
         self._send({"paths": paths, "tensors": described})
 
     def run_between(self, entry: ScriptEntry) -> None:
-        """Run a step between operations."""
         step = entry["step"]
-        if "free" not in step or step["free"] in self._session.tensors:  # what was refused was never made
+        if "free" not in step or step["free"] in self._session.tensors:  # a refused step made nothing
             self._session.do(step)
         self.keep(entry)
 

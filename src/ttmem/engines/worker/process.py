@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forked copies of this process, which start with an open device and can crash alone; lifetime and environment.
 
-ttnn allows for it: in the copy its thread pool is made anew. Measured, a copy answers within milliseconds where a new
-process needs a third of a second.
+ttnn makes its thread pool anew in a fork. Measured: a fork answers within milliseconds, a new process needs a third of
+a second.
 """
 
 import contextlib
@@ -52,10 +52,8 @@ class ForkedProcess:
         os.close(writing)
         self._lines = LineReader(self._reading)
         self.signal = 0
-        """Signal that killed it, 0 for none."""
         self.timed_out = False
         self.status = 0
-        """Its exit status."""
 
     def read_messages(self, silence: float) -> Iterator[Message]:
         """Yield its messages until it ends or is silent for ``silence`` seconds; then end it."""
@@ -65,7 +63,7 @@ class ForkedProcess:
                     yield decode(line)
         except TimeoutError:
             self.timed_out = True
-        except BaseException:  # nobody will listen to it any more
+        except BaseException:  # it has no reader any more
             self._end(kill=True)
             raise
         self._end(kill=self.timed_out)
@@ -93,7 +91,7 @@ class ForkedProcess:
 def _let_threads_settle() -> None:
     """Wait briefly until no other thread runs.
 
-    The library's threads may have done their work and not yet gone idle; forking then makes it print a warning.
+    The library's threads may be about to go idle; a fork then makes it print a warning.
     """
     own = str(threading.get_native_id())
     deadline = time.monotonic() + _SETTLING_SECONDS
@@ -105,7 +103,7 @@ def _let_threads_settle() -> None:
 
 
 def _is_running(task: str) -> bool:
-    with contextlib.suppress(OSError):  # it may have ended meanwhile
+    with contextlib.suppress(OSError):  # it may just have ended
         state = Path(f"/proc/self/task/{task}/stat").read_text().rpartition(")")[2].split()[0]
         return state == "R"
     return False
@@ -141,7 +139,7 @@ def die_with_parent(parent: int) -> None:
 def show_environment(variables: Mapping[str, str | None]) -> None:
     """Let the program read these values (None: not set); the library's C++ code, which also reads them, sees ours.
 
-    Python keeps a copy of the environment; only a change through the mapping itself reaches the process's own.
+    Python copies the environment; only a change through the mapping itself reaches the process's own.
     """
     copied: Any = os.environ
     for name, value in variables.items():

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The L1 needs of an operation's programs, asked right after the operation ran, in the same process.
 
-No single capture tells it: a NORMAL one never lists dataflow buffers, and circular buffers only for programs that are
-new; a NO_DISPATCH one lists both but allocates nothing. So the operation really runs first, which leaves its programs
-in the cache; then it is called again without dispatch and with cache misses forbidden. A hit lists the cached program
-itself; a program that would be another one is refused and leaves nothing behind.
+No single capture has them: a NORMAL one never lists dataflow buffers, and circular buffers only of new programs; a
+NO_DISPATCH one lists both but allocates nothing. So the operation runs first, which leaves its programs in the cache;
+then it is called again without dispatch and with cache misses forbidden. A hit lists the cached program; another
+program is refused and leaves nothing behind.
 
-Some operations make smaller programs when L1 is full, and which one ran depends on whether their results were there
-already when they looked. Where that may matter (the same operation made more than one program, or the question missed)
-the results are given back, the question is asked once more, and the operation is repeated; its second results, which
-lie where the first ones lay, are what the program gets. Only a mock, which computes nothing, may do that.
+Some operations make smaller programs when L1 is full; which one ran depends on whether their results were allocated
+when they looked. Where that may matter (the same operation made more than one program, or the question missed) the
+results are freed, the question is repeated, and so is the operation; the program gets its second results, at the
+addresses of the first ones. Only a mock, which computes nothing, may do that.
 
-A call that is described like an earlier one, and found programs of which each was made once, found the same ones: it
-is not asked again.
+A call that is described like an earlier one, and finds programs that were made once only, is not measured again.
 """
 
 import gc
@@ -40,8 +39,6 @@ _MOVE = "MoveDeviceOperation/"
 
 
 class MeasuredCall(NamedTuple):
-    """An operation with its arguments and results."""
-
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     options: Mapping[str, Any]
@@ -74,7 +71,6 @@ class ProgramMeter:
         self._programs_made: Counter[str] = Counter()
         """Number of programs made per device operation with equally described arguments."""
         self._answers: dict[tuple[str, ...], set[_Needs]] = {}
-        """Known answers, by the launched programs."""
         self._certain_answers: dict[_Question, _Needs] = {}
         """Answers about programs that were made once only."""
         self._moves: dict[str, set[ProgramNeeds]] = {}
@@ -85,7 +81,6 @@ class ProgramMeter:
         """Results of a second run have other addresses than the first: the ledger has to be reconciled."""
 
     def forget_programs(self) -> None:
-        """Forget the programs made: the cache was cleared."""
         self._programs_made.clear()
 
     def measure(self, nodes: list[Node], call: MeasuredCall, launched: list[str]) -> Measurement:
@@ -265,8 +260,8 @@ _REGION = re.compile(r"allocated (circular|dataflow) buffers .*?(?:region ends a
 def settle_refused(measured: Measurement, error: str, l1_base: int) -> Measurement:
     """Correct the needs of a refused program with the figures of the library's message.
 
-    Without dispatch such a program may be refused too, or be another one; the message names where its buffers would
-    have ended. What was measured is kept when it says the same, because it tells scratchpads apart.
+    Without dispatch such a program may be refused too, or be another one; the message has the end of its buffers. An
+    equal measurement is kept, because it has the scratchpads apart.
     """
     found = _REGION.search(error)
     if found is None:

@@ -2,9 +2,9 @@
 """The protocol: one JSON document per line, in both directions. Both sides import this file, so that they agree.
 
 Requests to the server: ``{"id": n, "cases": [[step, ...], ...], "timeout": s, "isolated": true, "stop": false}``; one
-answer per case, with the same ``id``. ``{"id": n, "play": [entry, ...], "timeout": s}`` plays a script (``playing``)
-and is answered as a recording, then ``played``.
-What a recording sends: ``hello``, ``device``, ``start``/``end`` of operations, ``closed``, ``exit`` (see ``recorder``).
+answer per case, with the same ``id``. ``{"id": n, "play": [entry, ...], "timeout": s}`` plays a script (``player``) and
+is answered as a recording, then ``played``. A recording sends ``hello``, ``device``, ``start``/``end`` of operations,
+``closed``, ``exit`` (see ``recorder``).
 """
 
 import faulthandler
@@ -33,10 +33,7 @@ MOST_BYTES_OF_TEXT = 20_000
 
 
 def write_line(descriptor: int, message: dict[str, Any]) -> None:
-    """Write a line, also when the system accepts only part of it at a time.
-
-    What is written is with the reader even if this process dies next.
-    """
+    """Write a line, also when the system accepts only part of it at a time."""
     rest = memoryview(encode(message).encode() + b"\n")
     while rest:
         rest = rest[write(descriptor, rest) :]
@@ -48,8 +45,6 @@ json.dumps."""
 
 
 class LineReader:
-    """Reads whole lines from a descriptor."""
-
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._lines: deque[bytes] = deque()

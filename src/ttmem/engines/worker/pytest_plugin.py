@@ -59,8 +59,6 @@ def create_plugin(settings: dict[str, Any]) -> "MemoryPlugin":
 
 
 class MemoryPlugin:
-    """The plugin object of a session."""
-
     def __init__(
         self,
         *,
@@ -103,15 +101,14 @@ class MemoryPlugin:
         """The first failed subtest of a test, until the test itself is reported."""
 
     def pytest_configure(self, config: Any) -> None:
-        """Install the recorder between tests and library."""
         config.addinivalue_line("markers", MARK)
         self._writes_rows = not hasattr(config, "workerinput")
         self._recorder = Recorder(
-            self._library, self._on_message, options=OpenOptions(**self._options), measure_programs=self._measure
+            self._library, self._handle_message, options=OpenOptions(**self._options), measure_programs=self._measure
         )
         self._recorder.install()
         if not self._values:
-            self._recorder.on_result = self._comparisons.reads.on_call
+            self._recorder.on_result = self._comparisons.reads.notice_call
             self._comparisons.install()
         config.pluginmanager.register(self._isolated, "ttmem-isolated-tests")
 
@@ -119,13 +116,12 @@ class MemoryPlugin:
         if self._recorder is not None:
             self._recorder.follow_here()
 
-    def _on_message(self, message: dict[str, Any]) -> None:
+    def _handle_message(self, message: dict[str, Any]) -> None:
         self._events.write(message)
         self._peaks.add(message)
-        self._isolated.on_message(message)
+        self._isolated.report_progress(message)
 
     def pytest_unconfigure(self) -> None:
-        """Restore the library and the tests' modules."""
         self._comparisons.uninstall()
         if self._recorder is not None:
             self._recorder.uninstall()
@@ -140,7 +136,7 @@ class MemoryPlugin:
 
     @pytest.fixture
     def device(self, device_params: dict[str, Any]) -> Iterator[Any]:
-        """One chip."""
+        """A device of one chip."""
         ttnn = self._library.ttnn
         device = ttnn.open_device(device_id=0, **device_params)
         yield device
@@ -148,7 +144,7 @@ class MemoryPlugin:
 
     @pytest.fixture
     def mesh_device(self, request: Any, device_params: dict[str, Any]) -> Iterator[Any]:
-        """All chips of the board, or the mesh that the test asks for."""
+        """A mesh of all chips of the board, or of the shape that the test asks for."""
         ttnn = self._library.ttnn
         wanted = getattr(request, "param", None)
         shape = (1, wanted) if isinstance(wanted, int) else tuple(wanted) if wanted else None
@@ -163,7 +159,7 @@ class MemoryPlugin:
         self._comparisons.begin_test(
             has_read=not self._fixtures_that_read.isdisjoint(getattr(item, "fixturenames", ()))
         )
-        if not self._writes_rows:  # nobody else ends a test that hangs in a worker of xdist
+        if not self._writes_rows:  # nothing else ends a test that hangs in a worker of xdist
             self._events.limit_silence(self._seconds)
         self._events.write({"test": item.nodeid})
         yield

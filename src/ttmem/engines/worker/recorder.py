@@ -2,9 +2,9 @@
 """Records a program's ttnn operations and what each did to the device's memory.
 
 Messages, in order: ``device`` when one is opened; ``start`` before an operation (so it is known if the process dies in
-it) with the allocator's own view of the four memories; ``end`` after it; ``closed`` with the last view. Buffers have
-numbers: ``came`` and ``gone`` changed outside operations (``del x``), ``born`` and ``gone`` of ``end`` inside.
-``rank`` is the device among those that are open at the same time; each has operations, states and buffers of its own.
+it) with the allocator's view of the four memories; ``end`` after it; ``closed`` with the last view. Buffers have
+numbers: ``came`` and ``gone`` changed outside operations (``del x``), ``born`` and ``gone`` of ``end`` inside. ``rank``
+is the device among those that are open at the same time; each has operations, states and buffers of its own.
 """
 
 import contextlib
@@ -81,7 +81,6 @@ class Recorder:
         self._noted: set[str] = set()
         """Notes that were sent; each is sent once."""
         self._threads: set[int] = set()
-        """Threads that called operations."""
         self._patches = Patches()
         self._origins = UploadOrigins(library)
         self._editor = CallEditor(library, edits, self._note_once)
@@ -90,7 +89,6 @@ class Recorder:
         """Called with the arguments and result of every operation."""
 
     def install(self) -> None:
-        """Install the recorder between program and library."""
         decorators = self._library.ttnn.decorators
         for operation in (decorators.FastOperation, decorators.Operation):
             self._wrap(operation, "__call__")
@@ -159,7 +157,7 @@ class Recorder:
             if getpid() == self._process and not self._is_broken:
                 for place, monitor in enumerate(self._devices.close(device)):
                     state = monitor.state()
-                    # What is gone has no name any more: most tests have dropped everything by now.
+                    # Freed tensors have no name: most tests have dropped everything by now.
                     if not place and any(any(one.ledger.live.values()) for one in self._devices.list_monitors()):
                         self._send_paths()
                     self._send({"closed": True, "rank": monitor.rank, **encode_state(state)})
@@ -229,7 +227,7 @@ class Recorder:
             self._break_off(name, error)
 
     def _break_off(self, name: str, error: Exception) -> None:
-        """Stop recording after a fault of ttmem; the program goes on."""
+        """Stop recording after a fault of ttmem; the program continues."""
         self._is_broken = True
         with contextlib.suppress(Exception):
             self._send({"note": _BROKEN_NOTE.format(index=self._index - 1, name=name, error=format_typed_error(error))})
@@ -255,9 +253,7 @@ class Recorder:
         started |= {"path": site.path, "named_at": site.named_at, "options": list(options)}
         started["origin"] = self._origins.find_origin((*arguments, *options.values()))
         if monitor is None:
-            self._last_operations[0] = (
-                self._last_operations.get(0, -1) + 1
-            )  # what touches no device counts for the first
+            self._last_operations[0] = self._last_operations.get(0, -1) + 1  # without a device it counts for the first
             self._send(started)
             try:
                 results = function(*arguments, **options)
@@ -328,7 +324,7 @@ class Recorder:
     def _describe_inputs(self, monitor: DeviceMonitor, values: Any) -> dict[str, Any]:
         """Return the buffers that an operation reads, descriptions of new ones, and inputs that were freed before.
 
-        The latter are sent before the call: some operations do not refuse such an input but crash.
+        The latter are sent before the call: some operations crash on such an input instead of refusing it.
         """
         uses, described, freed = [], [], []
         for tensor in self._library.find_tensors(values):
@@ -389,7 +385,7 @@ def _is_raised_by_handler(frames: TracebackType | None) -> bool:
 def encode_end(index: int, effect: CallEffect, l1: list[int], needs: Sequence[int]) -> dict[str, Any]:
     """Encode the effect of an operation; ``l1`` has its parts, and whether all are known.
 
-    ``needs`` are the static bytes per core of the programs that it launched, -1 where one is not known.
+    ``needs`` are the static bytes per core of the launched programs, -1 where unknown.
     """
     return {
         "end": index,
@@ -407,7 +403,6 @@ def _encode_buffer(buffer: LedgerBuffer) -> list[Any]:
 
 
 def encode_state(state: MemoryState) -> dict[str, Any]:
-    """Encode a state between operations."""
     return {
         "state": [list(view) for view in state.views],
         "came": [_encode_buffer(buffer) for buffer in state.came],

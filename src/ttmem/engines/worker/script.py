@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the user's own script, unedited, with the recorder between script and library.
 
-It ends as it would end without us. So what is used after the script has run is bound before (a script may replace
-``os.write`` or ``json.dumps``), and a fault of the recording costs the recording, not the script's status.
+The script ends as it would without us. So all that is used after it is bound before (a script may replace ``os.write``
+or ``json.dumps``), and a fault of the recording never changes the script's status.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ def main(words: list[str]) -> int:
     recorder.install()
     comparisons = Comparisons(library.ttnn, _limit_to_process(lambda skipped: send({"skipped": skipped})))
     if not settings["values"]:
-        recorder.on_result = comparisons.reads.on_call
+        recorder.on_result = comparisons.reads.notice_call
         comparisons.install()
     status, error, chain, ended = _run(file, arguments, comparisons)
     with contextlib.suppress(Exception):
@@ -109,7 +109,7 @@ def _run_main(file: str) -> None:
     vars(module).update({"__file__": file, "__builtins__": sys.modules["builtins"], "__cached__": None})
     _replaced.append(sys.modules["__main__"])
     sys.modules["__main__"] = module
-    exec(_compile_file(file), vars(module))  # what this job is for
+    exec(_compile_file(file), vars(module))  # the purpose of this job
 
 
 def _compile_file(file: str) -> CodeType:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers requests until its input ends: opens the board once, then works in forked copies of itself.
 
-Requests and answers are lines on stdin and stdout. A request holds cases, a case is a list of steps, and every case is
-answered on its own as soon as it is done. One that crashes, hangs or eats the host's memory is answered like any other,
-and the cases after it go on in a new copy.
+Requests and answers are lines on stdin and stdout. A request holds cases, a case is a list of steps, and each case is
+answered as soon as it is done. A case that crashes, hangs or exhausts the host's memory is answered too, and the next
+ones run in a new copy.
 """
 
 import json
@@ -27,8 +27,6 @@ _LOOK_SECONDS = 0.5
 
 
 class _RunningCase:
-    """A case in progress."""
-
     def __init__(self, number: int) -> None:
         self.number = number
         self.answers: list[dict[str, Any]] = []
@@ -43,7 +41,6 @@ class _RunningCase:
 
 
 def _answer_cases(session: DeviceSession, request: dict[str, Any], memory_cap: int | None) -> Iterator[dict[str, Any]]:
-    """Yield one answer per case, in order."""
     cases: list[list[dict[str, Any]]] = request["cases"]
     if not request.get("isolated", True):
         for number, steps in enumerate(cases):
@@ -70,7 +67,7 @@ def _answer_in_fork(
             _run(session, steps, request, send)
             send({"summary": session.summary()})
             if not session.end_case():
-                return  # something stayed behind: the next case wants a clean copy
+                return  # something is left: the next case needs a clean copy
 
     fork = ForkedProcess(work, memory_cap=memory_cap, own_group=True)
     done = 0
@@ -105,9 +102,9 @@ def _run(session: DeviceSession, steps: list[dict[str, Any]], request: dict[str,
 
 
 def _watch_parent(parent: int) -> None:
-    """End this process with its parent: nobody reads what an orphan answers, and a copy may be busy for minutes.
+    """End this process with its parent: an orphan has no reader, and a copy may be busy for minutes.
 
-    Looked at now and then, because the kernel's own signal comes when the *thread* ends that started this process.
+    Polled, because the kernel's own signal comes when the *thread* ends that started this process.
     """
     while os.getppid() == parent:
         time.sleep(_LOOK_SECONDS)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Started as a file by any interpreter: loads this folder as the package ``ttmem_worker`` and runs one of its jobs.
 
-It brings along the little of ttmem that it needs: free lists and the library's error messages. No folder is put on
+It also loads the modules of ttmem that it needs: free lists and the library's error messages. No folder is put on
 ``sys.path``: a user's script may have modules of the same names.
 """
 
@@ -52,11 +52,10 @@ def _load(name: str, file: Path) -> None:
 
 
 def main() -> int:
-    """Run the job of ``start.py JOB ...``."""
     job, *words = sys.argv[1:]
     if job not in JOBS:
         raise SystemExit(f"no job '{job}'")
-    # Python puts the folder of the file that it runs there, unless it was told not to (PYTHONSAFEPATH).
+    # Python puts the folder of the file that it runs there, except with PYTHONSAFEPATH.
     sys.path[:] = [place for place in sys.path if Path(place) != Path(__file__).resolve().parent]
     load()
     status: int = importlib.import_module(f"{NAME}.{job}").main(words)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Single steps for the library: open, allocate, call an operation, free, view the memory.
 
-A request is a list of steps, each a small JSON object; each has one answer, ``{"ok": true, ...}`` or ``{"ok": false,
-"error": text}``, and a failed step does not stop the next one.
+A request is a list of steps, small JSON objects; each has one answer, ``{"ok": true, ...}`` or ``{"ok": false, "error":
+text}``, and a failed step does not stop the next one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .open_devices import OpenOptions, read_device_facts
 from .protocol import MEMORIES, format_error
 from .value_decoder import ValueDecoder
 
-# ``start.py`` loads the library's sentences under a name of their own, where there is no ttmem.
+# ``start.py`` loads it under another name, where there is no ttmem.
 if TYPE_CHECKING or __name__.startswith("ttmem."):
     from ttmem.twin import error_messages
 else:
@@ -66,7 +66,6 @@ class DeviceSession:
         return self.monitor.device
 
     def run(self, step: Step) -> Answer:
-        """Run a step and answer; an error is an answer too."""
         kind = next(iter(step), "")
         action = getattr(self, f"_do_{kind}", None)
         if action is None:
@@ -106,7 +105,7 @@ class DeviceSession:
 
         def call_or_allocate(*arguments: Any, **options: Any) -> Any:
             made: Any = None
-            is_repeated = bool(calls)  # its programs are measured by calling it again, until that fails
+            is_repeated = bool(calls)  # the call is repeated to measure its programs, until that fails
             calls.append(True)
             if is_repeated and not self.declined:
                 return function(*arguments, **options)
@@ -139,8 +138,8 @@ class DeviceSession:
         """Forget tensors and programs; return whether nothing is left, so that the next case starts from the same
         state.
 
-        Programs may hold memory of their own (a reshape keeps a table in DRAM), and a cached one would hide what a new
-        one needs.
+        Programs may hold memory of their own (a reshape keeps a table in DRAM), and a cached one would hide the needs
+        of a new one.
         """
         self.tensors.clear()
         if self._monitor is None:
@@ -149,7 +148,6 @@ class DeviceSession:
         return not any(view.allocated for view in self._monitor.state().views)
 
     def close(self) -> None:
-        """Free everything and close the device."""
         self.tensors.clear()
         if self._monitor is not None:
             self._monitor.close()
@@ -173,7 +171,7 @@ class DeviceSession:
         if mesh is None:
             device = ttnn.open_device(device_id=0, **arguments)
         else:
-            if prod(mesh) > 1:  # chips that are not connected cannot do anything together
+            if prod(mesh) > 1:  # chips need connections to work together
                 ttnn.set_fabric_config(ttnn.FabricConfig.FABRIC_1D)
                 self._is_connected = True
             device = ttnn.open_mesh_device(ttnn.MeshShape(*mesh), **arguments)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paths of tensors in the program: ``model.layers[3].attention.wqkv``.
 
-The program's objects are walked breadth first from the variables of its functions and modules, so that the shortest
-path wins. An outer function comes before those that it calls: their names hold for one call. Objects with attributes
-come before lists and dictionaries, which often hold the same things once more; the variable of a loop comes last:
-``layers[3].wqkv`` is what ``layer.wqkv`` means now and not in the next turn.
+The program's objects are searched breadth first from the variables of its functions and modules, so that the shortest
+path wins. Outer functions come before those that they call, whose names are valid for one call only. Objects with
+attributes come before lists and dictionaries, which often repeat their content; loop variables come last:
+``layer.wqkv`` means ``layers[3].wqkv`` in one turn only.
 """
 
 import dis
@@ -32,8 +32,6 @@ _loops_of_modules: dict[str, frozenset[str]] = {}
 
 
 class ReachableTensor(NamedTuple):
-    """A tensor and its path."""
-
     tensor: Any
     path: str
     is_lasting: bool
@@ -132,9 +130,8 @@ def _find_loop_variables(code: types.CodeType) -> frozenset[str]:
 def _copy_locals(frame: types.FrameType) -> dict[str, Any]:
     """Copy a frame's variables without making the frame keep them.
 
-    Up to Python 3.12 a function's frame keeps the dictionary that it was asked for, and with it every tensor that the
-    function drops later: memory would be taken that the program gave back. So that dictionary is emptied, except where
-    the function may hold it itself.
+    Up to Python 3.12 a function's frame keeps the dictionary of its variables once asked for, and with it tensors that
+    the function drops later. So that dictionary is emptied, except where the function may hold it itself.
     """
     shown = frame.f_locals
     copied = dict(shown)
@@ -170,7 +167,7 @@ def _list_parts(value: Any) -> Iterator[tuple[str, Any]]:
                 yield "", item
         else:
             yield from _list_attributes(value)
-    except Exception:  # whatever a program's objects do when they are looked at, it is not ours to fail
+    except Exception:  # a program's objects may raise anything when inspected
         return
 
 

@@ -26,7 +26,7 @@ class UploadOrigins:
     def find_origin(self, arguments: Iterable[Any]) -> int:
         """Return the number of the first host tensor among the arguments; 0 when there is none.
 
-        Those of torch get even numbers, the library's own, which count themselves, odd ones.
+        Torch tensors have even numbers, the library's own, which count themselves, odd ones.
         """
         for argument in arguments:
             if self._is_ours(argument):
@@ -69,7 +69,7 @@ def _sample_values(tensor: Any) -> tuple[Hashable, ...] | None:
         if count < _SAMPLED:
             return None
         values = tensor.detach().reshape(-1)[:: count // _SAMPLED][:_SAMPLED].tolist()
-    except Exception:  # what stands for a tensor of torch may have no values
+    except Exception:  # a fake tensor of torch may have no values
         return None
     if len(set(values)) < _LEAST_DIFFERENT:
         return None

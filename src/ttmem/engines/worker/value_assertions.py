@@ -35,7 +35,7 @@ def is_own_assertion(error: BaseException) -> bool:
     """Return whether user code itself claims a fault: ``assert``, ``raise``, ``pytest.fail``, an assertion of
     ``unittest``, ``numpy.testing`` or ``torch.testing``, or arithmetic that fails on zeros.
 
-    An error that led to it must be one too: ``pytest.fail`` after an out-of-memory error is about memory.
+    Errors that led to it must be assertions too: ``pytest.fail`` after an out-of-memory error is about memory.
     """
     return all(_is_claim(one, one.__traceback__) for one in _walk_causes(error))
 

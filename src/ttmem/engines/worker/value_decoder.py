@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decodes arguments of steps: from JSON to the library's own objects.
 
-Plain numbers, texts and lists stand for themselves. An object with one of these keys means: ``tensor`` a named tensor,
-``tuple`` a tuple, ``dtype``, ``layout``, ``shape``, ``memory`` (with ``shard``) the library's types, ``device`` the
-open device, ``attribute`` anything by its name (``ttnn.Conv2dL1FullSliceConfig``), ``new`` a call of it.
+Numbers, texts and lists are themselves. An object has one of these keys: ``tensor`` (a named tensor), ``tuple``,
+``dtype``, ``layout``, ``shape``, ``memory`` (with ``shard``), ``device`` (the open one), ``attribute`` (anything by its
+name: ``ttnn.Conv2dL1FullSliceConfig``), ``new`` (a call of it).
 """
 
 from collections.abc import Callable, Mapping
@@ -16,8 +16,6 @@ _ORIENTATIONS = {"row": "ROW_MAJOR", "col": "COL_MAJOR"}
 
 
 class ValueDecoder:
-    """Turns values of a step into objects of the library."""
-
     def __init__(self, library: Library, tensors: Mapping[str, Any], device: Callable[[], Any]) -> None:
         self._ttnn = library.ttnn
         self._graph = library.graph
@@ -33,12 +31,11 @@ class ValueDecoder:
         }
 
     def decode(self, value: Any) -> Any:
-        """Return the object that a JSON value describes."""
         if isinstance(value, list):
             return [self.decode(item) for item in value]
         if not isinstance(value, dict):
             return value
-        if "memory" in value:  # first: a whole description of where a tensor lies has a layout and a shape too
+        if "memory" in value:  # first: a whole memory config has a layout and a shape too
             return self.memory_config(value)
         for kind, make in self._kinds.items():
             if kind in value:
@@ -49,7 +46,6 @@ class ValueDecoder:
         raise ValueError(f"no such kind of value: {sorted(value)}")
 
     def call_arguments(self, call: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Decode ``args`` and ``kwargs`` of a call."""
         named = {name: self.decode(value) for name, value in call.get("kwargs", {}).items()}
         return tuple(map(self.decode, call.get("args", []))), named
 
@@ -106,7 +102,6 @@ class ValueDecoder:
         return ttnn.allocate_tensor_on_device(described, self._device())
 
     def host_tensor(self, step: Mapping[str, Any]) -> Any:
-        """Create a host tensor filled with one value."""
         filled = [float(step.get("fill", 0.0))] * prod(step["shape"])
         layout = self.layout(step.get("layout", "row_major"))
         return self._ttnn.Tensor(filled, step["shape"], self.data_type(step["dtype"]), layout)
@@ -114,7 +109,7 @@ class ValueDecoder:
     def run_program(self, buffers: list[dict[str, Any]], io: Any) -> Any:
         """Run a program with these circular buffers and an empty kernel on every core; return its graph nodes.
 
-        Buffers on a core without a kernel corrupt the library's memory, a program without kernels kills it outright.
+        Buffers on a core without a kernel corrupt the library's memory; a program without kernels kills it.
         """
         ttnn, device = self._ttnn, self._device()
         grid = device.compute_with_storage_grid_size()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The memory plugin in the workers of pytest-xdist, which are processes of their own and load plugins by name.
 
-Its folder holds nothing else, so that it can be put on ``sys.path``. In the process that starts the workers it does
-nothing: that one has the plugin already.
+Its folder holds nothing else, so that it can be put on ``sys.path``. It does nothing in the process that starts the
+workers, which has the plugin already.
 """
 
 import importlib.util
