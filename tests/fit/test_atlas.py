@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fit.compiled.some_modules import linear_layer
-from ttmem.commands import main
+from ttmem.commands.main import main
 from ttmem.prediction import model_matrix
 from ttmem.prediction.model_matrix import MatrixRow, ListedModel, make_matrix
 from ttmem.prediction.request import Request

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What would make a model fit: every proposal is applied and fitted again, the smallest change that fits first."""
+"""Suggest changes that make a model fit. Each is applied and predicted again; the smallest that fits comes first."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -32,18 +32,18 @@ _REGION_FACTORS = (2, 4, 8)
 
 @dataclass(frozen=True, slots=True)
 class RequestChange:
-    """A change that was fitted."""
+    """A change of a request, and the prediction with it."""
 
     do: str
     peak_bytes_per_bank: int
-    """Of DRAM."""
+    """DRAM."""
     fits: bool
     saves_bytes: int
-    """Of the DRAM peak on one chip over all banks, at least: what failed may have gone on to need more."""
+    """Lower bound of the saving in DRAM on one chip, over all banks: a run that failed may have needed more later."""
 
 
 def suggest_changes(prediction: Prediction, predict: Predict) -> tuple[RequestChange, ...]:
-    """Proposals for a prediction that does not fit; none for one that does, and none that would change nothing."""
+    """Suggest changes for a prediction that does not fit; changes without an effect are left out."""
     request = prediction.request
     if prediction.fits:
         return ()
@@ -76,7 +76,7 @@ def _assess_change(text: str, before: Prediction, after: Prediction) -> RequestC
 
 
 def _try_predict(predict: Predict, request: Request) -> Prediction | None:
-    """None where the model has no such form."""
+    """Predict; None if the model does not support the change."""
     try:
         made = predict(request)
     except BadInputError:
@@ -85,7 +85,7 @@ def _try_predict(predict: Predict, request: Request) -> Prediction | None:
 
 
 def _list_changes(request: Request) -> Iterator[tuple[str, Request]]:
-    """One at a time; those that change no result first."""
+    """Yield single changes; those that change no result first."""
     if request.liveness == PYTHON:
         yield "free tensors after their last use (--liveness last-use)", replace(request, liveness=LAST_USE)
     if request.attention == EAGER:
@@ -104,7 +104,7 @@ def _list_changes(request: Request) -> Iterator[tuple[str, Request]]:
 
 
 def _round_to_tiles(request: Request) -> Iterator[tuple[str, Request]]:
-    """A length just over a tile is stored as the whole next one."""
+    """Round lengths down to whole tiles: a length just over a tile occupies the whole next one."""
     length, size = request.sequence, request.size
     if length and length > _TILE and length % _TILE:
         whole = length - length % _TILE
@@ -115,7 +115,7 @@ def _round_to_tiles(request: Request) -> Iterator[tuple[str, Request]]:
 
 
 def _combine_changes(request: Request) -> tuple[str, Request] | None:
-    """All that keep the results nearly as they are."""
+    """Combine the changes that keep the results nearly as they are."""
     changes: dict[str, Any] = {}
     words: dict[str, str] = {}
     for text, changed in _list_changes(request):
@@ -131,7 +131,7 @@ def _combine_changes(request: Request) -> tuple[str, Request] | None:
 
 
 def _suggest_smaller_quantities(prediction: Prediction, predict: Predict) -> list[RequestChange]:
-    """The largest batch, number of users or context that fits."""
+    """Suggest the largest batch, number of users or context that fits."""
     request, found = prediction.request, []
     for quantity, value in (("batch", request.batch), ("users", request.users or 1), ("context", request.context or 1)):
         if value > 1 and (quantity == "batch") != wants_recipe(request):
@@ -145,7 +145,7 @@ def _suggest_smaller_quantities(prediction: Prediction, predict: Predict) -> lis
 
 
 def _suggest_larger_region(prediction: Prediction, predict: Predict) -> Iterator[RequestChange]:
-    """The tables of convolutions and pools lie in L1_SMALL, which is as large as it was opened."""
+    """Suggest a larger L1_SMALL region, which holds the tables of convolutions and pools."""
     request = prediction.request
     for factor in _REGION_FACTORS:
         size = request.l1_small_bytes * factor or L1_SMALL_BYTES
@@ -156,7 +156,7 @@ def _suggest_larger_region(prediction: Prediction, predict: Predict) -> Iterator
 
 
 def _suggest_more_chips(prediction: Prediction, predict: Predict) -> Iterator[RequestChange]:
-    """The fewest chips of the same board on which it fits, where the request left some out."""
+    """Suggest the fewest chips of the same board that fit, if the request left some out."""
     request = prediction.request
     chips = 2 * (request.chips or BOARDS.find(request.board).chips)
     while wants_recipe(request) and chips <= BOARDS.find(request.board).chips:
@@ -168,7 +168,7 @@ def _suggest_more_chips(prediction: Prediction, predict: Predict) -> Iterator[Re
 
 
 def _find_larger_board(request: Request, predict: Predict) -> Iterator[tuple[str, Prediction]]:
-    """The first board with more memory per chip on which it fits, or with more chips where the model can be split."""
+    """Find the first board with more memory per chip, or more chips for a model that can be split, that fits."""
     own = BOARDS.find(request.board)
     pool = open_board(own.name).pool(DRAM)
     for board in BOARDS:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tensors of a model on the device: what holds each value, in which shape and layout, and who still needs it."""
+"""Write the calls of a model, and keep track of which device tensor holds which value in which form."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,7 @@ _DRAM = {"memory": "DRAM"}
 
 @dataclass(frozen=True, slots=True)
 class DeviceValue:
-    """A value on the device. Its elements are in the order of the model's own shape, or with the channels last."""
+    """A value on the device, in the element order of the model's shape or with the channels last."""
 
     name: str
     shape: tuple[int, ...]
@@ -28,7 +28,7 @@ class DeviceValue:
 
 
 class CallWriter:
-    """Writes the steps of one call after the other."""
+    """Writes the steps of a model, call by call."""
 
     def __init__(self, graph: Graph, request: Request) -> None:
         self._graph = graph
@@ -37,23 +37,23 @@ class CallWriter:
         self.device_values: dict[int, DeviceValue] = {}
         self.steps: list[Step] = []
         self.dies: Callable[[int], bool] = lambda value: False
-        """Whether nobody needs a value after the call at hand."""
+        """Tells whether the current call is the last use of a value."""
         self._owners = Counter[str]()
-        """How many values a tensor holds."""
+        """Tensor -> number of values that it holds."""
         self._temporary: list[str] = []
         self._frees: list[str] = []
         self._names = Counter[str]()
         self._loaded: dict[tuple[Any, ...], str] = {}
         self._origins: dict[int, int] = {}
-        """Constant values that are one parameter in another form."""
+        """Constant value -> the parameter that it is another form of."""
 
     def begin(self, dies: Callable[[int], bool]) -> None:
-        """The next call."""
+        """Start the next call."""
         self.dies = dies
         self.steps, self._temporary, self._frees = [], [], []
 
     def end(self, values: Sequence[int]) -> tuple[list[Step], list[str]]:
-        """Its steps, and the tensors that go with it."""
+        """Finish the call; return its steps and the tensors that it frees."""
         for value in dict.fromkeys(values):
             if value in self.device_values and self.dies(value):
                 self._release(value)
@@ -61,7 +61,7 @@ class CallWriter:
         return self.steps, list(dict.fromkeys(frees))
 
     def release_dropped(self, index: int, last: dict[int, int], calls: list[ModelCall]) -> None:
-        """What Python lets go between this call and the next."""
+        """Free the tensors that Python drops between this call and the next."""
         self._frees = []
         for value in [value for value in self.device_values if last.get(value, -1) <= index]:
             self._release(value)
@@ -69,7 +69,7 @@ class CallWriter:
             calls[-1] = replace(calls[-1], frees=(*calls[-1].frees, *self._frees))
 
     def new_name(self, value: int) -> str:
-        """A name that no tensor has had: values are written anew in place."""
+        """Return an unused name: in-place calls give a value a new tensor."""
         name = f"v{value}"
         self._names[name] += 1
         return name if self._names[name] == 1 else f"{name}.{self._names[name]}"
@@ -90,7 +90,7 @@ class CallWriter:
     def alias(
         self, source: int, value: int, *, shape: tuple[int, ...] | None = None, is_last: bool | None = None
     ) -> None:
-        """The same tensor is another value too."""
+        """Let the tensor of ``source`` hold another value as well."""
         held = self.device_values.get(source)
         if held is None:
             own = self._graph.values[source]
@@ -101,20 +101,20 @@ class CallWriter:
         self.hold(value, held if is_last is None else replace(held, is_last=is_last))
 
     def allocate_result(self, value: int) -> None:
-        """A result of which nothing is known but its size."""
+        """Allocate a result of which only the size is known."""
         own, name = self._graph.values[value], self.new_name(value)
         dtype = self.dtype_of(value)
         self.steps.append({"alloc": name, "shape": list(own.shape) or [1], "dtype": dtype, "layout": "tile", **_DRAM})
         self.hold(value, DeviceValue(name, own.shape or (1,), "tile", dtype))
 
     def require(self, value: int) -> None:
-        """An operand of a call of which nothing is known: what comes from the host is there all the same."""
+        """Load the operand of an unknown call if it comes from the host."""
         if value not in self.device_values:
             own = self._graph.values[value]
             self.ensure_form(value, own.shape or (1,), "tile", self.dtype_of(value))
 
     def move_to_dram(self, names: list[str]) -> None:
-        """Results of the call at hand that may lie anywhere."""
+        """Move results whose memory the operation chooses itself to DRAM."""
         for place, name in enumerate(names):
             self._names[name] += 1
             names[place] = moved = f"{name}.{self._names[name]}"
@@ -122,7 +122,7 @@ class CallWriter:
             self.steps += [{**call, "out": moved, "makes": self.steps[-1].get("makes")}, {"free": name}]
 
     def list_fallback(self, made: Iterable[DeviceValue]) -> tuple[Step, ...]:
-        """What stands for a call that the library refuses: everything that it made is gone, its results are there."""
+        """Return the steps to use if the library refuses the call: free all that it made, allocate its results."""
         wanted = {one.name: one for one in made}
         outs = [out for step in self.steps for out in _list_names(step.get("out"))]
         gone = [{"free": name, "force": False} for name in dict.fromkeys(outs)]
@@ -136,7 +136,7 @@ class CallWriter:
         return device_dtype(self._graph.values[value].dtype, self._request.dtype)
 
     def rename_step(self, step: Step, names: dict[str, str]) -> dict[str, Any]:
-        """A step of a recipe under the names of this stream; its temporaries get their own."""
+        """Rename the tensors of a case's step to those of this stream; temporaries get new names."""
 
         def name_of(name: str) -> str:
             if name not in names:
@@ -163,7 +163,7 @@ class CallWriter:
     def ensure_form(
         self, value: int, shape: Sequence[int], layout: str, dtype: str, *, is_last: bool | None = None
     ) -> str:
-        """The tensor that holds a value in this form: it is there already, comes from the host, or is made now."""
+        """Return the tensor that holds a value in this form: an existing one, one from the host, or a new one."""
         wanted = tuple(shape)
         dtype = _storable_dtype(dtype, layout)
         if value not in self.device_values:
@@ -193,11 +193,11 @@ class CallWriter:
 
     @staticmethod
     def _keeps_channels_last(held: DeviceValue, own: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-        """Whether a value with its channels last is wanted so: by the shape, whose last dimension are the channels."""
+        """Return whether the wanted shape keeps a value's channels in the last dimension."""
         return held.is_last and len(own) > 2 and wanted != own and wanted[-1] == own[1]
 
     def _move_channels(self, value: int, held: DeviceValue, own: tuple[int, ...], *, to_last: bool) -> DeviceValue:
-        """Channels to the end, or back to their place."""
+        """Move the channels to the end, or back to their place."""
         batch, channels, *spatial = own
         rank = len(own)
         if to_last:
@@ -214,7 +214,7 @@ class CallWriter:
         return held if held.shape == shape else self._convert(value, held, "ttnn.reshape", list(shape), shape=shape)
 
     def _convert(self, value: int, held: DeviceValue, function: str, argument: Any, **changes: Any) -> DeviceValue:
-        """One call that changes the form; the value moves on when nobody needs it as it was."""
+        """Write a call that changes the form; free the old tensor if it is not needed any more."""
         name = self.new_name(value)
         made = replace(held, name=name, **changes)
         call = {"call": function, "args": [{"tensor": held.name}, argument], "kwargs": {}, "out": name}
@@ -235,7 +235,7 @@ class CallWriter:
     # --- from the host ------------------------------------------------------------------------------------------------
 
     def derive_constant(self, call: GraphCall) -> None:
-        """A call on constants alone: a weight that is transposed or cast is still a weight."""
+        """Note the parameter behind a call on constants: a transposed or cast weight is still a weight."""
         values = self._graph.values
         sources = {self._origins.get(value, value) for value in call.takes}
         named = [value for value in sources if values[value].role in ("parameter", "buffer")]
@@ -261,12 +261,12 @@ class CallWriter:
         return self.load(named, role, (self._origins.get(value, value),), shape, layout, dtype)
 
     def weight_dtype(self, name: str, dtype: str) -> str:
-        """What the request says of weights of this name; norms and biases keep the activations' type."""
+        """Return the requested data type of a weight; norms and biases keep the activations' type."""
         asked = self._request.weights
         return next((asked[kind] for kind in asked if kind and kind in name), asked.get("", dtype))
 
     def load(self, path: str, role: str, key: Iterable[Any], shape: Sequence[int], layout: str, dtype: str) -> str:
-        """A tensor that is there before the first call; the same one in the same form once."""
+        """Load a tensor before the first call, once per form, and return its name."""
         dtype = _storable_dtype(dtype, layout)
         wanted = (*key, tuple(shape), layout, dtype)
         if wanted not in self._loaded:
@@ -279,7 +279,7 @@ class CallWriter:
 
 
 def _storable_dtype(dtype: str, layout: str) -> str:
-    """Block floats exist in tiles only; rows of them are bfloat16."""
+    """Return the data type to store: block floats exist in tiles only, so row-major ones become bfloat16."""
     return "bfloat16" if layout == "row_major" and dtype in _BLOCK_FLOATS else dtype
 
 
@@ -288,5 +288,5 @@ def _list_names(out: Any) -> list[str]:
 
 
 def _is_channels_last(own: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Whether a form differs from the model's own by having the channels at its end."""
+    """Return whether a form is the model's own with the channels moved to the end."""
     return len(own) > 2 and wanted != own and wanted[-1] == own[1] and wanted[-1] != own[-1] and len(wanted) == 4

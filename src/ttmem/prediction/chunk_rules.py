@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Along which dimension an operation may be cut into pieces without changing its result, and which of its tensors are
+"""Rules that say along which dimension an operation may be cut without changing its result, and which tensors are
 cut for it. Rules go by name, so they hold for ttnn's operations and torch's functions of the same name.
 """
 
@@ -14,36 +14,36 @@ from ttmem.twin.operations import RECORDS
 
 
 class ChunkError(BadInputError):
-    """Pieces would change the result, or nobody knows whether they would."""
+    """Pieces would change the result, or no rule says whether they do."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkCut:
-    """How one call is cut."""
+    """The dimension and tensors along which a call is cut."""
 
     size: int
-    """Of the dimension that is cut."""
+    """Length of the dimension that is cut."""
     tensors: tuple[tuple[int, int], ...]
-    """Which of the call's tensors (counted in order, lists and keywords included) are cut, along which dimension."""
+    """Index of each tensor to cut (in order, lists and keywords included), and its dimension."""
     result_dimension: int
-    """Along which the results are put together, counted from the end."""
+    """Dimension along which the results are joined, counted from the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkedCall:
-    """A call as rules see it."""
+    """A call, as the rules need it."""
 
     name: str
     shapes: Sequence[tuple[int, ...]]
-    """Of its tensors in order."""
+    """Shapes of the tensors, in order."""
     keywords: Sequence[str]
-    """Under which each was given; empty by position."""
+    """Keyword of each tensor; empty if it was passed by position."""
     values: Sequence[Any]
     """Plain arguments by position."""
     options: Mapping[str, Any]
 
     def option(self, position: int, *names: str, default: Any = None) -> Any:
-        """A plain argument by one of its names, or by its place among those without a name."""
+        """Return a plain argument by keyword, or by position."""
         for name in names:
             if name in self.options:
                 return self.options[name]
@@ -54,11 +54,11 @@ Rule = Callable[[ChunkedCall, int], ChunkCut]
 
 _ELEMENTWISE = ("unary", "binary", "comparison", "typecast", "clone", "where")
 _ALSO_ELEMENTWISE = ("mul", "sub", "div", "true_divide", "clamp_min", "clamp_max", "clip", "lerp", "addcmul", "addcdiv")
-"""Under which names torch has them."""
+"""Names that torch uses."""
 
 
 def _align_dimension(shape: tuple[int, ...], dimension: int, rank: int) -> int | None:
-    """Where a dimension of the result is in an operand of lower rank; None: the operand is spread over it."""
+    """Return a result's dimension in an operand of lower rank; None if the operand is broadcast along it."""
     own = dimension - (rank - len(shape))
     return own if own >= 0 and shape[own] != 1 else None
 
@@ -101,7 +101,7 @@ def _cut_matmul(asked: ChunkedCall, dimension: int) -> ChunkCut:
 
 
 def _cut_torch_linear(asked: ChunkedCall, dimension: int) -> ChunkCut:
-    """torch keeps the weight of a linear layer transposed."""
+    """Cut torch's linear, whose weight is transposed."""
     given, weight, *rest = asked.shapes
     at = _check_dimension(dimension, len(given))
     if at == len(given) - 1:
@@ -110,12 +110,12 @@ def _cut_torch_linear(asked: ChunkedCall, dimension: int) -> ChunkCut:
 
 
 def _cut_reduction(asked: ChunkedCall, dimension: int) -> ChunkCut:
-    """``max`` and ``min`` of two tensors go element by element."""
+    """Cut a reduction; ``max`` and ``min`` of two tensors are elementwise."""
     return _cut_elementwise(asked, dimension) if len(asked.shapes) == 2 else _cut_reduced(asked, dimension)
 
 
 def _cut_other_dimensions(names: tuple[str, ...], default: int | None, what: str) -> Rule:
-    """Operations that look along one dimension: every other one may be cut."""
+    """Return a rule for operations along one dimension: any other one may be cut."""
 
     def rule(asked: ChunkedCall, dimension: int) -> ChunkCut:
         shape = asked.shapes[0]
@@ -136,7 +136,7 @@ def _cut_other_dimensions(names: tuple[str, ...], default: int | None, what: str
 
 
 def _cut_norm(asked: ChunkedCall, dimension: int) -> ChunkCut:
-    """Over the last dimension (torch says over how many); weights are the same for every piece."""
+    """Cut a norm over the last dimension (torch says over how many); weights are the same for every piece."""
     shape = asked.shapes[0]
     normalised = asked.option(0, "normalized_shape", default=[0])
     count = len(normalised) if isinstance(normalised, (list, tuple)) else 1
@@ -168,7 +168,7 @@ def _cut_attention(asked: ChunkedCall, dimension: int) -> ChunkCut:
 
 
 def _cut_embedding(asked: ChunkedCall, dimension: int) -> ChunkCut:
-    """The result has one more dimension than the numbers that are looked up; torch and ttnn take these first."""
+    """Cut an embedding: its result has one more dimension than the indices, which torch and ttnn take first."""
     numbers = asked.shapes[0]
     at = _check_dimension(dimension, len(numbers) + 1)
     if at == len(numbers):
@@ -197,7 +197,7 @@ def _check_dimension(number: int, rank: int) -> int:
 
 
 def find_rule(name: str, given: str | None = None) -> Rule:
-    """The rule of an operation, or the one that the caller names."""
+    """Return the rule of an operation, or the one that the caller names."""
     if given == "elementwise":
         return _cut_elementwise
     wanted = (given or name).rpartition(".")[2]
@@ -211,6 +211,6 @@ def find_rule(name: str, given: str | None = None) -> Rule:
     if wanted in _ALSO_ELEMENTWISE or (record is not None and record.family in _ELEMENTWISE):
         return _cut_elementwise
     raise ChunkError(
-        f"nobody knows whether pieces change the result of '{name}'",
-        hint="say which rule holds for it: ttmem.chunked(fn, rule='elementwise')",
+        f"no rule says whether pieces change the result of '{name}'",
+        hint="name a rule: ttmem.chunked(fn, rule='elementwise')",
     )

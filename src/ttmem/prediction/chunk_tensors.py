@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What chunks need of tensors: cut, join, and whether pieces would fit. Here for those of torch on the host."""
+"""Slice, join and move the tensors of chunked calls: torch on the host, ttnn on a device, or both."""
 
 from __future__ import annotations
 
@@ -22,73 +22,73 @@ Pieces = Sequence[tuple[int, int]]
 
 
 class Tensors(ABC):
-    """One library's tensors."""
+    """The tensors of one library."""
 
     @staticmethod
     @abstractmethod
     def is_tensor(value: Any) -> bool:
-        """Whether a value is one of them."""
+        """Return whether a value is such a tensor."""
 
     @abstractmethod
     def set_limit(self, text: str | int | None) -> None:
-        """How much may be in use."""
+        """Set the limit of memory in use."""
 
     @abstractmethod
     def slice(self, tensor: Any, dimension: int, begin: int, end: int) -> Any:
-        """A piece along one dimension."""
+        """Return a slice along one dimension."""
 
     @abstractmethod
     def join(self, parts: list[Any], dimension: int) -> Any:
-        """Pieces put together again."""
+        """Join slices again."""
 
     @abstractmethod
     def would_fit(
         self, name: str, arguments: Any, options: Any, given: Sequence[Any], cut: ChunkCut, pieces: Pieces
     ) -> bool:
-        """Whether nothing speaks against the call in these pieces."""
+        """Return False if the call is known not to fit in these pieces."""
 
     def find_refusal(self, name: str, arguments: Any, options: Mapping[str, Any]) -> str:
-        """Why the call cannot fit as it is; empty when it may."""
+        """Return why the call cannot fit; empty if it may fit."""
         return ""
 
     def prepare(self, tensor: Any) -> Any:
-        """What the function is given of a tensor that is not cut."""
+        """Return the argument for a tensor that is not cut."""
         return tensor
 
     def take_results(self, results: Any) -> Any:
-        """What is kept of the function's results."""
+        """Convert the function's results for the caller."""
         return results
 
     def close(self) -> None:  # noqa: B027 - most hold nothing
-        """A call is over."""
+        """Release what a call needed."""
 
     def is_tiled(self, tensor: Any, dimension: int) -> bool:
-        """Whether pieces along a dimension should be whole tiles."""
+        """Return whether pieces along a dimension should be whole tiles."""
         return False
 
     def memory_config(self, memory: str) -> Any:
-        """Interleaved in a memory."""
+        """Return the memory configuration for interleaved tensors."""
         raise BadInputError(f"'{memory}' is a memory of a device: these tensors have none")
 
     def cast(self, tensor: Any, dtype: str) -> Any:
-        """As another data type."""
+        """Convert to another data type."""
         raise BadInputError(f"'{dtype}' is a data type of a device: these tensors have none")
 
     def move_to_host(self, values: Any) -> Any:
-        """Arguments as a function of the host takes them."""
+        """Convert arguments for a function on the host."""
         return values
 
     def free(self, tensors: Any) -> None:  # noqa: B027 - the host gives them back by itself
-        """Give tensors back at once."""
+        """Free tensors."""
 
     @contextmanager
     def translate_failures(self, error_type: type[Exception]) -> Iterator[None]:
-        """Turn the library's errors about memory into another one."""
+        """Translate the library's out-of-memory errors into another type."""
         yield
 
 
 class TorchTensors(Tensors):
-    """On the host: a piece counts what its tensors and its result have of bytes."""
+    """Host tensors of torch; the estimate for a call is twice the bytes of its tensors."""
 
     def __init__(self, first: Any) -> None:
         self._torch: Any = sys.modules["torch"]
@@ -150,7 +150,7 @@ Move = Callable[[Any], Any]
 
 
 class TtnnTensors(Tensors):
-    """On a device: the twin of the open device says what fits."""
+    """Device tensors; a twin of the open device says what fits."""
 
     def __init__(self, device: Any, download: Move | None = None) -> None:
         """``download``: where given, pieces of the result leave the device as soon as they are made."""
@@ -240,7 +240,7 @@ class TtnnTensors(Tensors):
         return ""
 
     def _simulate(self, name: str, arguments: Any, options: Mapping[str, Any]) -> tuple[SimulatedTensor, ...]:
-        """Results on the twin; nothing where it has no rule."""
+        """Simulate a call on the twin; return its results, or nothing if there is no rule."""
         told = self._live.simulate(name, arguments, options)
         for memory, most in self._allowed.items():
             if self._live.twin.peaks.get(memory, 0) > most:
@@ -257,13 +257,13 @@ class TtnnTensors(Tensors):
         except (DeviceFailureError, _OverLimitError):
             return False
         except TtmemError:
-            return True  # nobody can say: the library will
+            return True  # unknown: the library will say
         return True
 
     def _simulate_pieces(
         self, name: str, arguments: Any, options: Any, given: Any, cut: ChunkCut, pieces: Pieces
     ) -> None:
-        """All pieces on the twin, in the order in which they will be made."""
+        """Simulate all pieces on the twin in their order."""
         cut_places = dict(cut.tensors) if len(pieces) > 1 else {}
         whole = {
             place: there
@@ -293,7 +293,7 @@ class TtnnTensors(Tensors):
             self._simulate("ttnn.concat", (list(parts), cut.result_dimension), {})
 
     def _simulate_upload(self, tensor: Any) -> SimulatedTensor | None:
-        """A tensor that has to be brought to the device first; None: it is there."""
+        """Simulate the upload of a tensor; None if it is on the device already."""
         return None
 
     def _simulate_slice(self, tensor: Any, dimension: int, begin: int, end: int) -> SimulatedTensor | None:
@@ -302,7 +302,7 @@ class TtnnTensors(Tensors):
 
 
 class UploadedTensors(TtnnTensors):
-    """Of torch or numpy: pieces are cut on the host, brought to the device, and their results taken back."""
+    """Host tensors of torch or numpy: slices are uploaded, and results downloaded."""
 
     def __init__(self, device: Any, upload: Move | None, download: Move | None) -> None:
         ttnn = sys.modules["ttnn"]
@@ -355,11 +355,11 @@ class UploadedTensors(TtnnTensors):
 
 
 class _OverLimitError(Exception):
-    """More than the caller allows."""
+    """A call exceeds the caller's limit."""
 
 
 def _exchange_tensors(arguments: Any, options: Any, cuts: Mapping[int, Any], tensors: Tensors) -> tuple[Any, Any]:
-    """The arguments with some of their tensors exchanged, counted in order."""
+    """Replace some tensors of the arguments, counted in order."""
     count = iter(range(1 << 20))
 
     def walk(value: Any) -> Any:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs an operation in the fewest pieces that fit, with the same result, or in another way that the user prefers.
+"""Run an operation in the fewest pieces that fit, with the same result, or in another way that the user prefers.
 
     softmax = ttmem.chunked(ttnn.softmax, dim=0, limit="60%")
     y = softmax(x, dim=-1)
-    softmax.last.chunks                  # in how many pieces it was done
+    softmax.last.chunks                  # the number of pieces
 
 Inside the user's program: the standard library alone, and ttnn where its tensors are given. Functions of torch on
 tensors of torch go the same way.
@@ -32,17 +32,17 @@ _PartRange = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class ChunkedRun:
-    """How a call was done."""
+    """The way in which a call was run."""
 
     name: str
     """``whole``, ``L1``, ``DRAM``, a data type, ``chunks`` or ``host``."""
     chunks: int = 1
     refused: tuple[str, ...] = ()
-    """Why the ways before it were not taken."""
+    """Reasons why the earlier ways failed."""
 
 
 class Chunked:
-    """A function that is called like the one it wraps."""
+    """A function with the signature of the one it wraps."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Chunked:
         if ON_HOST in order and host is None:
             raise BadInputError("'host' needs a function of the host", hint="ttmem.chunked(fn, host=torch.softmax)")
         self.last: ChunkedRun | None = None
-        """How the last call was done."""
+        """The way of the last call."""
         self._function, self._dim, self._limit = function, dim, limit
         self._order, self._host, self._moving = tuple(order), host, moving
         self._name = operation_name(function)
@@ -115,7 +115,7 @@ class Chunked:
             return tensors.take_results(self._function(*given[0], **given[1]))
 
     def _run_as_type(self, dtype: str, tensors: Tensors, arguments: Any, options: dict[str, Any]) -> Any:
-        """Tensors of another data type for the call, and given back after it."""
+        """Run the call with tensors of another data type, which are freed afterwards."""
         made: list[Any] = []
 
         def cast(tensor: Any) -> Any:
@@ -166,7 +166,7 @@ class Chunked:
     def _find_fewest_pieces(
         self, tensors: Tensors, arguments: Any, options: Any, given: list[Any], cut: ChunkCut, step: int, most: int
     ) -> int:
-        """Smallest number of pieces that should fit: doubled until they do, then halved back."""
+        """Find the smallest number of pieces that should fit: double, then bisect."""
 
         def fits(count: int) -> bool:
             pieces = list(_split_range(cut.size, step, count))
@@ -222,7 +222,7 @@ class Chunked:
 
 
 class DoesNotFitError(Exception):
-    """A way that does not fit."""
+    """A way to run the call does not fit."""
 
 
 def chunked(
@@ -237,7 +237,7 @@ def chunked(
     upload: Move | None = None,
     download: Move | None = None,
 ) -> Chunked:
-    """The function, done in the first of the ways that fits: by default as a whole, else in the fewest pieces.
+    """Wrap a function to run in the first way that fits: by default as a whole, else in the fewest pieces.
 
     ``dim``: along which dimension of the result it is cut. ``limit``: how full a memory of the device may become,
     ``"80%"`` of a bank or ``"700MiB"`` per bank; for tensors of torch the bytes of one piece. ``order``: the ways in
@@ -253,14 +253,14 @@ def chunked(
 
 @dataclass(frozen=True, slots=True)
 class _Transfers:
-    """Between host and device."""
+    """Uploads and downloads between host and device."""
 
     device: Any
     upload: Move | None
     download: Move | None
 
     def tensors_for(self, arguments: Any, options: Any) -> Tensors | None:
-        """Whose tensors a call is given."""
+        """Return the kind of tensors among the arguments of a call."""
         found = next(_find_tensors((arguments, options), TtnnTensors), None)
         if found is not None:
             return TtnnTensors(found.device(), self.download)
@@ -289,14 +289,14 @@ def _replace_tensors(value: Any, change: Callable[[Any], Any], tensors: Tensors)
 
 
 def _join_results(tensors: Tensors, made: list[Any], dimension: int) -> Any:
-    """Pieces put together; of an operation with several results each on its own."""
+    """Join the results of the pieces; if the operation has several results, each on its own."""
     if tensors.is_tensor(made[0]):
         return tensors.join(made, dimension)
     return tuple(tensors.join(list(parts), dimension) for parts in zip(*made, strict=True))
 
 
 def _split_range(size: int, step: int, count: int) -> Iterator[tuple[int, int]]:
-    """Begin and end of ``count`` pieces (or fewer) of nearly the same size, in whole steps."""
+    """Yield begin and end of at most ``count`` pieces of nearly the same size, in whole steps."""
     steps = -(-size // step)
     each = -(-steps // count) * step
     for begin in range(0, size, each):

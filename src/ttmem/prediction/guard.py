@@ -35,23 +35,23 @@ class WontFitError(TtmemError):
 
 
 class MemoryGuardWarning(UserWarning):
-    """The same, said before the operation is tried all the same."""
+    """The same as a warning; the operation runs nevertheless."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallVerdict:
-    """What is known of a call before it is made."""
+    """The prediction for a call."""
 
     operation: str
     fits: bool | None
-    """None: nobody knows, because there is no rule for this call."""
+    """None if there is no rule for this call."""
     confidence: str
     message: str = ""
-    """Why not, in the library's words, or why nobody knows."""
+    """Why it does not fit, in the library's words, or why that is unknown."""
     peak_bytes_per_bank: Mapping[str, int] = field(default_factory=dict)
-    """How full each memory would be at the worst moment; at least so full when the confidence is ``bounded``."""
+    """Peak of each memory; a lower bound if the confidence is ``bounded``."""
     memory: str = ""
-    """That does not suffice."""
+    """The memory that is too small."""
     needed_bytes_per_bank: int = 0
     largest_free_bytes_per_bank: int = 0
 
@@ -60,15 +60,15 @@ OnFinding = Callable[[CallVerdict], None]
 
 
 class DeviceGuard:
-    """One open device under guard; ``check`` asks about a single call, a ``with`` block about all."""
+    """Guards one open device: ``check`` predicts a single call, a ``with`` block all calls."""
 
     def __init__(self, device: Any, action: str | OnFinding, limit: str | Mapping[str, str] | None) -> None:
         if not callable(action) and action not in (WARN, RAISE):
             raise BadInputError(f"unknown action '{action}'", hint="'warn', 'raise', or a function of the verdict")
         self.findings: list[CallVerdict] = []
-        """All calls that could not fit, in order."""
+        """Calls that cannot fit, in order."""
         self.checked = self.unknown = 0
-        """Calls that were looked at, and those of them that nobody has a rule for."""
+        """Number of calls checked, and of those without a rule."""
         self._action = action
         self._live = LiveTwin(device)
         self._allowed = self._parse_limits(limit)
@@ -84,13 +84,13 @@ class DeviceGuard:
             raise BadInputError(f"limit: {error}", hint="'90%', '700MiB', or {'DRAM': '90%', 'L1': '80%'}") from None
 
     def check(self, operation: Any, *arguments: Any, **options: Any) -> CallVerdict:
-        """What a call would come to now; the device is not touched: ``guard.check(ttnn.matmul, a, b)``."""
+        """Predict a call without touching the device: ``guard.check(ttnn.matmul, a, b)``."""
         name = operation if isinstance(operation, str) else operation_name(operation)
         self._live.refresh()
         return self._judge(name, arguments, options)
 
     def fits(self, operation: Any, *arguments: Any, **options: Any) -> bool:
-        """Whether nothing speaks against it."""
+        """Return False if the call is known not to fit."""
         return self.check(operation, *arguments, **options).fits is not False
 
     def _judge(self, name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> CallVerdict:
@@ -138,7 +138,7 @@ class DeviceGuard:
         @functools.wraps(original, updated=())
         def checked(self_: Any, *arguments: Any, **options: Any) -> Any:
             __tracebackhide__ = True
-            if getattr(guard._inside, "known", False):  # a part of an operation that was looked at as a whole
+            if getattr(guard._inside, "known", False):  # part of an operation that was checked as a whole
                 return original(self_, *arguments, **options)
             verdict = guard.check(self_.python_fully_qualified_name, *arguments, **options)
             guard.checked += 1
@@ -167,15 +167,15 @@ HINT = "free something first, choose another memory or data type, or call it thr
 
 
 def guard(device: Any, action: str | OnFinding = WARN, *, limit: str | Mapping[str, str] | None = None) -> DeviceGuard:
-    """Look at every operation before it runs, in a ``with`` block, or at single ones by ``check``.
+    """Check every operation before it runs, in a ``with`` block, or single ones with ``check``.
 
-    ``action``: ``"warn"``, ``"raise"``, or a function that gets the verdict (and may raise). ``limit``: ``"90%"`` of a
-    bank or ``"700MiB"`` per bank, for DRAM and L1 alike, or by memory: what may be full at most.
+    ``action``: ``"warn"``, ``"raise"``, or a function of the verdict (which may raise). ``limit``: ``"90%"`` of a
+    bank or ``"700MiB"`` per bank, for both DRAM and L1, or per memory.
     """
     return DeviceGuard(device, action, limit)
 
 
 def operation_name(operation: Any) -> str:
-    """``ttnn.matmul`` for the library's own; the plain name of any other function."""
+    """Return ``ttnn.matmul`` for the library's own; the plain name of any other function."""
     name = getattr(operation, "python_fully_qualified_name", None) or getattr(operation, "__name__", "")
     return str(name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images: their channels are last on the device, weights of convolutions are prepared once, norms fold into them."""
+"""Lower image operators: channels are last on the device, convolution weights are prepared once, norms are folded."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _AFFINE = "a batch norm without a convolution before it is a product and a sum"
 _FLOAT_BYTES, _PAGE_BYTES = 4, 32
 _TILE = 32
 _VOLUME = 5
-"""Dimensions of a weight over three."""
+"""Rank of the weight of a 3D convolution."""
 _IN_BLOCKS = "group norms are done in blocks where a sample is more than a core holds"
 _NORM_BYTES, _NORM_BUFFERS = 1_000_000, 7
-"""What the buffers of a group norm may take of a core's L1, and how many of them hold a block."""
+"""L1 budget for the buffers of a group norm, and the number of buffers that hold a block."""
 
 
 def count_as_loaded_bytes(graph: Graph) -> int:
-    """What careless loaders keep beside what is used: kernels in rows of float32, norms with a tile for each channel.
+    """Count the bytes that careless loaders keep as well: row-major float32 kernels, norms with a tile per channel.
 
     A row of a kernel is three numbers, and a page is at least 32 bytes; [1, C, 1, 1] is padded to C tiles.
     """
@@ -51,7 +51,7 @@ def count_as_loaded_bytes(graph: Graph) -> int:
 
 
 def lower_image_call(lowering: GraphLowering, call: GraphCall) -> bool:
-    """Whether the call was one of these, and is done."""
+    """Lower the call if it is one of these; return whether it was."""
     if call.case.op in _NORMS:
         return _lower_batch_norm(lowering, call)
     if call.case.op == "convolution" and len(lowering.shape_of(call.takes[1])) == _VOLUME:
@@ -60,7 +60,7 @@ def lower_image_call(lowering: GraphLowering, call: GraphCall) -> bool:
 
 
 def channels_last_shape(form: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """How a result lies of which the catalogue says that its channels are last."""
+    """Return the shape of a result whose channels are last according to the catalogue."""
     if not form:
         return shape or (1,)
     batch, channels, *spatial = shape if len(shape) > 2 else (1, *shape)
@@ -70,7 +70,7 @@ def channels_last_shape(form: str, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def prepare_weight(lowering: GraphLowering, call: GraphCall, recipe: Recipe, tensor: DeviceTensor) -> str:
-    """Weights and bias as the library prepares them: dense also where the convolution is grouped, in DRAM."""
+    """Load weights or bias as the library prepares them: in DRAM, and dense even if the convolution is grouped."""
     place = [t.name for t in call.case.tensors].index(tensor.argument)
     value = call.takes[place]
     values, bench = lowering.graph.values, lowering.writer
@@ -98,7 +98,7 @@ def prepare_weight(lowering: GraphLowering, call: GraphCall, recipe: Recipe, ten
 def _find_prepared_shape(
     lowering: GraphLowering, call: GraphCall, recipe: Recipe, dtype: str
 ) -> tuple[int, ...] | None:
-    """As the twin lays it out; it is asked with a bias in any case, which comes right after the weights."""
+    """Ask the twin for the shape of the prepared weights, always with a bias, which follows the weights."""
     shapes = {t.name: tuple(t.shape) for t in recipe.inputs}
     shapes.setdefault("bias", (1, 1, 1, lowering.shape_of(call.makes[0])[1]))
     step = next(step for step in recipe.steps if "call" in step)
@@ -107,7 +107,7 @@ def _find_prepared_shape(
 
 
 def _lower_batch_norm(lowering: GraphLowering, call: GraphCall) -> bool:
-    """At inference it is a product and a sum per channel, which a convolution before it has in its weights already."""
+    """Lower a batch norm: at inference it is folded into a preceding convolution, or is a product and a sum."""
     source, made, bench = call.takes[0], call.makes[0], lowering.writer
     before = lowering.producer_of(source)
     if before is not None and before.case.op == "convolution" and lowering.count_uses(source) == 1:
@@ -140,7 +140,7 @@ def _lower_batch_norm(lowering: GraphLowering, call: GraphCall) -> bool:
 
 
 def _lower_conv3d(lowering: GraphLowering, call: GraphCall) -> bool:
-    """A convolution over three dimensions: rows of whole tiles of channels, the weights as a matrix."""
+    """Lower a 3D convolution: row-major input with whole tiles of channels, weights as a matrix."""
     source, made, bench, args = call.takes[0], call.makes[0], lowering.writer, call.case.args
     if args.get("transposed"):
         return False
@@ -184,7 +184,7 @@ def _lower_conv3d(lowering: GraphLowering, call: GraphCall) -> bool:
 
 
 def split_group_norm(lowering: GraphLowering, call: GraphCall, steps: Sequence[Step]) -> Sequence[Step]:
-    """A group norm of a large sample in as many blocks as its buffers need; authors choose a grid of cores too."""
+    """Split the group norm of a large sample into as many blocks as its buffers need."""
     _, channels, *spatial = lowering.shape_of(call.takes[0])
     of_a_group = channels // int(call.case.args["group"])
     rows, columns = -(-prod(spatial) // _TILE), -(-of_a_group // _TILE) + 1
@@ -201,7 +201,7 @@ def split_group_norm(lowering: GraphLowering, call: GraphCall, steps: Sequence[S
 
 
 def _lower_global_pool(lowering: GraphLowering, call: GraphCall) -> bool:
-    """The mean of all pixels of an image with its channels last."""
+    """Lower the mean over all pixels of an image with its channels last."""
     source, made, bench = call.takes[0], call.makes[0], lowering.writer
     held, own = bench.device_values.get(source), lowering.shape_of(source)
     dims = call.case.args.get("dim") or []
@@ -228,7 +228,7 @@ def _lower_global_pool(lowering: GraphLowering, call: GraphCall) -> bool:
 def find_weight_shape(
     step: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], dtype: str, memory_map: MemoryMap
 ) -> tuple[int, ...] | None:
-    """Of a call with these tensors, its weights and bias on the host; None where the twin does not know."""
+    """Return the prepared shape of a call's host weights; None if the twin has no rule."""
     written = read_call(step)
     record = RECORDS.get(written.function)
     if record is None:

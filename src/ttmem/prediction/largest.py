@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The largest batch, sequence, context, number of users or image size that fits, by asking the engine again.
+"""Find the largest batch, sequence, context, number of users or image size that fits; expand sweeps over them.
 
-More is taken to need no less memory. A run that fits tells how full the fullest bank was, so the next value is aimed at
-by a straight line through the last two, and halved where the line misleads: a handful of runs instead of twenty. The
-answer itself is never extrapolated: the value fitted, and the next step did not. Images come in buffers so large that
-a batch can fail in pieces of free memory where a larger one lies better: a line might land on that one, so batches and
-sizes are doubled and halved from the smallest, which is what anybody would try.
+A larger value is assumed to need no less memory. A run that fits reports the fullest bank, so the next value comes from
+a straight line through the last two, or from bisection if the line misses: a handful of runs instead of twenty. The
+answer is never extrapolated: the value fitted, and the next step did not. Images need buffers so large that
+fragmentation can fail a batch where a larger one fits. A line might land on the larger one, so batches and
+sizes are doubled from the smallest and bisected.
 
-A run of the real library costs seconds to minutes (it works out tables of large reshapes on the host, anew for every
-batch), so it is asked where the twin found the limit: the same value and the next one are two runs. Where it differs,
-the search goes on from there.
+A run of the real library takes seconds to minutes (it computes tables of large reshapes on the host for every
+batch), so it starts at the limit that the twin found: the same value and the next one are two runs. If it differs,
+the search continues from there.
 """
 
 import re
@@ -32,24 +32,24 @@ from ttmem.prediction.run_stream import choose_engine, engine_settings
 ASSUMED = "memory grows with the value; the largest that fits and the next step were both checked"
 _MOST_RUNS = 64
 _MOST_GROWTH = 16
-"""A line through two small values says little of large ones."""
+"""Largest factor of extrapolation: a line through two small values says little about large ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestQuantity:
-    """What can be searched: the field of a request, and the steps it grows by."""
+    """A field of a request that can be searched, and its step."""
 
     name: str
     field: str
     step: int
     most: int
     start: int
-    """Where the search begins when the request says nothing: far enough for a slope to be seen."""
+    """Start of the search without a value in the request: far enough to see a slope."""
     only_doubles: bool = False
     """The search doubles and halves instead of aiming along a line."""
 
     def apply(self, request: Request, value: int) -> Request:
-        """The request with this much of it."""
+        """Return the request with this value."""
         changed: Any = (value, value) if self.field == "size" else value
         return replace(request, **{self.field: changed})
 
@@ -73,12 +73,12 @@ QUANTITIES = {
 
 @dataclass(frozen=True, slots=True)
 class TriedValue:
-    """What came of one value."""
+    """The result for one value."""
 
     value: int
     fits: bool
     peak_bytes_per_bank: int
-    """Of DRAM; of a run that does not fit, as far as it came."""
+    """Peak in DRAM; for a run that does not fit, until the failure."""
     bytes_per_bank: int
 
 
@@ -87,19 +87,19 @@ class LargestValue:
     """The largest value that fits."""
 
     value: int
-    """0: not even the smallest does."""
+    """0: the smallest does not fit."""
     tried: tuple[TriedValue, ...]
     is_limit: bool
-    """False: the search ended at its own upper end, and more may fit."""
+    """False: the search reached its upper end, and more may fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class LargestPrediction(LargestValue):
-    """The same, of a request."""
+    """The largest value of a request that fits, with its prediction."""
 
     quantity: str
     prediction: Prediction
-    """Of the largest that fits; of the smallest where none does."""
+    """Prediction for the largest value that fits; for the smallest if none does."""
 
 
 def search_largest(
@@ -217,7 +217,7 @@ class QuantityRange:
 
 
 def parse_ranges(text: str) -> tuple[QuantityRange, ...]:
-    """Every range of a sweep; ``a..b`` is doubled from a on and ends with b."""
+    """Parse the ranges of a sweep; ``a..b`` doubles from a and ends with b."""
     ranges = []
     for word in text.split(","):
         name, _, told = word.strip().partition("=")
@@ -243,7 +243,7 @@ def _double_up_to(first: int, last: int) -> tuple[int, ...]:
 
 
 def expand_ranges(request: Request, ranges: Sequence[QuantityRange]) -> Iterator[tuple[dict[str, int], Request]]:
-    """Every combination, the first quantity slowest."""
+    """Yield all combinations; the first quantity changes slowest."""
     combined = list(product(*(one.values for one in ranges)))
     if len(combined) > _MOST_POINTS:
         raise BadInputError(

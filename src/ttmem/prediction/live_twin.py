@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The twin of the device that a program has open: its memory as it is now, and what a call would do to it.
+"""A twin of the open device: its current memory, and the effect of a call on it.
 
-It runs inside the user's program, in the interpreter that has ttnn, so it needs the standard library and ttnn alone.
+It runs inside the user's program, in the interpreter with ttnn, so it needs only the standard library and ttnn.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _MOVES_TO_DEVICE = ("to_device",)
 
 
 class UnclearCallError(BadInputError):
-    """An argument of a kind that the twin cannot read: nobody can say what the call needs."""
+    """The twin cannot read an argument of this type, so the needs of the call are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedTensor:
-    """A tensor that exists on the twin alone."""
+    """A tensor that exists only on the twin."""
 
     spec: TensorSpec
     buffer: Buffer
@@ -51,16 +51,16 @@ class SimulatedTensor:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedCall:
-    """What a call would do."""
+    """The effect of a call."""
 
     results: tuple[SimulatedTensor, ...]
-    """None where there is no rule for it."""
+    """Empty if there is no rule for the call."""
     confidence: str
     note: str = ""
 
 
 class LiveTwin:
-    """One open device, mirrored."""
+    """A twin of one open device."""
 
     def __init__(self, device: Any) -> None:
         self.library = Library()
@@ -69,7 +69,7 @@ class LiveTwin:
         self._cache = ProgramCache()
 
     def refresh(self) -> None:
-        """Take over what the device holds at this moment."""
+        """Copy the current state of the device."""
         states = []
         for pool in self.twin.memory_map.pools:
             free: list[tuple[int, int]] = []
@@ -89,8 +89,8 @@ class LiveTwin:
         self.twin.peaks = {memory.name: self.twin.allocated_bytes_per_bank(memory) for memory in MEMORIES}
 
     def simulate(self, name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> SimulatedCall:
-        """Do a call on the twin. What does not fit raises what the library would raise; a call that nobody has a rule
-        for leaves the twin as it is."""
+        """Run a call on the twin. It raises what the library would raise if it does not fit; a call without a rule
+        leaves the twin unchanged."""
         function = name.removeprefix("ttnn.")
         tensors: dict[str, tuple[TensorSpec, Buffer]] = {}
         step = {
@@ -117,7 +117,7 @@ class LiveTwin:
         return SimulatedCall(made, plan.confidence if made else UNKNOWN, plan.note)
 
     def add_tensor(self, spec: TensorSpec) -> SimulatedTensor:
-        """A tensor put on the twin."""
+        """Allocate a tensor on the twin."""
         return SimulatedTensor(spec, self.twin.allocate(spec))
 
     def free(self, *tensors: SimulatedTensor) -> None:
@@ -125,7 +125,7 @@ class LiveTwin:
             self.twin.free(tensor.buffer)
 
     def read_spec(self, tensor: Any) -> TensorSpec:
-        """What a tensor of the library is."""
+        """Read the specification of a tensor of the library."""
         layout = LAYOUTS.find("tile" if tensor.layout.name == "TILE" else "row_major")
         dtype = DATA_TYPES.find(tensor.dtype.name)
         if not self.library.is_on_device(tensor):
@@ -135,7 +135,7 @@ class LiveTwin:
         return TensorSpec(tuple(tensor.shape), dtype, layout, memory, _read_shard(config))
 
     def _describe_argument(self, value: Any, tensors: dict[str, tuple[TensorSpec, Buffer]]) -> Any:
-        """An argument as steps write it; tensors under a name of their own."""
+        """Describe an argument as in a step; tensors get names."""
         ttnn = self.library.ttnn
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
@@ -164,7 +164,7 @@ class LiveTwin:
 
 
 def _read_memory_map(library: Library, device: Any) -> MemoryMap:
-    """As the open device tells it, whatever it was opened with."""
+    """Read the memory map of the open device."""
     facts = read_device_facts(library, device)
     pools = {memory.name: Pool(memory, *(int(number) for number in facts["pools"][memory.name])) for memory in MEMORIES}
     release = RELEASES.get(library.version) or DEFAULT_RELEASE

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A traced model as calls of ttnn: which tensors there are, in which form they lie on the device, when they go.
+"""Lower a PyTorch model, traced without weights, to calls of ttnn: tensors, their forms, and when they are freed.
 
-The catalogue says how one operator is called. Between calls a value stays in the form in which it was made as long as
-that serves the next one: images with their channels last, rows of several sequences unfolded.
+The catalogue says how one operator is called. Between calls a value keeps the form in which it was created while
+the next one accepts it: images with their channels last, rows of several sequences unfolded.
 """
 
 import threading
@@ -32,9 +32,9 @@ _ROW_MAJOR_RESULTS = {
     "embedding", "index", "index_select", "argmax", "max_pool2d", "max_pool2d_with_indices", "avg_pool2d",
     "_adaptive_avg_pool2d", "adaptive_max_pool2d", "upsample_nearest2d", "upsample_bilinear2d", "grid_sampler_2d",
 }  # fmt: skip
-"""Operators whose call answers in rows and not in tiles."""
+"""Operators with a row-major result."""
 _INDEX_DTYPES = {"topk": "uint16", "sort": "uint16", "argmax": "uint32"}
-"""What places are counted in by calls that find them; torch counts in int64."""
+"""Data type of indices in the results of calls; torch uses int64."""
 _MOST_UINT16 = 65535
 _ASSUMED = {
     "last-use": "tensors are freed after their last use (--liveness python: when Python drops them)",
@@ -48,7 +48,7 @@ _ALWAYS = (
 
 
 class GraphLowering:
-    """Walks a graph once."""
+    """Walks a traced graph once."""
 
     def __init__(self, graph: Graph, request: Request) -> None:
         self._graph = graph
@@ -65,7 +65,7 @@ class GraphLowering:
         self._producer = {value: call for call in graph.calls for value in call.makes}
 
     def build_stream(self) -> Stream:
-        """All of it."""
+        """Lower the whole graph."""
         for index, call in enumerate(self._graph.calls):
             if self._needed[index]:
                 self._lower(index, call)
@@ -87,7 +87,7 @@ class GraphLowering:
         )
 
     def _list_model_assumptions(self) -> Iterator[str]:
-        """What is assumed only where the model has such a part."""
+        """Yield assumptions about parts that only some models have."""
         sign = "softmax" if self._request.attention == EAGER else "scaled_dot_product"
         if any(sign in call.case.op for call in self._graph.calls):
             yield f"attention is {self._request.attention} (--attention)"
@@ -97,7 +97,7 @@ class GraphLowering:
     # --- what happens when ------------------------------------------------------------------------------------
 
     def _find_constants(self) -> list[bool]:
-        """Calls that depend on no input: they are done once, when the model is loaded."""
+        """Find calls that depend on no input: they run once, when the model is loaded."""
         values, changing, constant = self._graph.values, set[int](), []
         changing |= {number for number, value in enumerate(values) if value.role == "input"}
         for call in self._graph.calls:
@@ -110,7 +110,7 @@ class GraphLowering:
         return constant
 
     def _find_needed(self) -> list[bool]:
-        """Calls whose results are used; a tensor that is made and dropped costs nothing in a port."""
+        """Find calls whose results are used; a port leaves out the others."""
         wanted = set(self._graph.results)
         needed = [False] * len(self._graph.calls)
         for index in range(len(needed) - 1, -1, -1):
@@ -132,7 +132,7 @@ class GraphLowering:
         return last
 
     def count_uses(self, value: int) -> int:
-        """How many calls take it."""
+        """Count the calls that take a value."""
         return self._uses[value]
 
     # --- one call -------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ class GraphLowering:
         self._lower_by_recipe(call, operator)
 
     def _lower_by_recipe(self, call: GraphCall, operator: Operator) -> None:
-        """As the catalogue says, every tensor in the form that it wants."""
+        """Lower a call as the catalogue says, with every tensor in the form that it needs."""
         bench = self.writer
         recipe = self.lower_case(call.case.op, [(t, t.shape) for t in call.case.tensors], call)
         if recipe.is_free:
@@ -204,7 +204,7 @@ class GraphLowering:
         shapes = [
             image_lowering.channels_last_shape(operator.result, value) for value in map(self.shape_of, call.makes)
         ]
-        if call.case.op == "unbind":  # pieces of one, which somebody squeezes when that matters
+        if call.case.op == "unbind":  # pieces of length one, which a later call squeezes
             place = call.case.args.get("dim", 0) % (len(shapes[0]) + 1)
             shapes = [(*shape[:place], 1, *shape[place:]) for shape in shapes]
         self.emit(call, recipe, names, shapes, is_last=operator.result.startswith("channels_last"))
@@ -212,7 +212,7 @@ class GraphLowering:
     def lower_case(
         self, op: str, tensors: list[tuple[CaseTensor, tuple[int, ...]]], call: GraphCall, **args: Any
     ) -> Recipe:
-        """The catalogue's word on an operator with tensors of these shapes."""
+        """Lower an operator with tensors of these shapes as the catalogue says."""
         shaped = tuple(CaseTensor(tuple(shape), tensor.dtype, tensor.name) for tensor, shape in tensors)
         case = replace(call.case, op=op, tensors=shaped, args={**call.case.args, **args}, id="traced")
         return recipe_of(case, float_dtype=self._request.dtype)
@@ -226,7 +226,7 @@ class GraphLowering:
         *,
         is_last: bool = False,
     ) -> None:
-        """The steps of a recipe under this stream's names; what they make is held in these shapes."""
+        """Write the steps of a case under this stream's names; its results have these shapes."""
         bench, single = self.writer, len(call.makes) == 1
         fresh = [bench.new_name(value) for value in call.makes]
         renamed = {**names, **{f"{RESULT}.{place}": name for place, name in enumerate(fresh)}}
@@ -242,7 +242,7 @@ class GraphLowering:
             if isinstance(made.get("makes"), list):
                 made["makes"] = [list(shape) for shape in shapes]
             bench.steps.append(made)
-        if recipe.operator.kind == "pool":  # where its result lies is the operation's choice, often L1
+        if recipe.operator.kind == "pool":  # the operation chooses the memory of its result, often L1
             bench.move_to_dram(fresh)
         layout = "row_major" if call.case.op in _ROW_MAJOR_RESULTS or _is_padded_in_front(call) else "tile"
         for value, name, shape in zip(call.makes, fresh, shapes, strict=True):
@@ -256,7 +256,7 @@ class GraphLowering:
         return "uint32" if is_long else _INDEX_DTYPES[call.case.op]
 
     def _lower_elementwise(self, call: GraphCall) -> bool:
-        """On values as they lie, where they all lie alike; False: they must be laid out as torch has them."""
+        """Lower an elementwise call on its operands' current form if they agree; False if they must be converted."""
         if len(call.makes) != 1:
             return False
         wanted = self.shape_of(call.makes[0])
@@ -280,7 +280,7 @@ class GraphLowering:
         return True
 
     def _match_shape(self, value: int, lead: DeviceValue, wanted: tuple[int, ...]) -> tuple[int, ...] | None:
-        """The shape in which another operand goes with the first one; None when it cannot stay as it is."""
+        """Return the shape in which another operand matches the first one; None if it must be converted."""
         own = self.shape_of(value)
         if own == wanted:
             return lead.shape
@@ -297,11 +297,11 @@ class GraphLowering:
         return self._graph.values[value].shape
 
     def producer_of(self, value: int) -> GraphCall | None:
-        """The call that made a value, when no later one wrote into it."""
+        """Return the call that made a value, if no later one wrote into it."""
         return self._producer.get(value)
 
     def assume(self, text: str) -> None:
-        """Say once what was decided here, with how often."""
+        """Count an assumption."""
         self._assumed[text] += 1
 
     @property
@@ -310,12 +310,12 @@ class GraphLowering:
 
 
 def _is_padded_in_front(call: GraphCall) -> bool:
-    """Which only rows can be."""
+    """Return whether a call pads in front, which only row-major tensors allow."""
     return call.case.op == "constant_pad_nd" and any((call.case.args.get("pad") or ())[::2])
 
 
 def _values_by_name(call: GraphCall, operator: Operator) -> dict[str, int]:
-    """The recipe's names of tensors (``self``, ``tensors.0``) -> values."""
+    """Map the case's names of tensors (``self``, ``tensors.0``) to values."""
     found: dict[str, int] = {}
     counts = Counter[str]()
     for tensor, value in zip(call.case.tensors, call.takes, strict=True):
@@ -336,7 +336,7 @@ _RECIPE_FIELDS = ("chips", "phase", "users", "context", "kv_cache", "prefill_chu
 
 
 def build_stream(request: Request) -> Stream:
-    """What its forward pass does to one chip."""
+    """Trace the model; build the stream of its forward pass on one chip."""
     if asked := [name for name in _RECIPE_FIELDS if getattr(request, name)]:
         option = asked[0].replace("_", "-")
         raise BadInputError(
@@ -363,7 +363,7 @@ def build_stream(request: Request) -> Stream:
 
 
 def _trace_graph(job: TraceJob, python: str | None) -> Graph:
-    """The last one is kept: searches and advice ask for the same model in other types and on other boards."""
+    """Trace a model, or return the last trace: searches repeat the same model with other types and boards."""
     files = [target.partition("::")[0] for target in (job.target, job.inputs) if "::" in target]
     key = repr((job, python, [Path(file).stat().st_mtime_ns for file in files if Path(file).exists()]))
     traced: dict[str, Graph] = _own.__dict__.setdefault("traced", {})
@@ -375,9 +375,9 @@ def _trace_graph(job: TraceJob, python: str | None) -> Graph:
 
 
 def forget_graph() -> None:
-    """Trace the next model anew: a file that it imports may have changed."""
+    """Drop the last trace: a file that the model imports may have changed."""
     _own.__dict__.pop("traced", None)
 
 
 _own = threading.local()
-"""Several models are traced at the same time, each by a thread of its own."""
+"""Several threads trace models at the same time."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many models on many boards: one table, made bit by bit.
+"""Predict many models on many boards: one table, extended step by step.
 
-Every answer is written to the folder's journal as soon as it is known, so a second call asks only for what is missing
+Each answer is written to the folder's journal at once, so a second call computes only what is missing
 (or for models whose file has changed since). A model that cannot be traced or played is a row with its reason.
 """
 
@@ -44,14 +44,14 @@ Progress = Callable[[int, int, "MatrixRow"], None]
 
 @dataclass(frozen=True, slots=True)
 class ListedModel:
-    """One line of a list: a target and its options."""
+    """A line of a list: a target and its options."""
 
     text: str
-    """As it was written; names the row."""
+    """The line; names the row."""
     request: Request
 
     def key(self, board: str) -> str:
-        """What makes an answer that is there one to this question."""
+        """Return a key that identifies the question; an answer in the journal with it is reused."""
         request = self.request
         files = [Path(name.partition("::")[0]) for name in (request.target, request.inputs, request.recipe)]
         changed = [file.stat().st_mtime_ns if file.is_file() else 0 for file in files]
@@ -65,25 +65,25 @@ Question = tuple[ListedModel, str]
 
 @dataclass(frozen=True, slots=True)
 class MatrixRow:
-    """One model on one board."""
+    """The answer for one model on one board."""
 
     model: str
     board: str
     fits: bool | None
-    """None: there is no answer, for the ``reason``."""
+    """None: no answer; see ``reason``."""
     engine: str = ""
     dram_peak_percent: float | None = None
-    """Of a bank; over 100 where something did not fit any more."""
+    """Percentage of a bank; over 100 if something did not fit."""
     dram_peak_bytes_per_bank: int | None = None
     l1_peak_percent: float | None = None
     weights_bytes: int | None = None
-    """Per chip, as are the next two."""
+    """Per chip, like the next two."""
     kv_cache_bytes: int | None = None
     activations_peak_bytes: int | None = None
     exact: int | None = None
     bounded: int | None = None
     unknown: int | None = None
-    """Operations by how certain what is said of them is."""
+    """Number of operations by certainty."""
     failure: str = ""
     """Class and operation of the first failure."""
     failed_memory: str = ""
@@ -93,7 +93,7 @@ class MatrixRow:
 
 
 def predict_row(model: ListedModel, board: str) -> MatrixRow:
-    """One row; also what a worker of a cluster does."""
+    """Compute one row."""
     began = time.perf_counter()
     request = replace(model.request, board=board)
     try:
@@ -117,7 +117,7 @@ def _predict_stream(request: Request) -> Prediction:
 
 
 def predict_lot(run: str, lot: Sequence[Question]) -> list[MatrixRow]:
-    """What a worker of a cluster does; its engines stay open for the run's next lot."""
+    """Compute some rows on a worker of a cluster; its engines stay open for the run's next lot."""
     with keep_warm(run):
         return [predict_row(*question) for question in lot]
 
@@ -159,7 +159,7 @@ def make_matrix(
     progress: Progress | None = None,
     remark: Remark | None = None,
 ) -> list[MatrixRow]:
-    """All rows, in the order of the list; those that the folder has are not asked for again."""
+    """Return all rows in the order of the list; those in the folder are not computed again."""
     asked = [(model, board) for model in models for board in boards]
     with locked_folder(folder, "atlas"), _open_journal(folder) as (known, file):
         questions = {model.key(board): (model, board) for model, board in asked}  # equal lines are one question
@@ -180,7 +180,7 @@ def make_matrix(
 def _predict_missing(
     missing: Sequence[Question], workers: int, scheduler: str | None, remark: Remark | None
 ) -> Iterator[tuple[ListedModel, str, MatrixRow]]:
-    """As they come: in threads here (tracing and the real library are processes of their own), or from a cluster."""
+    """Yield answers as they arrive, from threads (tracing and the library run in child processes) or a cluster."""
     if scheduler is None:
         yield from _predict_in_threads(missing, workers)
         return
@@ -194,7 +194,7 @@ def _predict_missing(
                     lost = MatrixRow(model.text, board, None, reason=f"{type(error).__name__}: {error}"[:300])
                     yield model, board, rows[number] if error is None else lost
         finally:
-            with suppress(Exception):  # a cluster that is gone has nothing to release
+            with suppress(Exception):  # a lost cluster has nothing to release
                 client.run(release_warm, run)
 
 
@@ -230,7 +230,7 @@ def _take_lot(lots: deque[list[Question]]) -> list[Question]:
 
 
 def _split_into_lots(questions: Sequence[Question], workers: int) -> list[list[Question]]:
-    """A model on some of its boards: who has traced it answers them all."""
+    """Group the boards of a model: its trace is reused for all of them."""
     most = max(1, min(_MOST_IN_LOT, len(questions) // max(workers, 1)))
     lots: list[list[Question]] = []
     for model, board in questions:
@@ -242,7 +242,7 @@ def _split_into_lots(questions: Sequence[Question], workers: int) -> list[list[Q
 
 @contextmanager
 def _open_journal(folder: Path) -> Iterator[tuple[dict[str, MatrixRow], IO[str]]]:
-    """What is known, and the file that what follows is written to; a line that a kill cut in half goes."""
+    """Open the journal: known rows, and the file to append to; an incomplete last line is cut off."""
     path = folder / JOURNAL
     known: dict[str, MatrixRow] = {}
     told_bytes = read_bytes(path, most=DOCUMENT_BYTES, what="a journal") if path.exists() else b""

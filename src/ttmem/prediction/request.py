@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked of ``fit``, and what it answers. Searches and advice change a request and ask again."""
+"""Requests to ``fit`` and their predictions. Searches and advice change a request and ask again."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,21 +19,21 @@ AUTO = "auto"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One model in one form on one board. Frozen: ``dataclasses.replace`` makes the next one."""
+    """A model in one form on one board."""
 
     target: str
     board: str = "n150"
     inputs: str = ""
     engine: str = AUTO
-    """``mock`` where the real library is installed, else ``twin``."""
+    """``mock`` if the real library is installed, else ``twin``."""
     chips: int | None = None
-    """Over how many chips a language model is split; None: as many as the board has."""
+    """Number of chips for a language model; None: all of the board."""
     batch: int = 1
     size: tuple[int, int] | None = None
     sequence: int | None = None
     dtype: str = "bfloat16"
     weights: Mapping[str, str] = field(default_factory=dict)
-    """Kind of weight -> data type; the empty kind is all of them. What is not said is the recipe's."""
+    """Kind of weight -> data type; the empty kind means all. The recipe decides the rest."""
     attention: str = FUSED
     liveness: str = LAST_USE
     phase: str | None = None
@@ -43,7 +43,7 @@ class Request:
     recipe: str = "generic"
     prefill_chunk: int | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """``--set key=value``: of the model's configuration."""
+    """``--set key=value``: changes of the model's configuration."""
     l1_small_bytes: int = L1_SMALL_BYTES
     trace_region_bytes: int = 0
     python: str | None = None
@@ -53,7 +53,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class OperationCounts:
-    """Operations by how certain what is said of them is."""
+    """Number of operations by certainty."""
 
     exact: int = 0
     bounded: int = 0
@@ -64,7 +64,7 @@ class OperationCounts:
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What a request came to."""
+    """The answer to a request."""
 
     request: Request
     profile: Profile
@@ -73,25 +73,25 @@ class Prediction:
     engine: str
     chips: int
     weights_bytes: int
-    """Per chip, over all banks, as are the two below."""
+    """Per chip, over all banks, like the two below."""
     kv_cache_bytes: int
     activations_peak_bytes: int
     operations: OperationCounts
     constants_bytes: int = 0
-    """Tables and buffers that stay, and are neither weights nor cache."""
+    """Tables and buffers that stay, without weights and cache."""
     reserve_bytes: int = 0
-    """What a recipe keeps free, and trace regions."""
+    """Memory that a recipe keeps free, and trace regions."""
     assumed: tuple[str, ...] = ()
     error_bound_percent: float | None = None
     interval_bytes: tuple[int, int] | None = None
     as_loaded_bytes: int = 0
-    """On top of the interval's upper end: what a loader leaves on the device that uploads weights as torch has them."""
+    """Added to the interval's upper end by a loader that uploads weights as torch stores them."""
     """Of the DRAM peak per chip, where placement is the author's and a point would be a guess."""
 
 
 @dataclass(frozen=True, slots=True)
 class CapacityPoint:
-    """The largest context for so many users; 0: not one step of it fits."""
+    """The largest context for a number of users; 0: the smallest does not fit."""
 
     users: int
     context: int
@@ -101,11 +101,11 @@ class CapacityPoint:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """Of a model on a board."""
+    """Largest numbers of users and lengths of context on a board."""
 
     users: int
     context: int
-    """As asked for."""
+    """As requested."""
     largest_users: int
     """For that context."""
     largest_context: int
@@ -115,13 +115,13 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Of one memory, per bank. Over the bank's size when it failed there: then it is at least so much."""
+    """Peak demand of one memory per bank. Over the bank's size after a failure: then it is a lower bound."""
 
     peak_bytes_per_bank: int
     bytes_per_bank: int
     banks: int
     index: int | None
-    """The operation that made it so full; None: it was before the first one."""
+    """The operation at the peak; None: before the first one."""
     name: str
     module: str
 
@@ -131,7 +131,7 @@ class Demand:
 
 
 def find_demands(prediction: Prediction) -> dict[str, Demand]:
-    """By memory."""
+    """Return the demand by memory, including requests that failed."""
     failed = failure(prediction.profile)
     found = {}
     for memory, peak in peaks(prediction.profile).items():
@@ -152,7 +152,7 @@ def find_demands(prediction: Prediction) -> dict[str, Demand]:
 
 
 def _sum_known_bytes(prediction: Prediction) -> int:
-    """What stays is known even where not all of it could be allocated."""
+    """Sum what stays on the device, even if not all of it could be allocated."""
     staying = prediction.weights_bytes + prediction.kv_cache_bytes + prediction.constants_bytes
     return staying + prediction.reserve_bytes + prediction.activations_peak_bytes
 

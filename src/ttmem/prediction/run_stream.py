@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays a stream on an engine: what comes of it is a Profile like that of a run, of kind ``predicted``."""
+"""Play a stream on an engine, and build a prediction with a Profile of kind ``predicted``."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +27,7 @@ from ttmem.twin.replay import spec_from_step
 
 KIND = "predicted"
 _STEP_SECONDS = 600.0
-"""The library works out tables of large reshapes on the host: minutes for thousands of sequences."""
+"""The library computes tables of large reshapes on the host: minutes for thousands of sequences."""
 
 _MOST_DOUBTS = 10
 _RESULTS_ALONE = (
@@ -38,14 +38,14 @@ _RESULTS_ALONE = (
 
 @contextmanager
 def open_for_request(request: Request) -> Iterator[Engine]:
-    """The engine that the request asks for. Searches play many streams on one: each finds an empty board."""
+    """Open the requested engine. Searches play many streams on one: each starts with an empty board."""
     with open_engine(choose_engine(request), engine_settings(request)) as engine:
         yield engine
 
 
 @contextmanager
 def start_engine(request: Request) -> Iterator[tuple[Engine, Callable[[], None]]]:
-    """The same, started while the model is traced; the second is to be called before the engine is used."""
+    """Start the engine while the model is traced; call the second value before using the engine."""
     engine = open_engine(choose_engine(request), engine_settings(request))
     with ThreadPoolExecutor(1) as pool:
         started = pool.submit(engine.__enter__)
@@ -72,7 +72,7 @@ def engine_settings(request: Request) -> EngineSettings:
 
 
 def choose_engine(request: Request) -> str:
-    """``auto`` is the real library where it can open the board, else the twin."""
+    """Return the engine's name; ``auto`` is the real library if it can open the board, else the twin."""
     if request.engine != AUTO:
         return request.engine
     if BOARDS.find(request.board).mock is None:
@@ -87,7 +87,7 @@ def choose_engine(request: Request) -> str:
 
 
 def predict_stream(stream: Stream, request: Request, engine: Engine | None = None) -> Prediction:
-    """What the stream comes to on the request's board; a crash or a hang of the library is the prediction's failure."""
+    """Play a stream on the request's board; a crash or a hang of the library is the prediction's failure."""
     if engine is None:
         with open_for_request(request) as own:
             return predict_stream(stream, request, own)
@@ -109,15 +109,15 @@ def predict_stream(stream: Stream, request: Request, engine: Engine | None = Non
 
 @dataclass(slots=True)
 class PlaybackResult:
-    """What was said while a stream was played."""
+    """The messages while a stream was played."""
 
     bounds: list[bool]
-    """Of each operation: whether it stands for one that the device has no call for."""
+    """Operation -> whether it replaces one without a call on the device."""
     capture: ProfileBuilder = field(default_factory=ProfileBuilder)
     confidences: Counter[str] = field(default_factory=Counter)
     doubts: Counter[str] = field(default_factory=Counter)
     doubted_at: dict[str, str] = field(default_factory=dict)
-    """Where in the model each doubt came up first."""
+    """Doubt -> the first place in the model."""
     refused: list[dict[str, Any]] = field(default_factory=list)
     last_started: dict[str, Any] = field(default_factory=dict)
 
@@ -127,14 +127,14 @@ class PlaybackResult:
             self.last_started = {"name": message["name"], "place": message["file"]}
         if "end" in message:
             index = message["end"]
-            is_bound = index < len(self.bounds) and self.bounds[index]  # an upload that fails comes after them
+            is_bound = index < len(self.bounds) and self.bounds[index]  # a failed upload comes after them
             if "refused" in message:
                 is_bound = True
                 self.refused.append(self.last_started | {"why": message["refused"]})
             self.confidences["unknown" if is_bound else message.get("confidence", "exact")] += 1
             if message.get("doubt"):
                 self._add_doubt(message["doubt"])
-        if "bounded" in message:  # of the operation that has just ended
+        if "bounded" in message:  # about the operation that has just ended
             self.confidences["exact"] -= 1
             self.confidences["bounded"] += 1
             self._add_doubt(message["bounded"])
@@ -147,7 +147,7 @@ class PlaybackResult:
         self.doubted_at.setdefault(text, self.last_started.get("place", ""))
 
     def list_caveats(self) -> Iterator[str]:
-        """What the figures leave out, the gravest first; then why figures of single operations are bounds."""
+        """Yield what the figures leave out, then why figures of single operations are bounds."""
         if unknown := self.confidences["unknown"]:
             yield _RESULTS_ALONE.format(unknown, "s" * (unknown > 1))
         for text, count in self.doubts.most_common(_MOST_DOUBTS):
@@ -156,7 +156,7 @@ class PlaybackResult:
 
 
 def list_entries(stream: Stream) -> Iterator[ScriptEntry]:
-    """The entries of ``engines.worker.playing``: what is there first, a moment to look, then the operations."""
+    """Yield the entries for ``engines.worker.player``: residents, a snapshot, then the operations."""
     for resident in stream.residents:
         yield from _list_resident_entries(resident)
     yield {"moment": True}
@@ -167,7 +167,7 @@ def list_entries(stream: Stream) -> Iterator[ScriptEntry]:
 
 
 def _list_resident_entries(resident: Resident) -> Iterator[ScriptEntry]:
-    """What it is is said of the step that brings it to the device: the last one."""
+    """Yield the entries of a resident; the last step, which uploads it, has its name and role."""
     *earlier, last = (resident.step, *resident.preparation)
     known = {"path": resident.name, "role": resident.role}
     for step in (*earlier, last):
@@ -201,7 +201,7 @@ def _list_call_entries(call: ModelCall) -> Iterator[ScriptEntry]:
 
 
 def _result_label(call: ModelCall, name: str) -> str:
-    """What a result is called: where in the model it was made, and by what."""
+    """Return the label of a result: its module and operation."""
     short = name.rpartition(".")[2]
     return f"{call.module}:{short}" if call.module else short
 
@@ -217,7 +217,7 @@ def _build_prediction(
     banks = fullest.banks if fullest else 1
 
     def kept(*roles: str) -> int:
-        """Over all banks, padding included, so that the parts and the activations sum to the peak."""
+        """Sum over all banks, padding included, so that the parts and the activations add up to the peak."""
         return sum(one.bytes_per_bank * banks for one in sizes if one.role in roles)
 
     failed = failure(profile)
@@ -252,13 +252,13 @@ def _build_prediction(
 
 
 def _port_interval(fullest: Peak, held_bytes_per_bank: int) -> tuple[int, int]:
-    """From a port that keeps its activations in L1 to one that keeps all in DRAM, with the error that was measured."""
+    """Return the range from a port with activations in L1 to one with all in DRAM, with the measured error."""
     low = int(held_bytes_per_bank * fullest.banks / (1 + _load_port_measurements()["lower_end_excess_percent"] / 100))
     return low, max(low, fullest.peak_bytes_per_bank * fullest.banks)
 
 
 def _describe_port_check(stream: Stream) -> str:
-    """How well such an interval was met by measured ports."""
+    """Describe how many measured ports peaked inside such an interval."""
     ports = _load_port_measurements()
     others = ports["ports"] - ports["within"]
     checked = (
@@ -278,12 +278,12 @@ def _load_port_measurements() -> dict[str, Any]:
 
 
 def _shorten(text: str) -> str:
-    """The first sentence of what the library says."""
+    """Return the start of the library's message."""
     return " ".join(text.split())[:160]
 
 
 def _measure_residents(stream: Stream, request: Request, seen: Mapping[str, Loaded]) -> list[Loaded]:
-    """Role, memory, bytes per bank and in all of what stays; what no longer fitted by what it would take."""
+    """Measure what stays on the device; a tensor that no longer fitted counts with its planned size."""
     found = []
     memory_map = open_board(request.board, OpenSettings(request.l1_small_bytes, request.trace_region_bytes))
     for resident in stream.residents:
@@ -302,7 +302,7 @@ _SAYS = "none: the target is a ttnn script and was run on a mock board"
 
 
 def predict_script(request: Request) -> Prediction:
-    """The script's own run; its failure is the first one."""
+    """Run a ttnn script on the mock; return its run as a prediction."""
     if request.engine == TWIN:
         raise BadInputError("a script runs on the real library", where=request.target, hint="leave --engine out")
     settings = RunSettings(board=request.board, python=request.python)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model does to a device, in order: the one form that PyTorch models, compiled modules and recipes come to.
+"""A stream: what a model does to a device, in order. PyTorch models, compiled modules and recipes become streams.
 
-Its steps are those of the engines' protocol (``engines.worker.steps``), so twin and real library play the same one.
+Its steps are those of the engines' protocol (``engines.worker.steps``), so twin and real library play the same.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Any
 Step = Mapping[str, Any]
 
 WEIGHT, CACHE, CONSTANT, INPUT, RESERVE = "weight", "cache", "constant", "input", "reserve"
-"""What a tensor is that lies on the device before the first operation. A reserve is memory that nobody names: trace
+"""Roles of tensors on the device before the first operation. A reserve is anonymous memory: trace
 regions, sampling buffers, what a stack keeps free."""
 
 
@@ -20,17 +20,17 @@ class Resident:
     """A tensor that is on the device (or the host) before the model runs."""
 
     name: str
-    """As the model calls it: ``layers.3.mlp.up_proj.weight``."""
+    """Name in the model: ``layers.3.mlp.up_proj.weight``."""
     role: str
     step: Step
     """``{"alloc": name, ...}`` or ``{"host": name, ...}``."""
     preparation: tuple[Step, ...] = ()
-    """What is done to it once when it is loaded (a layout, prepared convolution weights); the name stays."""
+    """Steps once after loading (a layout, prepared convolution weights); the name stays."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A result that stays on the device for good, such as a weight that was made ready."""
+    """A result that stays on the device, such as a prepared weight."""
 
     tensor: str
     name: str
@@ -39,23 +39,23 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """One operation of the model: the calls that stand for it, and the tensors whose life ends with it."""
+    """An operation of the model: its calls, and the tensors that it frees."""
 
     name: str
-    """What people look for: ``ttnn.linear``; of several calls the outermost one."""
+    """``ttnn.linear``; of several calls the outermost one."""
     steps: tuple[Step, ...]
     frees: tuple[str, ...] = ()
-    """Tensors that nobody uses afterwards."""
+    """Tensors that are not used afterwards."""
     module: str = ""
-    """Where in the model: ``encoder.layer.3.attention``; ``file.mlir:41`` for compiled modules."""
+    """Place in the model: ``encoder.layer.3.attention``; ``file.mlir:41`` for compiled modules."""
     operator: str = ""
-    """The aten operator, where there is one."""
+    """The aten operator, if there is one."""
     unsupported: str = ""
-    """Why there is no call for it on the device; its results are still made, as a bound."""
+    """Why there is no call for it on the device; its results are still allocated."""
     keeps: tuple[Kept, ...] = ()
-    """Which of its results stay."""
+    """Results that stay."""
     otherwise: tuple[Step, ...] = ()
-    """What is done instead when the library refuses a step for another reason than memory: results as a bound."""
+    """Steps to use if the library refuses a step for another reason than memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +66,16 @@ class Stream:
     residents: tuple[Resident, ...]
     calls: tuple[ModelCall, ...]
     assumed: tuple[str, ...] = ()
-    """What was decided here because the model does not say it, as sentences."""
+    """Assumptions that the model does not state, as sentences."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """For display: parameters, batch, size, recipe."""
 
     is_placed: bool = True
-    """False: where tensors lie is left to the author of a port, so the peak is the upper end of an interval."""
+    """False: the author of a port chooses the memory of tensors, so the peak is the upper end of an interval."""
     as_loaded_bytes: int = 0
-    """Of such a stream: what a loader leaves on the device too that uploads weights as torch has them."""
+    """Bytes that a loader also leaves on the device if it uploads weights as torch stores them."""
     error_bound_percent: float | None = None
-    """How far the DRAM peak of such a stream was from that of the program it stands for, where that was measured."""
+    """Measured error of the DRAM peak of such streams, if known."""
 
     @property
     def unsupported(self) -> Sequence[ModelCall]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a TARGET is, told apart in one place: each kind makes a ``Stream`` of the request."""
+"""The kinds of TARGET; each builds a ``Stream`` for the request."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -18,18 +18,18 @@ HINT = (
 
 
 class TargetKind(NamedTuple):
-    """One kind of target; the first that holds is taken."""
+    """A kind of target; the first that matches is used."""
 
     holds: Callable[[Request], bool]
     home: str
-    """The module whose ``build_stream(request)`` makes the stream; imported when it is asked for."""
+    """The module with ``build_stream(request)``, imported on demand."""
 
 
 _OTHER_FILES = (".py", ".json", ".toml", ".yaml", ".yml", ".safetensors", ".bin", ".pt")
 
 
 def is_module(request: Request) -> bool:
-    """A TTNN module in a file of its own, or a log: what holds neither is told when it is read."""
+    """Return whether a target is a TTNN module or a log; the reader reports a file that is neither."""
     path = Path(request.target)
     if path.suffix == ".mlir":
         return True
@@ -48,12 +48,12 @@ KINDS: tuple[TargetKind, ...] = (
 
 
 def is_script(target: str) -> bool:
-    """A ttnn program is not predicted: it runs."""
+    """Return whether a target is a ttnn script, which runs instead of being predicted."""
     return target.endswith(".py") and "::" not in target
 
 
 def build_stream(request: Request) -> Stream:
-    """The stream of a request's target on its board."""
+    """Build the stream of a request's target."""
     for kind in KINDS:
         if kind.holds(request):
             made: Stream = import_module(kind.home).build_stream(request)

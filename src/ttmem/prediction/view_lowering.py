@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that only look at a value differently: what costs nothing on the device must cost nothing here."""
+"""Lower views, permutations and products on a value's current form: free on the device means free here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ALONG = ("cat", "split", "split_with_sizes", "chunk", "slice")
 
 
 def is_unchanged(lowering: GraphLowering, call: GraphCall) -> bool:
-    """Strides are torch's own affair where every element stays in its place: pooling over one dimension sets them."""
+    """Return whether a strided view keeps every element in place: pooling over one dimension sets strides."""
     if call.case.op not in _STRIDED:
         return False
     shape, args = lowering.shape_of(call.takes[0]), call.case.args
@@ -30,7 +30,7 @@ def is_unchanged(lowering: GraphLowering, call: GraphCall) -> bool:
 
 
 def lower_view_call(lowering: GraphLowering, call: GraphCall) -> bool:
-    """Whether the call was one of these, and is done."""
+    """Lower the call if it is one of these; return whether it was."""
     held = lowering.writer.device_values.get(call.takes[0]) if call.takes else None
     if call.case.op in _VIEWS and held is not None:
         return _lower_view(lowering, call, held)
@@ -79,7 +79,7 @@ def _permutation(lowering: GraphLowering, call: GraphCall) -> list[int]:
 
 
 def _lower_permute(lowering: GraphLowering, call: GraphCall, held: DeviceValue | None) -> bool:
-    """Channels that go to the end are there already; channels that come from the end may stay until somebody minds."""
+    """Lower a permutation that only moves channels: they are at the end already, or may stay there."""
     if held is None:
         return False
     source, made, bench = call.takes[0], call.makes[0], lowering.writer
@@ -98,7 +98,7 @@ def _lower_permute(lowering: GraphLowering, call: GraphCall, held: DeviceValue |
 
 
 def _lower_product(lowering: GraphLowering, call: GraphCall) -> bool:
-    """A product of folded rows is made unfolded: ttnn.linear takes any rank."""
+    """Lower a product of folded rows without folding: ttnn.linear takes any rank."""
     place = 0 if call.case.op == "mm" else 1
     value = call.takes[place]
     held = lowering.writer.device_values.get(value)
@@ -117,7 +117,7 @@ def _lower_product(lowering: GraphLowering, call: GraphCall) -> bool:
 
 
 def _lower_channel_axis(lowering: GraphLowering, call: GraphCall) -> bool:
-    """Joined or cut along the channels where these are last."""
+    """Join or split along the channels if these are last."""
     if call.case.args.get("dim") not in (1, 1 - len(lowering.shape_of(call.makes[0])) + 0):
         return False
     held = [lowering.writer.device_values.get(value) for value in call.takes]

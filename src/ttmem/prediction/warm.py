@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stays open between models: starting ttnn and importing torch take longer than most answers."""
+"""Engines and tracers that stay open between models: starting ttnn and torch takes longer than most answers."""
 
 import threading
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from ttmem.prediction.lowering import forget_graph
 from ttmem.prediction.request import Request
 
 _MOST_ENGINES = 4
-"""Boards that stay open: each is a process with the whole library."""
+"""Most boards that stay open: each is a process with the whole library."""
 
 
 class Warm:
@@ -20,13 +20,13 @@ class Warm:
 
     def __init__(self, run: str = "") -> None:
         self.run = run
-        """What it was opened for: files may have changed until the next run."""
+        """The run that opened it: files may have changed until the next run."""
         self.tracers: Tracers = {}
         self._engines: dict[tuple[str, EngineSettings], Engine] = {}
         forget_graph()
 
     def engine(self, request: Request) -> Engine:
-        """The engine that a request asks for, open already where it was asked before."""
+        """Return the requested engine, opened if necessary."""
         key = run_stream.choose_engine(request), run_stream.engine_settings(request)
         self._engines[key] = self._engines.pop(key) if key in self._engines else open_engine(*key)
         while len(self._engines) > _MOST_ENGINES:
@@ -42,12 +42,12 @@ class Warm:
 
 _own = threading.local()
 _kept: dict[int, Warm] = {}
-"""By thread, on a worker of a cluster."""
+"""Warm engines by thread, on a worker of a cluster."""
 
 
 @contextmanager
 def use_warm() -> Iterator[Warm]:
-    """That of this thread; where it has none, one that is closed at the end."""
+    """Use this thread's engines, or new ones that are closed at the end."""
     found: Warm | None = getattr(_own, "warm", None)
     if found is not None:
         yield found
@@ -62,7 +62,7 @@ def use_warm() -> Iterator[Warm]:
 
 @contextmanager
 def keep_warm(run: str) -> Iterator[Warm]:
-    """That of this thread for a run, which ``release_warm`` closes."""
+    """Use this thread's engines for a run, until ``release_warm`` closes them."""
     thread = threading.get_ident()
     found = _kept.get(thread)
     if found is None or found.run != run:

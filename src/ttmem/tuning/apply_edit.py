@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each kind of edit does to a run: one function per kind, asked with the draft so far."""
+"""Apply edits to a run: one function per kind of edit."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from ttmem.twin.tensor_spec import InvalidSpecError, TensorSpec
 
 FIRST, LAST = "first", "last"
 _OWN_MEMORY = frozenset({"matmul", "linear", "conv2d", "max_pool2d", "scaled_dot_product_attention"})
-"""Operations whose result does not follow the memory of their first input."""
+"""Operations whose result ignores the memory of their first input."""
 _BY_MEMORY = frozenset({"conv1d", "conv2d", "conv_transpose2d", "max_pool2d", "avg_pool2d"})
-"""Operations that slice a tensor in DRAM and shard one in L1: their temporaries and results differ."""
+"""Operations that slice a tensor in DRAM and shard one in L1, with other temporaries and results."""
 _CREATORS = ("from_torch", "as_tensor", "zeros", "ones", "full", "empty", "allocate_tensor_on_device")
 _LIKE = ("zeros_like", "ones_like", "full_like", "empty_like", "typecast", "clone", "to_layout", "embedding")
 TAKES_DTYPE = frozenset({*_CREATORS, *_LIKE, "matmul", "linear", "add", "subtract", "multiply", "divide"})
-"""Calls that say themselves which data type they make; others have it from their inputs."""
+"""Calls with a dtype option; others have the type of their inputs."""
 
 
 def apply_edit(draft: EditedRun, edit: Edit) -> tuple[EditedRun, AppliedEdit]:
-    """The draft with one more edit; what the edit means is refused where the run has no such thing."""
+    """Apply one more edit; raise an error if the run has no such tensor or operation."""
     if edit.kind == edits.BOARD:
         return change_board(draft, edit)
     if edit.kind == edits.REGION:
@@ -57,7 +57,7 @@ def apply_edit(draft: EditedRun, edit: Edit) -> tuple[EditedRun, AppliedEdit]:
 
 
 def compute_effect(draft: EditedRun, edit: Edit, groups: Sequence[Group]) -> AppliedEdit:
-    """What an edit of tensors changes."""
+    """Compute what an edit of tensors changes."""
     if str(edit) in draft.refused:
         raise BadInputError(f"'{edit}' was tried: with it the script does not come as far as without")
     change: dict[int, EditedBuffer] = {}
@@ -75,7 +75,7 @@ def compute_effect(draft: EditedRun, edit: Edit, groups: Sequence[Group]) -> App
             except BadInputError:
                 if len(groups) == 1:
                     raise
-                continue  # of many that a pattern means, those that cannot be so stay as they are
+                continue  # a pattern skips tensors that cannot be changed
         change |= found
         if doubt:
             doubts[doubt] = None
@@ -94,7 +94,7 @@ def _free_tensors(draft: EditedRun, _: Edit, group: Group, _known: Mapping[int, 
     for number, operation in find_free_point(draft.history, group).after:
         piece = draft.buffer(number)
         if draft.is_shared(number) or operation >= len(draft.history.operations):
-            continue  # others lie in the same buffer, or the run ended before
+            continue  # others share the buffer, or the run ended before
         end = (draft.history.ends[operation] if operation >= 0 else piece.take_at) + 1
         if end < piece.give_at:
             change[number] = piece._replace(give_at=end)
@@ -102,7 +102,7 @@ def _free_tensors(draft: EditedRun, _: Edit, group: Group, _known: Mapping[int, 
 
 
 def _write_in_place(draft: EditedRun, group: Group, over: dict[int, int]) -> dict[int, EditedBuffer]:
-    """Buffers live as long as the last tensor in them; one that is freed at its last use cannot be written over."""
+    """Write results over inputs. A buffer lives as long as its last tensor; one freed at its last use is excluded."""
     change: dict[int, EditedBuffer] = {}
     for life in group.lives:
         reused = find_reusable_input(draft.history, life)
@@ -127,7 +127,7 @@ def _write_in_place(draft: EditedRun, group: Group, over: dict[int, int]) -> dic
 
 
 def find_reusable_input(history: CapturedRun, life: BufferLife) -> BufferLife | None:
-    """The input of its producer that it could be written over: of the same type, last used there, not freed by hand."""
+    """Return the input that a result could overwrite: of the same type, last used there, not freed by the script."""
     known: dict[int, BufferLife | None] = history.cache.setdefault("reusable", {})
     if life.number not in known:
         known[life.number] = _reusable(history, life)
@@ -178,13 +178,13 @@ def _change_shards(draft: EditedRun, edit: Edit, group: Group, known: Mapping[in
 
 
 def _takes_shards(history: CapturedRun, life: BufferLife) -> bool:
-    """Whether all that touch it work element by element: they take any form, and hand it on."""
+    """Return whether all operations on a tensor are elementwise: they accept and keep any form."""
     names = [history.operations[index].name.removeprefix("ttnn.") for index in life.uses]
     return all(name in RECORDS and RECORDS.find(name).family in ("unary", "binary", "clone") for name in names)
 
 
 def describe_shard(edit: Edit) -> dict[str, object] | None:
-    """As the steps of engines write it; None: interleaved."""
+    """Return the shard as in an engine's step; None if interleaved."""
     words = parse_shard(edit)
     if words is None:
         return None
@@ -193,7 +193,7 @@ def describe_shard(edit: Edit) -> dict[str, object] | None:
 
 
 def parse_shard(edit: Edit) -> dict[str, Any] | None:
-    """``height:64x512@8x8`` as ``ttmem tensor --shard`` takes it; None: interleaved."""
+    """Parse ``height:64x512@8x8`` (as for ``ttmem tensor --shard``); None if interleaved."""
     if edit.value == edits.INTERLEAVED:
         return None
     kind, _, rest = edit.value.partition(":")
@@ -202,7 +202,7 @@ def parse_shard(edit: Edit) -> dict[str, Any] | None:
         return {"kind": kind, "shape": [*map(int, shape.split("x"))], "grid": [*map(int, grid.split("x"))]}
     except ValueError:
         hint = "write interleaved, or a shard such as height:64x512@8x8"
-        raise BadInputError(f"'{edit}' is no way to lay a tensor out", hint=hint) from None
+        raise BadInputError(f"'{edit}' is no memory layout", hint=hint) from None
 
 
 def _change_form(
@@ -213,7 +213,7 @@ def _change_form(
     changed: Callable[[TensorSpec], TensorSpec],
     option: str,
 ) -> _Effect:
-    """The tensors in another form, and those whose form follows theirs; what is ``known`` to follow is done."""
+    """Change the form of tensors and of those that follow theirs; ``known`` are done already."""
     change: dict[int, EditedBuffer] = {}
     doubt = ""
     todo = list(group.lives)
@@ -257,7 +257,7 @@ def _place(spec: TensorSpec, draft: EditedRun, edit: Edit) -> Placement:
 
 
 def _scale_shards(piece: EditedBuffer, spec: TensorSpec, draft: EditedRun) -> int:
-    """A sharded tensor keeps its pages; each gets another size."""
+    """Return the bytes per bank of a sharded tensor that keeps its pages with another page size."""
     assert draft.memory_map is not None and piece.type is not None  # noqa: PT018
     before = max(piece.type.page_bytes, 1)
     after = place(replace(spec, shard=None), draft.memory_map).paging.page_bytes
@@ -279,7 +279,7 @@ def _describe_type(type_: TensorType, spec: TensorSpec, placement: Placement, *,
 
 
 def _find_followers(history: CapturedRun, life: BufferLife, option: str) -> Iterable[BufferLife]:
-    """Results that take their form from this tensor: it is the first input, and the call does not say otherwise."""
+    """Yield results with the form of this tensor: it is the first input, and the call has no such option."""
     for index in life.uses:
         operation = history.operations[index]
         if operation.inputs[:1] != (life.number,) or operation.given & GIVEN[option]:
@@ -296,7 +296,7 @@ def _follows(result: TensorType, own: TensorType, option: str) -> bool:
 
 
 def _find_doubt(history: CapturedRun, life: BufferLife, option: str, *, sharded: bool) -> str:
-    """Why the promise is a bound: an operation that reads or makes the tensor may then do other things."""
+    """Return why the promise is a bound: an operation on the tensor may then behave differently."""
     touching = [history.operations[index] for index in (*life.uses, *([life.producer] if life.producer >= 0 else []))]
     for operation in touching:
         name = operation.name.rpartition(".")[2]
@@ -309,7 +309,7 @@ def _find_doubt(history: CapturedRun, life: BufferLife, option: str, *, sharded:
 
 
 def _makes_any_type(history: CapturedRun, life: BufferLife) -> bool:
-    """Whether the call that makes a tensor takes nothing besides it, whatever its type (``rand`` does)."""
+    """Return whether the call needs no temporary memory for any data type (``rand`` does)."""
     name = history.operations[life.producer].name.rpartition(".")[2] if life.producer >= 0 else ""
     return name in TAKES_DTYPE or name == "to_device"
 
@@ -318,12 +318,12 @@ _COPIES_IF_NEEDED = {
     "memory_config": frozenset({"to_memory_config", "move", "reallocate", "sharded_to_interleaved", "reshard"}),
     "dtype": frozenset({"typecast", "to_dtype"}),
 }
-"""Option -> calls that hand on what they are given where it has the wanted form, and make another tensor else."""
+"""Option -> calls that return their input if it has the requested form, and copy it otherwise."""
 _PLAIN = frozenset({"from_torch", "as_tensor", "to_device", "allocate_tensor_on_device", "deallocate", "to_torch"})
 
 
 def _change_order(draft: EditedRun, edit: Edit, group: Group, _known: Mapping[int, EditedBuffer]) -> _Effect:
-    """Uploads happen before everything else, or each right before its first use."""
+    """Move uploads before everything else, or each before its first use."""
     if edit.value not in (FIRST, LAST):
         raise BadInputError(f"'{edit}': when?", hint=f"write ={FIRST} or ={LAST} (right before its first use)")
     history = draft.history
@@ -352,7 +352,7 @@ _KINDS: dict[str, Callable[[EditedRun, Edit, Group, Mapping[int, EditedBuffer]],
 _NOTHING = {
     edits.FREE: "it is given back right after its last use already",
     edits.INPLACE: "no input of its operation has the same type and is not needed afterwards",
-    edits.MEMORY: "it lies there already",
+    edits.MEMORY: "it is there already",
     edits.DTYPE: "it has that type already",
     edits.SHARD: "it is laid out like that already",
     edits.CHUNK: "the operation takes nothing that parts would make smaller",
@@ -364,7 +364,7 @@ _REGIONS = ("L1_SMALL", "TRACE")
 
 
 def change_region(draft: EditedRun, edit: Edit) -> tuple[EditedRun, AppliedEdit]:
-    """The device is opened with another region."""
+    """Open the device with another region."""
     name = edit.target.upper()
     if name not in _REGIONS or not edit.value.isdigit():
         raise BadInputError(f"'{edit}' is no region", hint="write region:L1_SMALL=0 or region:TRACE=0, in bytes")
@@ -384,7 +384,7 @@ def _reopen(draft: EditedRun, opened: MemoryMap) -> EditedRun:
 
 
 def change_board(draft: EditedRun, edit: Edit) -> tuple[EditedRun, AppliedEdit]:
-    """Tensors spread over other banks; what programs need there is not known, so it is taken as it was."""
+    """Spread tensors over another board's banks; the needs of programs there are unknown, so they stay."""
     board = BOARDS.find(edit.value)
     assert draft.memory_map is not None
     settings = draft.memory_map.settings
@@ -405,7 +405,7 @@ def change_board(draft: EditedRun, edit: Edit) -> tuple[EditedRun, AppliedEdit]:
 
 
 def _is_unclear(piece: EditedBuffer) -> bool:
-    """Another board may have another temporary, or cut a tensor otherwise."""
+    """Return whether another board may have another temporary, or shard a tensor differently."""
     return piece.type is None or piece.type.shard_bytes > 0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A captured run as a list of what happened, ready to be changed and played again."""
+"""Read a captured run as operations, buffer lifetimes and program launches, for edits."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ _HINT = "capture the program itself: ttmem run SCRIPT, then ask about the stored
 
 @dataclass(frozen=True, slots=True)
 class CapturedOperation:
-    """One operation of the run."""
+    """An operation of the run."""
 
     index: int
     name: str
     location: str
     path: tuple[str, ...]
-    """``file:line``, the outermost call first."""
+    """``file:line``, outermost call first."""
     named_at: int
-    """How many calls further out its results get their names."""
+    """Number of calls further out where its results are named."""
     given: int
-    """The sum of ``GIVEN`` for what the call named itself."""
+    """The sum of ``GIVEN`` for the options of the call."""
     inputs: tuple[int, ...]
-    """Buffers that it reads, in the order of its arguments."""
+    """Buffers that it reads, in the order of the arguments."""
     origin: int = 0
-    """A number for the host tensor that it was given, 0 when there is none."""
+    """A number for its host tensor, 0 if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class BufferLife:
-    """One buffer, from the event that took it to the one that gave it back."""
+    """A buffer, from its allocation to its deallocation."""
 
     number: int
     memory: int
@@ -50,31 +50,31 @@ class BufferLife:
     total_bytes: int
     address: int
     name: str
-    """Empty for what no memory state shows: a temporary."""
+    """Empty for a temporary, which no memory state shows."""
     type: TensorType | None
     producer: int
-    """The operation inside which it was taken, -1 outside any."""
+    """The operation that allocated it, -1 outside any."""
     uses: tuple[int, ...]
     """Operations that read it."""
     taken_at: int
     given_at: int
-    """Positions among the events; one past the last when it was never given back."""
+    """Positions among the events; one past the last if it was never freed."""
     given_inside: int
-    """The operation that gave it back, -1 when that happened outside operations (a variable went, the end)."""
+    """The operation that freed it, -1 outside operations (a variable was dropped, the end)."""
     outlives: bool
-    """It was there until the device was closed."""
+    """It stayed until the device was closed."""
     is_lasting: bool
-    """Objects keep it from call to call: weights, caches."""
+    """Objects keep it between calls: weights, caches."""
 
     @property
     def last_use(self) -> int:
-        """The operation after which nobody needs it."""
+        """The last operation that uses it."""
         return max(self.uses[-1] if self.uses else -1, self.producer)
 
 
 @dataclass(frozen=True, slots=True)
 class CapturedLaunch:
-    """A program that was started."""
+    """The launch of a program."""
 
     at: int
     operation: int
@@ -84,24 +84,24 @@ class CapturedLaunch:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedCall:
-    """The call at which a run ended because something did not fit; the events go on as if it had been served."""
+    """The call at which a run ran out of memory; the events continue as if it had succeeded."""
 
     operation: int
     number: int
-    """The buffer that was asked for."""
+    """The requested buffer."""
     banks: int
-    """Over which it was to be spread; 0 where the failure does not say."""
+    """Number of banks for it; 0 if unknown."""
     is_known: bool
-    """Everything that the call would have taken is among the events, not only what was asked for."""
+    """The events include all allocations of the call, not only the requested one."""
     are_programs_known: bool
-    """Its programs too, to the byte."""
+    """Its programs are exact, too."""
     unwound: tuple[int, ...] = ()
-    """What the error gave back of what the call had taken, in that order."""
+    """Buffers of the call that the error freed, in that order."""
 
 
 @dataclass(frozen=True, eq=False)
 class CapturedRun:
-    """A run, understood. Positions count the events of ``timeline.events``."""
+    """A captured run. Positions count the events of ``timeline.events``."""
 
     profile: Profile
     timeline: Timeline
@@ -109,7 +109,7 @@ class CapturedRun:
     lives: tuple[BufferLife, ...]
     launches: tuple[CapturedLaunch, ...]
     ends: tuple[int, ...]
-    """Per operation: the position of its last event."""
+    """Position of each operation's last event."""
     starts: tuple[int, ...]
     memory_map: MemoryMap
     pools: tuple[tuple[int, int, int], ...]
@@ -119,25 +119,25 @@ class CapturedRun:
     made_by: dict[int, list[int]] = field(default_factory=dict)
     """Operation -> the buffers that it left behind."""
     cache: dict[str, Any] = field(default_factory=dict)
-    """What others worked out of it once."""
+    """Results computed once per run, see ``remember``."""
 
     @cached_property
     def length(self) -> int:
-        """How many events there are."""
+        """Number of events."""
         assert self.timeline.events is not None
         return len(self.timeline.events)
 
     @cached_property
     def is_short(self) -> bool:
-        """Whether the run ended because something did not fit."""
+        """True if the run ended because something did not fit."""
         return memory_failure(self.profile) is not None
 
     def results(self, operation: int) -> list[BufferLife]:
-        """What an operation left behind."""
+        """Return the buffers that an operation left behind."""
         return [self.lives[number] for number in self.made_by.get(operation, ())]
 
     def replace_events(self, events: EventTable, tensors: KnownTensors, unfinished: UnfinishedCall) -> CapturedRun:
-        """The same run with other events, and what is known of buffers that no memory state shows."""
+        """Return the run with other events, and the tensors of buffers that no memory state shows."""
         return _build_run(self.profile, replace(self.timeline, events=events), tensors, unfinished)
 
 
@@ -146,14 +146,14 @@ KnownTensors = Mapping[int, tuple[str, TensorType | None]]
 
 
 def read_captured_run(profile: Profile, rank: int | None = None) -> CapturedRun:
-    """The run of a profile that knows its events; others are refused with what to do.
+    """Read the run of a profile with events; raise an error for others.
 
-    Of several devices that of a rank is meant, or the fullest.
+    Of several devices, select a rank or the fullest one.
     """
     known = [one for one in profile.timelines if one.events is not None]
     if not known:
         raise BadInputError(
-            f"'{profile.name}' does not tell in which order memory was taken and given back", hint=_HINT
+            f"'{profile.name}' has no events: the order of allocations and frees is unknown", hint=_HINT
         )
     opened = [one for one in known if one.events is not None and one.events.pools]
     if not opened:
@@ -195,7 +195,7 @@ def _build_run(
 
 
 def _fullness(timeline: Timeline) -> tuple[bool, float]:
-    """Of several devices the worst is looked at: the one that failed, else the one that came nearest to the end."""
+    """Rank devices: the one that failed first, then by the fullest bank."""
     events = timeline.events
     assert events is not None
     sizes = [int(pool[2]) for pool in events.pools]
@@ -213,7 +213,7 @@ def _fullness(timeline: Timeline) -> tuple[bool, float]:
 
 
 class _EventRows:
-    """The events of a timeline as plain lists: rows are walked several times, and columns are slow one by one."""
+    """The events of a timeline as plain lists, because reading single elements of columns is slow."""
 
     def __init__(self, profile: Profile, timeline: Timeline) -> None:
         events = timeline.events
@@ -287,7 +287,7 @@ class _EventRows:
             )
 
     def launches(self) -> Iterator[CapturedLaunch]:
-        """A program that was refused, and the script went on without it, was never there."""
+        """Yield launches, except of programs that failed and that the script survived."""
         refused = {
             one.operation_index
             for one in failures(self.profile)
@@ -302,7 +302,7 @@ class _EventRows:
 
 
 def _open_memory_map(profile: Profile, pools: Sequence[tuple[int, int, int]]) -> MemoryMap:
-    """Of the board that was opened, with its regions: it says what a changed tensor would take."""
+    """Open the memory map of the board with its regions, which gives the size of a changed tensor."""
     board = profile.facts.get("board") or next(
         (one.name for one in BOARDS if one.architecture.name == profile.facts.get("system")), ""
     )

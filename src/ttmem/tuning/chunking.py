@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An operation in parts: where it may be cut, and what is in memory while its pieces run and are put together."""
+"""Run an operation in parts: where to cut it, and which buffers its pieces need."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ _TILE = 32
 
 
 class OperationCut(NamedTuple):
-    """How one call is cut."""
+    """The dimension and pieces of an operation in parts."""
 
     dimension: int
-    """Of the first input and of the result, counted from the end."""
+    """Dimension of the first input and of the result, counted from the end."""
     pieces: tuple[tuple[int, int], ...]
     cuts_all: bool
-    """Every input that has the dimension is cut, not only the first."""
+    """All inputs with the dimension are cut, not only the first."""
     keeps_last: bool
-    """It looks along one dimension, which must not be the one that is cut."""
+    """The operation works along one dimension, which must not be cut."""
 
     @property
     def share(self) -> float:
-        """Of the largest piece."""
+        """Share of the largest piece."""
         (begin, end), size = self.pieces[0], self.pieces[-1][1]
         return (end - begin) / size
 
 
 def find_cut(draft: EditedRun, index: int, parts: int) -> OperationCut | None:
-    """Along the outermost dimension that has as many parts; None where nobody knows how to cut the operation."""
+    """Cut along the outermost dimension with enough parts; None if there is no rule for the operation."""
     history = draft.history
     name = history.operations[index].name.removeprefix("ttnn.")
     family = RECORDS.find(name).family if name in RECORDS else ""
@@ -56,7 +56,7 @@ def find_cut(draft: EditedRun, index: int, parts: int) -> OperationCut | None:
     if first is None or result is None or len(first.shape) != len(result.shape):
         return None
     if any(type_ is None or type_.shard_bytes for type_ in (*types, result)):
-        return None  # pieces of shards lie elsewhere
+        return None  # pieces of shards would be elsewhere
     best: tuple[int, int, int] | None = None
     for dimension in range(-len(first.shape), -1):
         size = first.shape[dimension]
@@ -76,14 +76,14 @@ def find_cut(draft: EditedRun, index: int, parts: int) -> OperationCut | None:
 
 
 def _is_batch_of(others: list[TensorType | None], dimension: int) -> bool:
-    """Whether another operand of a product has the dimension too."""
+    """Return whether another operand of a product has the dimension, too."""
     return dimension < -2 and any(
         one is not None and len(one.shape) >= -dimension and one.shape[dimension] != 1 for one in others
     )
 
 
 def list_piece_buffers(draft: EditedRun, index: int, cut: OperationCut) -> Iterator[EditedBuffer]:
-    """The buffers that are there besides: a part of each input that is cut, and all parts of the result."""
+    """Yield the additional buffers: a part of each input that is cut, and all parts of the result."""
     history = draft.history
     first, end = history.starts[index], history.ends[index] + 1
     inputs = list(history.operations[index].inputs)
@@ -113,7 +113,7 @@ def _build_buffers(
 
 
 def find_temporaries(history: CapturedRun, index: int) -> list[BufferLife]:
-    """What an operation takes and gives back itself."""
+    """Return the buffers that an operation allocates and frees itself."""
     first, last = history.starts[index], history.ends[index]
     taken: list[int] | None = history.cache.get("taken")
     if taken is None:
@@ -125,7 +125,7 @@ def find_temporaries(history: CapturedRun, index: int) -> list[BufferLife]:
 def chunk_operations(
     draft: EditedRun, edit: Edit, group: Group, cuts: dict[int, OperationCut]
 ) -> tuple[dict[int, EditedBuffer], str]:
-    """Its temporaries shrink; parts of its inputs and all parts of its result are there besides while it runs."""
+    """Shrink temporaries; add parts of inputs and all parts of results while the operation runs."""
     history = draft.history
     if not edit.value.isdigit() or int(edit.value) < 2:
         raise BadInputError(f"'{edit}': into how many parts?", hint="write chunk:#47=4")

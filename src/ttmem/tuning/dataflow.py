@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a tensor may be freed, or written over, after a statement: does any path of the source still read it?
+"""Follow a tensor through the source: may it be freed or overwritten after a statement?
 
-A captured run shows what one run read. A line in the source is there for all runs, so every branch, every turn of a
-loop, every other name and everything that keeps the tensor counts. Where the source does not show it, it may not.
+A captured run shows the reads of one run. A line in the source affects all runs, so every branch, every turn of a
+loop, every alias and everything that keeps the tensor counts. If the source does not prove it, the answer is no.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _AS_OBJECTS = ("__call__", "forward")
 _DEEPEST = 4
 _MOST_NAMES = 32
 _LATER = (*FUNCTIONS, ast.GeneratorExp)
-"""What runs at another time than the line that holds it."""
+"""Nodes that run at another time than their line."""
 _UNKNOWN_NAME = "?"
 _ENDS_HERE = (
     ast.BinOp,
@@ -45,28 +45,28 @@ _ENDS_HERE = (
     ast.While,
     ast.Assert,
 )
-"""What reads a tensor and keeps nothing of it."""
+"""Nodes that read a tensor and keep nothing of it."""
 _HANDS_BACK = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
 KEPT = "something keeps it for later"
 HANDED_ON = "the caller gets it"
 
 
 class Objection(NamedTuple):
-    """Why a tensor may not be freed or written over somewhere."""
+    """The reason why a tensor may not be freed or overwritten."""
 
     why: str
     is_read: bool = False
-    """The source shows something that reads it, or the tensor that would be freed instead; else nothing shows that
-    nothing does."""
+    """The source shows a read of it, or that another tensor would be freed; otherwise the source does not prove that
+    nothing reads it."""
 
 
 _AliasKey = tuple[SourceFile, frozenset[int], bool, ast.AST, str, bool]
 _Aliases = tuple[list[str], str, frozenset[str]]
-"""Other names of a tensor, or why they are not known; names of containers that it lies in."""
+"""Aliases of a tensor, or why they are unknown; names of containers that hold it."""
 
 
 class DataFlow:
-    """The uses of one tensor between the statement that makes it and the one after which it is freed."""
+    """The uses of a tensor between the statement that makes it and the one after which it is freed."""
 
     def __init__(
         self,
@@ -77,9 +77,9 @@ class DataFlow:
         overwrites: bool,
         known_aliases: dict[_AliasKey, _Aliases] | None = None,
     ) -> None:
-        """``views``: lines whose operations gave a buffer another name; ``overwrites``: a free of it harms too.
+        """``views``: lines whose operations returned a view; ``overwrites``: a free is a read, too.
 
-        ``known_aliases``: what was found for other tensors of the same sources.
+        ``known_aliases``: results for other tensors of the same sources.
         """
         self._source, self._others = source, others
         self._views = views
@@ -87,10 +87,10 @@ class DataFlow:
         self._known_aliases = {} if known_aliases is None else known_aliases
         self._reads = NameReads(source, overwrites=overwrites)
         self._containers = set[str]()
-        """Names of what holds the tensor, or may: an item of it, or a sum with another, may be the tensor too."""
+        """Names of containers that may hold the tensor: an item, or a sum with another, may be the tensor, too."""
 
     def find_objection(self, made: ast.stmt, expression: str, last: ast.stmt) -> Objection | None:
-        """Why it may not be; None when nothing reads the tensor any more."""
+        """Return why it may not be freed; None if nothing reads the tensor any more."""
         block = self._source.find_block(made)
         if block is None:
             return Objection(KEPT)
@@ -122,7 +122,7 @@ class DataFlow:
         return self._find_rebinding(block, end, expression)
 
     def _find_rebinding(self, made: BlockPosition, end: int, expression: str) -> Objection | None:
-        """The name may mean another tensor at the end of the region."""
+        """Return an objection if the name may refer to another tensor at the end of the region."""
         first, rest = made.statements[made.place], made.statements[made.place + 1 : end + 1]
         for node in find_bindings(self._source, expression, rest[0], rest[-1]) if rest else ():
             return Objection(f"`{expression}` is rebound on line {getattr(node, 'lineno', 0)}", is_read=True)
@@ -134,7 +134,7 @@ class DataFlow:
         return None
 
     def find_objection_to_reuse(self, statement: ast.stmt, expression: str) -> Objection | None:
-        """Why the tensor that ``x`` holds before ``x = f(x)`` may not go with it: others may mean the old one."""
+        """Return why ``x = f(x)`` may not free the old ``x``: another name may refer to it."""
         function = self._source.find_function(statement)
         before = find_reaching_assignments(self._source, statement, expression)
         if function is None or not before:
@@ -168,14 +168,14 @@ class DataFlow:
         return None
 
     def is_read_elsewhere(self, made: ast.stmt, name: str) -> bool:
-        """Whether other functions see the name, too: the lines in between do not show what they do meanwhile."""
+        """Return whether other functions may read the name at the same time."""
         function = self._source.find_function(made)
         return function is None or bool(self._reads.find_read_elsewhere(made, name, function))
 
     # -- other names ------------------------------------------------------------------------------------------------
 
     def _find_other_targets(self, made: ast.stmt, expression: str) -> list[str]:
-        """Other names that the statement gives the same value: ``x = y = make()``, ``y = (x := make())``."""
+        """List other names for the same value: ``x = y = make()``, ``y = (x := make())``."""
         found = []
         if isinstance(made, ast.Assign) and len(made.targets) > 1:
             found = [ast.unparse(one) for one in made.targets if not isinstance(one, (ast.Tuple, ast.List))]
@@ -186,7 +186,7 @@ class DataFlow:
         return [name for name in found if name != expression]
 
     def _find_aliases(self, made: ast.stmt, name: str) -> tuple[list[str], str]:
-        """Other names that the same tensor gets in its function, or why that is not known."""
+        """Return the aliases of a tensor in its function, or why they are unknown."""
         function = self._source.find_function(made)
         assert function is not None
         asked = (self._source, self._views, self._overwrites, function, name, name in self._containers)
@@ -213,9 +213,9 @@ class DataFlow:
         return found, ""
 
     def _follow_read(self, node: ast.AST, depth: int, *, may_hold: bool = False) -> tuple[list[str], str]:
-        """What a read of a tensor does with it: other names for it, or why that is not known.
+        """Follow a read of a tensor: return its new names, or why they are unknown.
 
-        ``may_hold``: it is a container of the tensor, or may be one, so an item of it or a sum with another is too.
+        ``may_hold``: it may be a container of the tensor, so an item of it or a sum with another may be, too.
         """
         parent = self._source.parent(node)
         if isinstance(parent, ast.keyword):
@@ -265,7 +265,7 @@ class DataFlow:
         return list(names)
 
     def _follow_comprehension(self, loop: ast.comprehension, depth: int) -> tuple[list[str], str]:
-        """``[f(x) for x in kept]``: what happens to each item inside."""
+        """Follow each item of ``[f(x) for x in kept]``."""
         whole, target = self._source.parent(loop), loop.target
         if not isinstance(target, ast.Name) or whole is None or isinstance(whole, ast.GeneratorExp):
             return [], KEPT
@@ -304,7 +304,7 @@ class DataFlow:
     def _follow_call(
         self, call: ast.Call, word: str, place: int | None, keyword: str | None, depth: int, may_hold: bool
     ) -> tuple[list[str], str]:
-        """A function of the program gets it: all that have this name are asked what they do with it."""
+        """Follow the tensor into all functions of the program with this name."""
         unknown = f"{word or 'what is called'} may keep it"
         if depth >= _DEEPEST:
             return [], unknown
@@ -334,7 +334,7 @@ class DataFlow:
     def follow_parameter(
         self, function: ast.FunctionDef | ast.AsyncFunctionDef, name: str, depth: int, *, may_hold: bool
     ) -> tuple[bool, str]:
-        """Whether a function gives a parameter back as it is, and why it may keep it."""
+        """Return whether a function returns a parameter, and why it may keep it."""
         names, seen, hands_on = self._add_names((name,), may_hold=may_hold), set[str](), False
         while names:
             one = names.pop()

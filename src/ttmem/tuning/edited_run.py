@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run with changes: which buffers live from when to when, in which memory, and how full that makes it.
+"""A run with edits: lifetimes and memories of its buffers, and how full that makes each memory.
 
-Nothing is copied: a draft is the history and what differs from it, so that a search can try thousands.
+Nothing is copied: only differences from the captured run are stored, so that a search can try thousands.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 L1_NUMBER = MEMORIES.index("L1")
 BytesCurve = NDArray[np.int64]
-"""Bytes per bank that are taken after each event."""
+"""Allocated bytes per bank after each event."""
 
 
 class EditedBuffer(NamedTuple):
-    """One buffer of a draft: it is there from event ``take_at`` until just before event ``give_at``."""
+    """A buffer of an edited run; it exists from event ``take_at`` until just before event ``give_at``."""
 
     memory: int
     bytes_per_bank: int
@@ -43,47 +43,47 @@ class EditedBuffer(NamedTuple):
 
     @property
     def is_there(self) -> bool:
-        """False for one that a change did away with."""
+        """False for a buffer that an edit removed."""
         return self.bytes_per_bank > 0 and self.take_at < self.give_at
 
 
 GONE = EditedBuffer(0, 0, 0, None, 0, 0)
 Change = Mapping[int, EditedBuffer]
-"""What an edit does: number of the buffer -> how it is then."""
+"""Number of a buffer -> the changed buffer."""
 
 
 @dataclass(frozen=True, eq=False)
 class EditedRun:
-    """The history with some buffers changed."""
+    """A captured run with changed buffers."""
 
     history: CapturedRun
     changed: Change = field(default_factory=dict)
     pools: tuple[tuple[int, int, int], ...] = ()
     memory_map: MemoryMap | None = None
     static_bytes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    """Operation -> the static buffers of each of its programs, where that changed."""
+    """Operation -> changed sizes of its programs' static buffers."""
     written_over: Mapping[int, int] = field(default_factory=dict)
-    """A tensor that has no buffer of its own any more -> the buffer that it is written into."""
+    """A tensor without its own buffer -> the buffer that it is written into."""
 
     cut: frozenset[int] = frozenset()
     """Operations that run in parts."""
     freed: frozenset[int] = frozenset()
-    """Tensors that a line of the program frees: nothing may be written over them."""
+    """Tensors that a line of the program frees, which may not be overwritten."""
     refused: frozenset[str] = frozenset()
-    """Edits with which a run did not come as far as without them."""
+    """Edits with which a run ended earlier than without."""
 
     def buffer_of(self, number: int) -> int:
-        """Where a tensor lies: in its own buffer, or in the one that it is written over."""
+        """Return the buffer of a tensor: its own, or the one that it overwrites."""
         while number in self.written_over:
             number = self.written_over[number]
         return number
 
     def is_shared(self, number: int) -> bool:
-        """Whether another tensor lies in this one's buffer, or it in another's."""
+        """Return whether a tensor shares a buffer with another one."""
         return number in self.written_over or number in self.written_over.values()
 
     def buffer(self, number: int) -> EditedBuffer:
-        """How a buffer is in this draft."""
+        """Return a buffer of this run."""
         found = self.changed.get(number)
         return found if found is not None else self._originals[number]
 
@@ -92,13 +92,13 @@ class EditedRun:
         return list_captured_buffers(self.history)
 
     def numbers(self) -> Iterator[int]:
-        """All buffers, those that edits added included."""
+        """Yield all buffers, including those that edits added."""
         count = len(self.history.lives)
         yield from range(count)
         yield from (number for number in self.changed if number >= count)
 
     def next_number(self) -> int:
-        """For one more buffer."""
+        """Return an unused buffer number."""
         return max([len(self.history.lives) - 1, *self.changed]) + 1
 
     def add_change(
@@ -108,13 +108,13 @@ class EditedRun:
         cut: Iterable[int] = (),
         freed: Iterable[int] = (),
     ) -> EditedRun:
-        """One more edit."""
+        """Return the run with one more change."""
         over = {**self.written_over, **written_over} if written_over else self.written_over
         both = {**self.changed, **change}
         return replace(self, changed=both, written_over=over, cut=self.cut.union(cut), freed=self.freed.union(freed))
 
     def curves(self) -> list[BytesCurve]:
-        """How full each memory is after every event, as if all that was asked for had been there."""
+        """Compute the bytes in each memory after each event, as if all requests had succeeded."""
         curves = [curve.copy() for curve in compute_base_curves(self.history)]
         for number, piece in self.changed.items():
             if number < len(self.history.lives):
@@ -123,7 +123,7 @@ class EditedRun:
         return curves
 
     def compute_peaks_with(self, change: Change, curves: list[BytesCurve]) -> list[int]:
-        """The peaks that one more change would leave, without making a draft of it."""
+        """Return the peaks after one more change, without copying the run."""
         touched: dict[int, BytesCurve] = {}
         for number, piece in change.items():
             before = self.buffer(number) if number < len(self.history.lives) or number in self.changed else GONE
@@ -135,7 +135,7 @@ class EditedRun:
         return [int(touched.get(memory, curve).max(initial=0)) for memory, curve in enumerate(curves)]
 
     def peaks_until(self, operation: int, *, inclusive: bool) -> tuple[int, int, int]:
-        """DRAM, L1, and L1 with programs, before an operation begins or until it has ended."""
+        """Return the peaks of DRAM, L1, and L1 with programs until an operation begins or ends."""
         history = self.history
         end = history.ends[operation] + 1 if inclusive else history.starts[operation]
         curves = self.curves()
@@ -145,7 +145,7 @@ class EditedRun:
         return dram, l1, int(totals[at < end].max(initial=l1))
 
     def programs_curve(self, curves: list[BytesCurve]) -> tuple[BytesCurve, NDArray[np.int32]]:
-        """At every launch whose needs are known: tensors in L1 and static buffers, and the operation."""
+        """Return L1 with programs at each launch with known needs, and the operation."""
         at, operation, static = list_launch_columns(self.history)
         if self.static_bytes:
             static = static.copy()
@@ -156,7 +156,7 @@ class EditedRun:
 
 
 def list_captured_buffers(history: CapturedRun) -> list[EditedBuffer]:
-    """The buffers as they were captured, worked out once."""
+    """List the captured buffers."""
     known: list[EditedBuffer] | None = history.cache.get("pieces")
     if known is None:
         known = history.cache["pieces"] = [
@@ -167,7 +167,7 @@ def list_captured_buffers(history: CapturedRun) -> list[EditedBuffer]:
 
 
 def compute_base_curves(history: CapturedRun) -> list[BytesCurve]:
-    """Of the run as it was, worked out once."""
+    """Compute the curves of the run without edits."""
     known = history.cache.get("curves")
     if known is None:
         steps = np.zeros((len(MEMORIES), history.length + 1), np.int64)
@@ -179,7 +179,7 @@ def compute_base_curves(history: CapturedRun) -> list[BytesCurve]:
 
 
 def list_launch_columns(history: CapturedRun) -> tuple[NDArray[np.int64], NDArray[np.int32], BytesCurve]:
-    """Launches of the run whose needs are known: position, operation, static bytes per core."""
+    """Return launches with known needs as columns: position, operation, static bytes per core."""
     known = history.cache.get("launches")
     if known is None:
         told = [launch for launch in history.launches if launch.static_bytes_per_core >= 0]
@@ -198,23 +198,23 @@ def _add(curves: list[BytesCurve], piece: EditedBuffer, sign: int) -> None:
 
 
 def start_edits(history: CapturedRun) -> EditedRun:
-    """No change yet."""
+    """Return the run without edits."""
     return EditedRun(history, pools=history.pools, memory_map=history.memory_map)
 
 
 EXACT = "exact"
-"""To the byte."""
+"""Exact to the byte."""
 BOUNDED = "bounded"
-"""Not more than what is said."""
+"""An upper bound."""
 UNKNOWN = "unknown"
-"""Nothing is promised: what is said is a guess."""
+"""A guess without a promise."""
 UNKNOWN_BECAUSE = "not bounded: "
-"""The beginning of a doubt that leaves nothing to promise."""
+"""Start of a doubt that excludes a promise."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedEdit:
-    """One edit, and how certain its effect is."""
+    """An applied edit, its effect and certainty."""
 
     edit: Edit
     change: Change
@@ -223,11 +223,11 @@ class AppliedEdit:
     why_bounded: str = ""
     written_over: Mapping[int, int] = field(default_factory=dict)
     cuts: Mapping[int, OperationCut] = field(default_factory=dict)
-    """Operation -> how it runs in parts, where that is known."""
+    """Operation -> how it runs in parts, if known."""
 
     @property
     def in_parts(self) -> frozenset[int]:
-        """Operations that it cuts, whether or not it is known how."""
+        """Operations that it cuts, even if unknown how."""
         lives = (life for group in self.groups for life in group.lives)
         return frozenset(life.producer for life in lives) if self.edit.kind == CHUNK else frozenset()
 
@@ -237,12 +237,12 @@ class AppliedEdit:
         return frozenset(self.change) if self.edit.kind == FREE else frozenset()
 
     def apply_to(self, draft: EditedRun) -> EditedRun:
-        """The draft with this edit."""
+        """Return the run with this edit."""
         return draft.add_change(self.change, self.written_over, self.in_parts, self.freed)
 
 
 def read_spec(type_: TensorType) -> TensorSpec | None:
-    """As the twin writes it; sharding is not known in full, so it is left out."""
+    """Read a captured tensor type as a specification, without its shards, which are not fully known."""
     if type_.dtype not in DATA_TYPES or not type_.layout or type_.memory not in MEMORIES:
         return None
     return TensorSpec(

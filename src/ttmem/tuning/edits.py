@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An edit: one change of a program, as it is written on the command line and in answers."""
+"""An edit: a change of a program, as written on the command line and in answers."""
 
 import re
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ FREE, INPLACE, MEMORY, DTYPE, SHARD, CHUNK, ORDER, REGION, BOARD = (
     "board",
 )
 KINDS = (FREE, INPLACE, MEMORY, DTYPE, SHARD, CHUNK, ORDER, REGION, BOARD)
-"""Cheapest for the user first, but for the last, which changes no program."""
+"""Cheapest for the user first, except the last, which changes no program."""
 INTERLEAVED = "interleaved"
 _NEEDS_VALUE = (MEMORY, DTYPE, SHARD, CHUNK, ORDER, REGION, BOARD)
 _HINT = "write free:x@41, memory:q@12=DRAM, dtype:*.weight=bfloat8_b, chunk:#47=4 or board=p150"
@@ -33,18 +33,18 @@ class Edit:
     target: str = ""
     """A tensor's name in the report (a pattern with ``*`` may name several), or ``#INDEX`` for an operation."""
     line: str = ""
-    """``41`` or ``model.py:41``: where it is made, where a name alone is not clear."""
+    """``41`` or ``model.py:41``: where it is made, if the name alone is ambiguous."""
     value: str = ""
 
     def __str__(self) -> str:
-        """As it is written."""
+        """Format the edit as on the command line."""
         target = f":{self.target}" if self.target else ""
         line = f"@{self.line}" if self.line else ""
         return f"{self.kind}{target}{line}" + (f"={self.value}" if self.value else "")
 
 
 def parse_edit(text: str) -> Edit:
-    """What a user wrote."""
+    """Parse an edit from the command line."""
     form = _FORM.fullmatch(text)
     if form is None or form["kind"] not in KINDS:
         raise BadInputError(f"'{text}' is not an edit", hint=_HINT)

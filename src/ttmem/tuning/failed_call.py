@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the call at which a run ended out of memory would have gone on to do: a promise has to cover it.
+"""Complete the call at which a run ran out of memory, because a promise has to cover it.
 
-The error gave back what the call had taken, and what it asked for in vain is no event. Both are put in order here: the
-events go on as if the call had been served, so that playing them ends where the run did, and with edits goes further.
-The rest of the call is asked of the twin's records; where none gives what was captured, only the buffer that was asked
-for is known.
+The error freed what the call had allocated, and the failed request is no event. Both are corrected here: the
+events continue as if the call had succeeded, so that a replay ends where the run did, and with edits later.
+The rest of the call comes from the twin's records; if none matches the captured part, only the requested buffer
+is known.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from ttmem.twin.tensor_spec import TensorSpec
 
 
 class CallMove(NamedTuple):
-    """One thing that a call does to memory."""
+    """An allocation, a free or a launch of a call."""
 
     kind: int
     """``TAKE``, ``GIVE`` or ``LAUNCH``."""
     number: int = -1
-    """Of the buffer: those that the call takes count from 0."""
+    """Number of the buffer; those of the call count from 0."""
     memory: int = 0
     size: int = 0
     """Bytes per bank, or static bytes per core."""
@@ -46,36 +46,36 @@ class CallMove(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CallRest:
-    """What follows in a call after the moves that were captured."""
+    """The moves of a call after the captured ones."""
 
     moves: tuple[CallMove, ...]
     results: dict[int, TensorType | None] = field(default_factory=dict)
-    """Number of a buffer -> the tensor that the call would have given back in it."""
+    """Number of a buffer -> the result that the call would have returned in it."""
     is_known: bool = False
     are_programs_known: bool = False
-    """Else they need as much as they may, of the calls that are possible."""
+    """Otherwise they have the largest size of the possible calls."""
 
     @property
     def buffers(self) -> tuple[CallMove, ...]:
-        """What is taken and given back."""
+        """Allocations and frees."""
         return tuple(move for move in self.moves if move.kind != LAUNCH)
 
 
 def complete_run(history: CapturedRun, ended: RunFailure) -> CapturedRun:
-    """The same run, its last call brought to an end; as it is where the failure has no place among its events."""
+    """Return the run with its last call completed, or unchanged if the failure has no place among its events."""
     is_clash = ended.failure_class.startswith("buffers/")
     wanted = None if is_clash else _find_request(history, ended)
     if ended.operation_index is None or ended.operation_index != len(history.operations) - 1:
         return _complete_outside(history, ended, wanted)
     call = _FailedCall(history, ended, wanted)
     if wanted is None and not call.failed.size:
-        return history  # the library asked for room before it had made a program, and does not say for how much
+        return history  # the library failed before it made a program, without a size
     plain = call.rebuild_run(call.describe_captured())
     return call.rebuild_run(call.find_rest(plain))
 
 
 def _find_request(history: CapturedRun, ended: RunFailure) -> CallMove | None:
-    """The buffer that was asked for and not there."""
+    """Return the request that failed."""
     needed = ended.numbers.get("bytes_per_bank", 0)
     if ended.memory not in MEMORIES or not needed:
         return None
@@ -85,7 +85,7 @@ def _find_request(history: CapturedRun, ended: RunFailure) -> CallMove | None:
 
 
 def _complete_outside(history: CapturedRun, ended: RunFailure, wanted: CallMove | None) -> CapturedRun:
-    """Inputs and weights are uploaded between operations: the buffer is asked for when as much is taken as was told."""
+    """Complete an upload between operations: it is requested when as much is allocated as the failure reports."""
     if wanted is None:
         return history
     after = max([-1, *history.ends])
@@ -111,7 +111,7 @@ def _events(history: CapturedRun) -> EventTable:
 
 
 def _find_full_positions(history: CapturedRun, ended: RunFailure, memory: int, first: int, last: int) -> Iterator[int]:
-    """Positions before which a memory was as full as the failure says."""
+    """Yield positions before which a memory was as full as the failure reports."""
     events = _events(history)
     told = ended.numbers.get("allocated")
     sizes = {life.number: life.bytes_per_bank for life in history.lives if life.memory == memory}
@@ -129,7 +129,7 @@ def _find_full_positions(history: CapturedRun, ended: RunFailure, memory: int, f
 
 
 class _FailedCall:
-    """The events of the operation that failed, in three parts: done, given back because of the error, and the rest."""
+    """The events of the failed operation in three parts: done, freed by the error, and the rest."""
 
     def __init__(self, history: CapturedRun, ended: RunFailure, wanted: CallMove | None) -> None:
         self.history, self.ended, self.wanted = history, ended, wanted
@@ -140,33 +140,33 @@ class _FailedCall:
         self.own = [life.number for life in history.lives if self.first < life.taken_at < self.end]
         self.refused = max((at for at in range(self.first, self.end) if self.kinds[at] == LAUNCH), default=-1)
         self.was_launched = wanted is None and self.refused == self.end - 1
-        """A program that was refused is the last event of its operation, whenever what was taken was given back."""
+        """A refused program is the last event of its operation."""
         last = self.refused if self.was_launched else self.end
         unwinding = last
         while unwinding > self.first and self.kinds[unwinding - 1] == GIVE:
             unwinding -= 1
         self.places = list(range(unwinding, last + 1))
-        """Where the failure may have been: what was given back before it was given back by the operation itself."""
+        """Possible positions of the failure; earlier frees are the operation's own."""
         if wanted is not None:
             self.places = list(_find_full_positions(history, ended, wanted.memory, unwinding, last)) or self.places[:1]
         self.last = last
         self.failed = self._describe_failed_move()
 
     def describe_captured(self) -> tuple[int, CallRest]:
-        """As far as it was captured: what was asked for, or the program that was refused."""
+        """Return only the failed request or program."""
         return self.places[0], CallRest((self.failed,))
 
     def _describe_failed_move(self) -> CallMove:
         if self.wanted is not None:
             return self.wanted._replace(number=len(self.own))
         size = int(_events(self.history).bytes_per_bank[self.refused]) if self.was_launched else -1
-        if size < 0:  # programs were not measured, or this one was never made
+        if size < 0:  # programs were not measured, or this one was not made
             end, numbers = self.history.pools[L1_NUMBER][1], self.ended.numbers
             size = max(numbers.get("region_end", end) - end, numbers.get("required_bytes", 0))
         return CallMove(LAUNCH, size=size)
 
     def find_rest(self, plain: CapturedRun) -> tuple[int, CallRest]:
-        """By the first record that gives what was captured, where all that do agree about the rest."""
+        """Complete the call with the first record that matches its captured part, if all matches agree on the rest."""
         was_asked = self.wanted is not None or self.was_launched
         room = replay(start_edits(plain)).l1_at_launch.get(self.index) if was_asked else None
         for at in self.places:
@@ -198,7 +198,7 @@ class _FailedCall:
         return found
 
     def rebuild_run(self, how: tuple[int, CallRest]) -> CapturedRun:
-        """The run with these events in the place of those that the error brought."""
+        """Return the run with these events instead of those of the error."""
         at, rest = how
         taken = len(self.own)
         base = int(np.count_nonzero(_events(self.history).kind[: self.end] == TAKE)) - taken
@@ -213,7 +213,7 @@ class _FailedCall:
         return self.history.replace_events(_splice(_events(self.history), at, self.end, rows), tensors, ended)
 
     def _name_result(self, rest: CallRest, number: int) -> str:
-        """What the statement calls it: as in the turns of a loop before, else as the source says."""
+        """Return the name of a result: from an earlier turn of a loop, else from the source."""
         history, operation = self.history, self.history.operations[self.index]
         position = sorted(rest.results).index(number)
         for other in reversed(history.operations[: self.index]):
@@ -233,7 +233,7 @@ class _FailedCall:
 
 
 def match_plan(plan: Plan, done: Sequence[CallMove], memory_map: MemoryMap) -> CallRest | None:
-    """The steps of a plan behind those that were captured; None where it is another call's."""
+    """Return the steps of a plan after the captured ones; None if the plan does not match."""
     needs = iter(list_static_bytes(plan, memory_map))
     slots: dict[int, int] = {}
     moves: list[CallMove] = []
@@ -246,7 +246,7 @@ def match_plan(plan: Plan, done: Sequence[CallMove], memory_map: MemoryMap) -> C
             memory = MEMORIES.index(step.spec.memory.name)
             move = CallMove(TAKE, len(slots), memory, placed.taken_bytes_per_bank, placed.total_bytes)
             if step.cache_key is not None and captured and not _is_same(move, captured[0]):
-                continue  # the program had it already
+                continue  # cached already
             slots[step.slot] = move.number
         elif isinstance(step, Free):
             move = CallMove(GIVE, slots.get(step.slot, -1))
@@ -266,7 +266,7 @@ def match_plan(plan: Plan, done: Sequence[CallMove], memory_map: MemoryMap) -> C
 
 
 def _skip_first_program(moves: Sequence[CallMove]) -> Iterator[CallMove]:
-    """The one that the library refused to make."""
+    """Skip the program that the library refused to make."""
     is_first = True
     for move in moves:
         if move.kind == LAUNCH and is_first:
@@ -282,7 +282,7 @@ def _is_same(planned_: CallMove, captured: CallMove) -> bool:
 
 
 def _describe_type(spec: TensorSpec, memory_map: MemoryMap) -> TensorType | None:
-    """As a capture keeps it; shards are not known in full."""
+    """Describe a tensor type as in a capture; None for shards, which are not fully known."""
     if spec.shard is not None:
         return None
     placement = place(spec, memory_map)
@@ -303,7 +303,7 @@ _Row = tuple[int, ...]
 
 
 def _splice(events: EventTable, at: int, end: int, rows: Sequence[_Row]) -> EventTable:
-    """Rows in the place of those from ``at`` to ``end``; buffers are counted in the order of the events."""
+    """Replace the rows from ``at`` to ``end``; number buffers in the order of the events."""
     columns = dict(events.columns)
     added = np.array(rows, np.int64).reshape(-1, len(columns)).T
     kinds, taken = columns["kind"], int(np.count_nonzero(columns["kind"][:at] == TAKE))

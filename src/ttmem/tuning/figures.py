@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How full a draft gets, whether it fits, and what limits it."""
+"""Figures of a run: peaks, whether it fits, what limits it; goals for them."""
 
 from __future__ import annotations
 
@@ -23,40 +23,40 @@ class FullestOperation:
     name: str
     location: str
     bytes_per_bank: int
-    """Of L1 with what programs need."""
+    """L1 includes what programs need."""
     bank_bytes: int
 
     @property
     def percent(self) -> float:
-        """Of a bank."""
+        """Percentage of a bank."""
         return round(100 * self.bytes_per_bank / self.bank_bytes, 4) if self.bank_bytes else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One run, as it was or as it would be."""
+    """The figures of a captured or edited run."""
 
     fits: bool
-    """Nothing did not fit, as far as the run is known."""
+    """Everything fitted, as far as the run is known."""
     dram_peak_bytes_per_bank: int
     l1_peak_bytes_per_bank: int
     l1_peak_with_programs_bytes_per_core: int
     limits: tuple[FullestOperation, ...]
-    """DRAM and L1, the fuller one first: what becomes the limit next."""
+    """DRAM and L1, the fuller one first."""
     shortfall: Shortfall | None
     ended: str = ""
-    """How the run ended, where that had another reason than memory: nothing is known behind it."""
+    """How the run ended, if not for memory: the rest is unknown."""
 
     def peak(self, memory: str) -> int:
-        """What a limit on a memory is compared with: L1 counts with what programs need."""
+        """Return the peak to compare with a limit; L1 includes what programs need."""
         return self.dram_peak_bytes_per_bank if memory == DRAM else self.l1_peak_with_programs_bytes_per_core
 
 
 def compute_figures(draft: EditedRun, played: ReplayResult | None = None) -> Figures:
-    """Of a draft that is played to its end, or to the first thing that does not fit."""
+    """Compute the figures of a run, replayed to its end or to the first failure."""
     played = played or replay(draft)
     history = draft.history
-    is_out_of_reach = history.is_short and history.unfinished is None  # what did not fit is not among the events
+    is_out_of_reach = history.is_short and history.unfinished is None  # the failed request is not among the events
     end = None if history.is_short else run_end(history.profile)
     dram, l1 = MEMORIES.index(DRAM), MEMORIES.index(L1)
     limits = [
@@ -84,21 +84,21 @@ def _find_fullest(draft: EditedRun, memory: str, operation: int, size: int) -> F
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What is to be reached; with neither, the peaks are lowered as far as it goes."""
+    """The target of a search; without one, the peaks are lowered as far as possible."""
 
     fits: bool = False
     limits: Mapping[str, int] | None = None
-    """Highest peak by memory (DRAM, L1), bytes per bank."""
+    """Highest peak per memory (DRAM, L1), bytes per bank."""
 
     @property
     def is_open(self) -> bool:
-        """No target: the edits that lower the peaks most."""
+        """True without a target: find the edits that lower the peaks most."""
         return not self.fits and not self.limits
 
 
 @dataclass(frozen=True, slots=True)
 class FrontierPoint:
-    """How low the peaks are with so many edits."""
+    """The peaks after a number of edits."""
 
     edits: int
     dram_peak_bytes_per_bank: int
@@ -107,7 +107,7 @@ class FrontierPoint:
 
 
 def is_reached(goal: Goal, *, fits: bool, peaks: Mapping[str, int]) -> bool:
-    """What did not come to its end says nothing of its peak."""
+    """Return whether a goal is reached; a run that failed has no final peak."""
     if not goal.is_open and not fits:
         return False
     return all(peaks[memory] <= limit for memory, limit in (goal.limits or {}).items())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""After which statement the tensors of a group can be freed, and what to write there."""
+"""Find the statement after which the tensors of a group can be freed, and the code to write there."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ _ITEM, _PREVIOUS = "_kept", "previous_{}"
 
 @dataclass(frozen=True, slots=True)
 class FreePoint:
-    """Where the tensors of a group can be freed."""
+    """A place to free the tensors of a group."""
 
     after: tuple[tuple[int, int], ...]
-    """(number of the buffer, the operation after which nothing needs it)."""
+    """(number of the buffer, the last operation that needs it)."""
     place: SourcePlace
-    """The last line of the statement after which the free goes; empty when the source does not show one."""
+    """The last line of the statement before the free; empty if the source does not show one."""
     code: str
     """What to write there."""
     indent: str = ""
     returned: tuple[int, int] | None = None
-    """Line and column of the value, where the statement is a ``return`` that has to be split for it."""
+    """Line and column of the value if the statement is a ``return``, which has to be split."""
     kept: tuple[int, str] | None = None
-    """For ``x = f(x)``: the line before which the old value gets a name of its own, and the code that does it."""
+    """For ``x = f(x)``: the line before which the old value gets its own name, and the code for it."""
     why_not: str = ""
-    """Why it may not be written there."""
+    """Why the free cannot be written."""
     is_forbidden: bool = False
-    """The source shows that it would be wrong."""
+    """The source shows that it would be an error."""
 
     @property
     def can_be_written(self) -> bool:
-        """As lines of their own, without harm in any run."""
+        """True if the free can be written as lines of its own, safely in all runs."""
         return bool(self.code) and not self.why_not
 
 
 def find_free_point(history: CapturedRun, group: Group) -> FreePoint:
-    """Right after the last use of each; as source where one statement is after the last use of all of them."""
+    """Find the point after the last use of each tensor; with code if one statement follows all last uses."""
     points: dict[Group, FreePoint] = history.cache.setdefault("free points", {})
     if group not in points:
         found = _find_writable_point(history, group)
@@ -111,9 +111,9 @@ def _find_writable_point(history: CapturedRun, group: Group) -> FreePoint | Obje
 def _find_point_of_rebinding(
     history: CapturedRun, source: SourceFile, group: Group, named: TensorVariable, statement: ast.stmt
 ) -> FreePoint | Objection:
-    """For ``x = f(x)``: the old value gets another name before, and is freed after.
+    """Free the old value of ``x = f(x)``: it gets another name before, and is freed after.
 
-    That frees whatever ``x`` held there, so all statements that may have made it have to make a tensor of their own.
+    That frees whatever ``x`` held, so all statements that may have made it have to make a new tensor.
     """
     expression = named.expression
     rebound = Objection(f"`{expression}` is rebound on line {statement.lineno}")
@@ -147,7 +147,7 @@ def _find_point_of_rebinding(
 
 
 def find_groups_made(history: CapturedRun, source: SourceFile, statement: ast.stmt, name: str) -> list[Group]:
-    """The tensors that a statement makes and gives this name; empty when the name may mean others after it."""
+    """Return the tensors that a statement makes under this name; empty if the name may refer to others."""
     known_groups: dict[tuple[ast.stmt, str], list[Group]] = history.cache.setdefault("made by", {})
     if (statement, name) not in known_groups:
         found = known_groups[statement, name] = []
@@ -159,7 +159,7 @@ def find_groups_made(history: CapturedRun, source: SourceFile, statement: ast.st
 
 
 def _index_groups(history: CapturedRun, source: SourceFile) -> dict[ast.stmt | None, list[Group]]:
-    """The groups by the statement of a file that names them."""
+    """Index the groups of a file by the statement that names them."""
     known_files: dict[SourceFile, dict[ast.stmt | None, list[Group]]] = history.cache.setdefault("groups at", {})
     if source not in known_files:
         found = known_files[source] = {}
@@ -172,7 +172,7 @@ def _index_groups(history: CapturedRun, source: SourceFile) -> dict[ast.stmt | N
 def _find_releases(
     history: CapturedRun, source: SourceFile, held: list[BufferLife], statement: ast.stmt, made: list[BufferLife]
 ) -> tuple[tuple[int, int], ...] | Objection:
-    """Of what the name held: (number, the operation that makes the next value)."""
+    """Return (number, the operation that makes the next value) for each tensor that the name held."""
     ends = sorted(life.producer for life in made)
     after = []
     for life in held:
@@ -200,7 +200,7 @@ def _find_releases(
 def find_objection(
     history: CapturedRun, group: Group, made: ast.stmt, expression: str, last: ast.stmt, *, overwrites: bool = False
 ) -> Objection | None:
-    """Why the tensors of a group may not go after a statement, in any run of the program; None when they may."""
+    """Return why the tensors of a group may not be freed after a statement in all runs; None if they may."""
     source = open_source(group.site.file)
     if source is None:
         return Objection("its source is not here")
@@ -211,8 +211,8 @@ def find_objection(
 
 
 def build_dataflow(history: CapturedRun, group: Group, source: SourceFile, *, overwrites: bool = False) -> DataFlow:
-    """What the source does with the tensors of a group."""
-    failed = history.failure.operation_index if history.failure is not None else None  # it made nothing, view or not
+    """Build the data flow of the tensors of a group."""
+    failed = history.failure.operation_index if history.failure is not None else None  # it made nothing
     views = frozenset(
         parse_place(operation.location).line
         for life in group.lives
@@ -227,7 +227,7 @@ def build_dataflow(history: CapturedRun, group: Group, source: SourceFile, *, ov
 def _find_last_uses(
     history: CapturedRun, source: SourceFile, made: ast.stmt, group: Group, named: TensorVariable
 ) -> list[ast.stmt] | Objection:
-    """Where the function that made the tensors was when each was used last."""
+    """Return the statements, in the function that made the tensors, of their last uses."""
     found: list[ast.stmt] = []
     for life in group.lives:
         step = find_call_step(history, life, life.last_use)
@@ -241,7 +241,7 @@ def _find_last_uses(
 
 
 def _find_last_statement(source: SourceFile, made: ast.stmt, used: list[ast.stmt]) -> ast.stmt | Objection:
-    """The statement after which none of them is needed any more."""
+    """Return the statement after which none of them is needed."""
     last: ast.stmt | None = None
     for one in used:
         end = source.find_release_statement(made, one)
@@ -253,7 +253,7 @@ def _find_last_statement(source: SourceFile, made: ast.stmt, used: list[ast.stmt
 
 
 def _has_mention(made: ast.stmt, last: ast.stmt, expression: str) -> bool:
-    """Whether the name is in the statement that uses the tensor: else that one uses another name."""
+    """Return whether the statement mentions the name; if not, it uses another name."""
     if made is last:
         return True
     root = re.split(r"[.\[]", expression)[0]
@@ -265,7 +265,7 @@ def _last_line(statement: ast.stmt) -> int:
 
 
 def find_call_step(history: CapturedRun, life: BufferLife, operation: int) -> SourcePlace | None:
-    """The line of the naming function that was running during an operation; None outside of that function."""
+    """Return the line of the naming function during an operation; None outside of that function."""
     depth = count_naming_depth(history, life)
     made, used = history.operations[life.producer].path, history.operations[operation].path
     if depth < 0 or len(used) <= depth or used[:depth] != made[:depth]:
@@ -279,7 +279,7 @@ def _describe_last_use(history: CapturedRun, life: BufferLife) -> str:
 
 
 def _find_release(history: CapturedRun, life: BufferLife, last_line: int) -> int:
-    """The last operation before the program passes a line of the function that made the tensor."""
+    """Return the last operation before the program passes a line of the function that made the tensor."""
     depth = count_naming_depth(history, life)
     made = history.operations[life.producer].path
     index = life.producer
@@ -290,7 +290,7 @@ def _find_release(history: CapturedRun, life: BufferLife, last_line: int) -> int
             break
         step = parse_place(path[depth])
         if step.file != file or not (begin < _position_in_file(step) and step.line <= last_line):
-            break  # or it is made again: the next turn of a loop
+            break  # or it is made again in the next turn of a loop
         index = operation.index
     else:
         if (
@@ -298,16 +298,16 @@ def _find_release(history: CapturedRun, life: BufferLife, last_line: int) -> int
             and not history.failure.survived
             and not _has_passed(history, made, last_line, depth)
         ):
-            return len(history.operations)  # the run ended before it came there: what it would have read is not known
+            return len(history.operations)  # the run ended before: later reads are unknown
     return index
 
 
 def _position_in_file(place: SourcePlace) -> tuple[int, int]:
-    """Its place in its file."""
+    """Return line and column."""
     return (place.line, -1) if place.span is None else place.span[:2]
 
 
 def _has_passed(history: CapturedRun, made: tuple[str, ...], last_line: int, depth: int) -> bool:
-    """Whether the operation at which a run ended is after a line, or in another call."""
+    """Return whether the last operation of a failed run is after a line, or in another call."""
     path = history.operations[-1].path
     return len(path) <= depth or path[:depth] != made[:depth] or parse_place(path[depth]).line > last_line

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors as a person names them: all that one statement made under one name, however often it ran."""
+"""Groups of tensors as users name them: all that a statement made under one name, and the variable for them."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from ttmem.tuning.syntax import FUNCTIONS, list_targets
 
 _BY_NUMBER = "#"
 _ALL_WEIGHTS = "weights"
-"""Unless a tensor is called so."""
+"""Means all weights, unless a tensor has this name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """The buffers that one statement made under one name, or as one part of several objects (``*.wqkv``)."""
+    """The buffers that a statement made under one name, or as a part of several objects (``*.wqkv``)."""
 
     name: str
     site: SourcePlace
-    """The statement that names them; empty when nothing tells."""
+    """The statement that names them; empty if unknown."""
     lives: tuple[BufferLife, ...]
     is_lasting: bool = False
-    """Objects keep it from call to call: weights, caches."""
+    """Objects keep it between calls: weights, caches."""
 
     @property
     def bytes_per_bank(self) -> int:
-        """Of the largest."""
+        """Bytes of the largest."""
         return max(life.bytes_per_bank for life in self.lives)
 
 
 def list_groups(history: CapturedRun) -> list[Group]:
-    """All tensors that an operation left behind, in the order in which the program made them first."""
+    """List all tensors that operations left behind, in the order in which the program first made them."""
     known: list[Group] | None = history.cache.get("groups")
     if known is None:
         found: dict[tuple[SourcePlace, object], list[BufferLife]] = {}
@@ -60,7 +60,7 @@ def list_groups(history: CapturedRun) -> list[Group]:
 
 
 def _choose_common_name(site: SourcePlace, place: object, names: set[str]) -> str:
-    """What all of them are called; where objects keep them, each has a name of its own, and the statement has one."""
+    """Choose one name for tensors with several: objects name their own, the statement has one."""
     if len(names) == 1:
         return next(iter(names))
     source = open_source(site.file) if site.file else None
@@ -74,7 +74,7 @@ def _choose_common_name(site: SourcePlace, place: object, names: set[str]) -> st
 
 
 def find_targets(source: SourceFile, site: SourcePlace) -> tuple[str, ...]:
-    """The names that what is made at a place gets."""
+    """Return the names for the result of a call."""
     node = source.find_expression(site)
     if node is not None:
         found = find_target_names(node, source.parent)
@@ -84,7 +84,7 @@ def find_targets(source: SourceFile, site: SourcePlace) -> tuple[str, ...]:
 
 
 def name_group(history: CapturedRun, group: Group) -> tuple[str, str]:
-    """How an edit names a group: its name, and the line where that is not clear without."""
+    """Return the name and, if ambiguous, the line by which an edit names a group."""
     names: dict[Group, tuple[str, str]] = history.cache.setdefault("names", {})
     if group not in names:
         names[group] = _choose_group_name(history, group)
@@ -107,7 +107,7 @@ def _choose_group_name(history: CapturedRun, group: Group) -> tuple[str, str]:
 
 
 def _list_groups_on_line(history: CapturedRun, group: Group) -> list[Group]:
-    """The groups of all files that are made on a line of this number."""
+    """List the groups of all files that are made on a line with this number."""
     lines: dict[int, list[Group]] = history.cache.setdefault("groups on lines", {})
     if not lines:
         for other in list_groups(history):
@@ -116,7 +116,7 @@ def _list_groups_on_line(history: CapturedRun, group: Group) -> list[Group]:
 
 
 def find_groups(history: CapturedRun, edit: Edit) -> list[Group]:
-    """The groups that an edit means."""
+    """Find the groups that an edit means."""
     if edit.target.startswith(_BY_NUMBER):
         index = edit.target[1:]
         if not index.isdigit() or int(index) >= len(history.operations):
@@ -144,7 +144,7 @@ def find_groups(history: CapturedRun, edit: Edit) -> list[Group]:
 
 
 def _is_result_of(history: CapturedRun, group: Group, edit: Edit) -> bool:
-    """``gelu@47``: an operation by its name, at the line that calls it."""
+    """Return whether ``gelu@47`` means a group: an operation by its name and line."""
     operation = history.operations[group.lives[0].producer]
     names = (operation.name, operation.name.removeprefix("ttnn."), operation.name.rpartition(".")[2])
     return edit.target in names and _is_at(history, group, edit.line)
@@ -156,7 +156,7 @@ def _is_named(group: Group, target: str) -> bool:
 
 
 def _is_at(history: CapturedRun, group: Group, line: str) -> bool:
-    """Made there: by the statement that names it, or by the call itself when a function hands it on."""
+    """Return whether it is made at a line: by the statement that names it, or by the call itself."""
     if not line:
         return True
     places = [group.site]
@@ -181,7 +181,7 @@ def count_naming_depth(history: CapturedRun, life: BufferLife) -> int:
 
 
 def list_files(history: CapturedRun) -> tuple[str, ...]:
-    """The program's own files, as far as its operations were called from them."""
+    """List the program's files with calls of operations."""
     known: tuple[str, ...] | None = history.cache.get("files")
     if known is None:
         steps = {step for operation in history.operations for step in operation.path}
@@ -190,7 +190,7 @@ def list_files(history: CapturedRun) -> tuple[str, ...]:
 
 
 def is_as_captured(history: CapturedRun, file: str) -> bool:
-    """Whether a file is still the one that ran: lines of another one mean other things. Only the script is known."""
+    """Return whether a file is unchanged since the run. Only the script's size is known."""
     told = history.profile.source
     try:
         return not Path(told.name).samefile(file) or not told.bytes or Path(file).stat().st_size == told.bytes
@@ -202,12 +202,12 @@ _MAY_RETURN_INPUT = (
     *("identity", "move", "permute", "reallocate", "reshape", "slice", "squeeze", "to_device", "to_dtype"),
     *("to_layout", "to_memory_config", "transpose", "typecast", "unsqueeze", "unsqueeze_to_4D", "view"),
 )
-"""Operations of ttnn that hand on what they are given where there is nothing to do."""
+"""Operations that may return their input."""
 _HARMLESS_DECORATORS = ("staticmethod", "classmethod", "property", "no_grad", "inference_mode")
 
 
 def always_makes_new_tensor(path: tuple[str, ...]) -> bool:
-    """Of the calls from a statement to the operation that makes its tensor, as the recorder saw them."""
+    """Return whether the calls from a statement to the operation always return a new tensor."""
     return all(_always_returns_new(parse_place(step)) for step in path[1:])
 
 
@@ -221,7 +221,7 @@ def _always_returns_new(place: SourcePlace) -> bool:
         return _is_new(source, function.body, place)
     words = [ast.unparse(one).partition("(")[0].rpartition(".")[2] for one in function.decorator_list]
     if any(word not in _HARMLESS_DECORATORS for word in words):
-        return False  # lru_cache hands on the same tensor again
+        return False  # lru_cache returns the same tensor again
     return all(_is_new(source, one.value, place) for one in _list_returns(function))
 
 
@@ -236,7 +236,7 @@ def _list_returns(function: ast.FunctionDef) -> Iterator[ast.Return]:
 
 
 def _is_new(source: SourceFile, value: ast.expr | None, place: SourcePlace) -> bool:
-    """Whether an expression always makes a tensor; the one that was seen to make it does."""
+    """Return whether an expression always makes a tensor; the captured one does."""
     if isinstance(value, (ast.BinOp, ast.UnaryOp)):
         return True
     if isinstance(value, ast.IfExp):
@@ -257,7 +257,7 @@ def _is_new(source: SourceFile, value: ast.expr | None, place: SourcePlace) -> b
 
 
 class TensorVariable(NamedTuple):
-    """What a statement calls the tensors that it makes."""
+    """The expression by which a statement names its tensors."""
 
     expression: str
     is_list: bool
@@ -269,9 +269,9 @@ class TensorVariable(NamedTuple):
 
 
 def find_variable(history: CapturedRun, source: SourceFile, made: ast.stmt, group: Group) -> TensorVariable | None:
-    """A part of a tuple by its own name, an item of a list by its place; None when the statement names something else.
+    """Find the variable: a part of a tuple, an item of a list; None if the statement names something else.
 
-    ``y = ttnn.sum(ttnn.gelu(x))`` makes two tensors, and only the outer one is ``y``. A function may hand on
+    ``y = ttnn.sum(ttnn.gelu(x))`` makes two tensors, and only the outer one is ``y``. A function may return
     another tensor in another run.
     """
     if not all(always_makes_new_tensor(path) for path in {_inner_path(history, life) for life in group.lives}):
@@ -279,7 +279,7 @@ def find_variable(history: CapturedRun, source: SourceFile, made: ast.stmt, grou
     if (node := source.find_expression(group.site)) is not None:
         targets = find_targets(source, group.site)
         if any(isinstance(one, (ast.IfExp, ast.BoolOp)) for one in _list_enclosing(source, node, made)):
-            return None  # the name may mean another tensor
+            return None  # the name may refer to another tensor
         if len(targets) > 1:  # q, k, v = ttnn.split(x, 64)
             return TensorVariable(group.name, False) if group.name in targets else None
         if len(targets) == 1:
@@ -316,7 +316,7 @@ def _list_enclosing(source: SourceFile, node: ast.AST, statement: ast.stmt) -> I
 
 
 def _find_item(history: CapturedRun, group: Group, target: str) -> TensorVariable | None:
-    """The target itself, or a part of it where the call makes several tensors."""
+    """Return the target, or a part of it if the call makes several tensors."""
     names = {life.name for life in group.lives}
     if len(names) == 1 and next(iter(names)).startswith(f"{target}["):
         return TensorVariable(next(iter(names)), False)
@@ -325,13 +325,13 @@ def _find_item(history: CapturedRun, group: Group, target: str) -> TensorVariabl
 
 
 def _find_list(group: Group, target: str) -> TensorVariable | None:
-    """All items of a list, where the group is just these."""
+    """Return the list whose items are exactly the group."""
     each = {f"{target}[{place}]" for place in range(len(group.lives))}
     return TensorVariable(target, True) if {life.name for life in group.lives} == each else None
 
 
 def _inner_path(history: CapturedRun, life: BufferLife) -> tuple[str, ...]:
-    """The calls from the naming statement to the operation."""
+    """Return the calls from the naming statement to the operation."""
     return history.operations[life.producer].path[count_naming_depth(history, life) :]
 
 
@@ -340,7 +340,7 @@ def _is_plain(value: ast.Tuple, count: int) -> bool:
 
 
 def _is_made_by(history: CapturedRun, group: Group, value: ast.expr | None) -> bool:
-    """Whether the value of a statement is the very call that made the tensors, or one that hands them on."""
+    """Return whether the value of a statement is the call that made the tensors, or returns them."""
     if isinstance(value, (ast.BinOp, ast.UnaryOp)):
         return True
     if not isinstance(value, ast.Call):
@@ -353,7 +353,7 @@ def _is_made_by(history: CapturedRun, group: Group, value: ast.expr | None) -> b
 
 
 def _find_maker(history: CapturedRun, life: BufferLife) -> str:
-    """The function that the naming statement called to get a tensor: the operation, or one of the program's."""
+    """Return the function that the naming statement called: the operation, or one of the program's."""
     operation = history.operations[life.producer]
     depth = count_naming_depth(history, life) + 1
     if depth >= len(operation.path):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An edit for the person who makes it: where, what to type, and what it costs."""
+"""Instructions for making an edit: where, what to type, and the cost."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _MOST_PLACES = 3
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """What to do."""
+    """Instructions for one edit."""
 
     location: str
     """The line to change, or after which to add lines."""
     code: str | None
-    """Lines to add after it; None where adding lines there is not enough."""
+    """Lines to add after it; None if adding lines is not enough."""
     change: str
     """The same in words."""
     cost: str
 
 
 def build_instruction(draft: EditedRun, applied: AppliedEdit, hunk: Hunk) -> Instruction:
-    """Of one edit, and what it changes in the source."""
+    """Build the instructions for an edit and its hunk."""
     edit, history = applied.edit, draft.history
     group = applied.groups[0] if applied.groups else None
     if edit.kind == edits.REGION:
@@ -74,7 +74,7 @@ def _describe_free(history: CapturedRun, group: Group, hunk: Hunk, made: str) ->
 
 
 def _describe_option(history: CapturedRun, applied: AppliedEdit, group: Group, made: str) -> tuple[str, str]:
-    """What to change of the call that makes the tensors, and the cost."""
+    """Return the change of the call that makes the tensors, and its cost."""
     edit = applied.edit
     call = f"the call at {made}" if made else "the call that makes it"
     if made and group.site.file and shorten_path(str(group.site)) != made:
@@ -102,7 +102,7 @@ def _describe_option(history: CapturedRun, applied: AppliedEdit, group: Group, m
 
 
 def is_repeated(history: CapturedRun, finding: Finding, applied: AppliedEdit) -> bool:
-    """Whether an edit already takes care of a finding."""
+    """Return whether an edit already covers a finding."""
     edit = applied.edit
     if finding.kind == UNUSED_REGION:
         return edit.kind == edits.REGION and edit.target.upper() == finding.memory
@@ -121,6 +121,6 @@ def is_repeated(history: CapturedRun, finding: Finding, applied: AppliedEdit) ->
 
 
 def _find_call_place(history: CapturedRun, group: Group) -> str:
-    """The call that makes it, which may be further in than the statement that names it."""
+    """Return the call that makes it, which may be inside of the statement that names it."""
     producer = group.lives[0].producer
     return history.operations[producer].location if producer >= 0 else str(group.site)

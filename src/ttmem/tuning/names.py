@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names in the user's source: whose a variable is, where it gets another value, what a function calls an argument."""
+"""Names in the user's source: scopes, bindings, parameters and reads."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _CHANGES = (
 
 
 def is_same_expression(node: ast.AST, wanted: ast.expr) -> bool:
-    """Whether two expressions say the same."""
+    """Return whether two expressions are equal."""
     if isinstance(node, ast.Name) and isinstance(wanted, ast.Name):
         return node.id == wanted.id
     return ast.unparse(node) == ast.unparse(wanted)
 
 
 def walk_statements(region: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """All, those inside others too."""
+    """Yield all statements, including nested ones."""
     for one in region:
         for node in ast.walk(one):
             if isinstance(node, ast.stmt):
@@ -33,9 +33,9 @@ def walk_statements(region: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 def find_bindings(
     source: SourceFile, expression: str, first: ast.AST, last: ast.AST | None = None, *, scope: ast.AST | None = None
 ) -> list[ast.AST]:
-    """Where something from one node to another gives an expression, or a name in it, another value or removes it.
+    """Find nodes between two others that rebind or delete an expression or a name in it.
 
-    Variables of functions (but of ``scope``) and of comprehensions inside do not count.
+    Own variables of nested functions (except ``scope``) and comprehensions do not count.
     """
     wanted = ast.parse(expression, mode="eval").body
     roots = {one.id for one in ast.walk(wanted) if isinstance(one, ast.Name)}
@@ -50,7 +50,7 @@ def find_bindings(
 def is_in_scope(
     source: SourceFile, node: ast.AST, first: ast.AST, last: ast.AST | None = None, *, scope: ast.AST | None = None
 ) -> bool:
-    """Whether a node stands between two others, and no function or comprehension in between has it for itself."""
+    """Return whether a node is between two others and not local to a nested function or comprehension."""
     last, below = first if last is None else last, node
     if not source.syntax.is_inside(node, first, last):
         return False
@@ -64,7 +64,7 @@ def is_in_scope(
 
 
 def has_item_changes(source: SourceFile, region: Sequence[ast.AST], container: str) -> bool:
-    """Whether something may put other items into a container, or in other places."""
+    """Return whether the items of a container may change."""
     wanted = ast.parse(container, mode="eval").body
     for node in source.syntax.find_mentions(wanted, region[0], region[-1]) if region else ():
         item = source.parent(node)
@@ -78,9 +78,9 @@ def has_item_changes(source: SourceFile, region: Sequence[ast.AST], container: s
 
 
 def find_reaching_assignments(source: SourceFile, statement: ast.stmt, name: str) -> list[ast.stmt] | None:
-    """The statements that may have given a variable the value that it has before a statement.
+    """Find the assignments that may reach a statement.
 
-    None where the value may come from elsewhere: an argument, another function, a loop's own variable.
+    None if the value may come from elsewhere: an argument, another function, a loop variable.
     """
     function, block = source.find_function(statement), source.find_block(statement)
     if function is None or block is None:
@@ -95,7 +95,7 @@ def find_reaching_assignments(source: SourceFile, statement: ast.stmt, name: str
     found: list[ast.stmt] = []
     for node in given:
         if source.find_function(node) is not function:
-            continue  # a variable of another function: those that mean this one are refused above
+            continue  # a variable of another function
         above = next((one for one in (node, *source.ancestors(node)) if isinstance(one, ast.stmt)), None)
         if not isinstance(above, (ast.Assign, ast.AnnAssign)) or name not in list_targets(above):
             return None
@@ -104,12 +104,12 @@ def find_reaching_assignments(source: SourceFile, statement: ast.stmt, name: str
 
 
 def _is_own_variable(source: SourceFile, function: ast.AST, name: str) -> bool:
-    """Whether no other function gives the variable a value."""
+    """Return whether no other function assigns the variable."""
     return name not in source.syntax.declared and (isinstance(function, ast.Module) or has_variable(function, name))
 
 
 def find_parameter(function: ast.FunctionDef | ast.AsyncFunctionDef, place: int | None, keyword: str | None) -> str:
-    """Under which name a function gets an argument; empty when it does not say."""
+    """Return the name of the parameter for an argument; empty if unknown."""
     words = function.args
     if keyword is not None:
         known = {one.arg for one in (*words.posonlyargs, *words.args, *words.kwonlyargs)}
@@ -120,12 +120,10 @@ def find_parameter(function: ast.FunctionDef | ast.AsyncFunctionDef, place: int 
 
 
 def has_loop_variable(loop: ast.comprehension, name: str) -> bool:
-    """Whether a comprehension's loop has a variable of this name."""
     return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(loop.target))
 
 
 def is_parameter(function: ast.AST | None, name: str) -> bool:
-    """Whether a function was given it by its caller."""
     if not isinstance(function, FUNCTIONS):
         return False
     words = function.args
@@ -133,33 +131,31 @@ def is_parameter(function: ast.AST | None, name: str) -> bool:
 
 
 def is_global(function: ast.AST, root: ast.Name) -> bool:
-    """Whether a function means a variable of its module."""
     return not has_variable(function, root.id)
 
 
 def has_variable(function: ast.AST | None, name: str) -> bool:
-    """Whether a function has a variable of its own of this name."""
     return function is not None and name in list_variables(function)
 
 
 _METADATA = ("shape", "dtype", "layout", "padded_shape", "logical_shape", "spec")
-"""Of a tensor whose memory is gone, these can still be asked."""
+"""Attributes that a freed tensor still has."""
 ADDS = ("append", "appendleft", "add", "insert", "extend", "setdefault", "put")
-"""Methods that put something into a container."""
+"""Methods that add to a container."""
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 class NameReads:
-    """The reads of one file."""
+    """Finds the reads of names in a file."""
 
     def __init__(self, source: SourceFile, *, overwrites: bool) -> None:
-        """``overwrites``: a free of the tensor is a read of it, too."""
+        """``overwrites``: a free of the tensor counts as a read."""
         self._source, self._overwrites = source, overwrites
 
     def find_reads(self, scope: ast.AST, name: str) -> Iterator[ast.expr]:
-        """Where a name is read, but for what can be asked of a tensor without its memory.
+        """Yield reads of a name, except of attributes that need no memory.
 
-        An item of a container is read with the whole of it, too, and where it is not clear which item is meant.
+        A read of the whole container, or of an unknown item, counts as a read of each item.
         """
         wanted = ast.parse(name, mode="eval").body
         return self._filter_reads(scope, name, wanted, self._source.syntax.find_mentions(wanted, scope))
@@ -181,25 +177,25 @@ class NameReads:
             yield node
 
     def _is_loaded(self, node: ast.expr) -> bool:
-        """``x += 1`` reads ``x``, too."""
+        """Return whether a node is read; ``x += 1`` reads ``x``."""
         parent = self._source.parent(node)
         if isinstance(parent, ast.AugAssign) and parent.target is node:
             return True
         return isinstance(getattr(node, "ctx", None), ast.Load)
 
     def _may_mean(self, node: ast.expr, wanted: ast.Subscript) -> bool:
-        """Whether a container is used as a whole, or an item of it that may be the wanted one."""
+        """Return whether a container is used as a whole, or an item of it that may be the wanted one."""
         if type(node) is not type(wanted.value) or not is_same_expression(node, wanted.value):
             return False
         item = self._source.parent(node)
         if not isinstance(item, ast.Subscript) or item.value is not node:
             return True
         if not self._is_loaded(item) or is_same_expression(item, wanted):
-            return False  # the item itself is found by its own name
+            return False  # the item is found by its own name
         return not (isinstance(item.slice, ast.Constant) and isinstance(wanted.slice, ast.Constant))
 
     def _is_another(self, node: ast.AST, scope: ast.AST, name: str) -> bool:
-        """Whether a function or a comprehension in between has its own variable of that name."""
+        """Return whether a nested function or comprehension has its own variable of that name."""
         for above in self.list_enclosing(node, scope):
             if isinstance(above, FUNCTIONS) and has_variable(above, name):
                 return True
@@ -214,7 +210,7 @@ class NameReads:
             yield above
 
     def find_later_read(self, made: ast.stmt, name: str, block: StatementBlock, end: int, *, is_alias: bool) -> int:
-        """The line of a read that may come after the end of the region; 0 when there is none."""
+        """Return the line of a read that may follow the end of the region; 0 if there is none."""
         source, syntax = self._source, self._source.syntax
         function = source.find_function(made)
         assert function is not None
@@ -234,7 +230,7 @@ class NameReads:
         return self.find_read_elsewhere(made, name, function)
 
     def is_harmless(self, node: ast.AST) -> bool:
-        """``ttnn.deallocate(x)`` of what is freed already does nothing; nor does ``kept.append(...)`` read."""
+        """Return whether a read is harmless: ``ttnn.deallocate(x)`` of a freed tensor, or ``kept.append(...)``."""
         parent = self._source.parent(node)
         if isinstance(parent, ast.Attribute) and parent.attr in ADDS:
             return True
@@ -242,7 +238,7 @@ class NameReads:
         return is_free and not self._overwrites
 
     def find_read_elsewhere(self, made: ast.stmt, name: str, function: ast.AST) -> int:
-        """Names that other functions see: variables of the module, and attributes."""
+        """Return the line of a read in another function, of a module variable or an attribute; 0 if there is none."""
         wanted = ast.parse(name, mode="eval").body
         while isinstance(wanted, ast.Subscript):
             wanted = wanted.value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Edits as a unified diff of the user's source: nothing is written but the diff.
+"""Write edits as a unified diff of the user's source, which stays unchanged.
 
 Only plain text becomes part of it: a line after a statement, an option of a call whose every run the edit means. Of
 what does not, the answer gives the reason.
@@ -43,12 +43,12 @@ _PLACES: dict[str, dict[str, int]] = {
     "typecast": {"dtype": 1},
     "to_memory_config": {"memory_config": 1},
 }
-"""Which argument says an option, for calls that are often made without keywords; of others a plain argument may."""
+"""Position of an option in calls that are often made without keywords."""
 _TYPES = ("float32", "bfloat16", "bfloat8_b", "bfloat4_b", "uint8", "uint16", "uint32", "int32")
 
 
 class Replacement(NamedTuple):
-    """Text in the place of text; columns count bytes, as the parser's do."""
+    """A replacement of text; columns count bytes, like the parser's."""
 
     line: int
     column: int
@@ -60,23 +60,23 @@ class Replacement(NamedTuple):
 
 
 class NotWritableError(Exception):
-    """Why an edit is no change of the source that could be written."""
+    """An edit cannot be written as a change of the source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """One edit as a change of one file."""
+    """An edit as a change of a file."""
 
     file: str = ""
     replacements: tuple[Replacement, ...] = ()
     why_not: str = ""
-    """Why it is not in the diff."""
+    """Reason if it is not in the diff."""
     inserted: str = ""
-    """The lines, where all that has to be done is to add lines after ``line``."""
+    """The lines to add after ``line``, if nothing else changes."""
     line: int = 0
 
     def text(self) -> str:
-        """The hunks of a unified diff, with the lines next to it."""
+        """Return the hunks of a unified diff with one line of context."""
         if not self.replacements:
             return ""
         return format_hunks(*_apply_replacements(self.file, self.replacements), context=1)
@@ -84,24 +84,26 @@ class Hunk:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """The diff, and each edit's part of it."""
+    """A diff, and the hunk of each edit."""
 
     text: str
     hunks: Mapping[str, Hunk]
-    """By the edit as it is written; ``why_not`` says why one is not in the diff."""
+    """Edit -> hunk; ``why_not`` says why one is not in the diff."""
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """The edits that are not in the diff."""
+        """Edits that are not in the diff."""
         return tuple(edit for edit, hunk in self.hunks.items() if hunk.why_not)
 
 
 def build_patch(history: CapturedRun, chosen: Sequence[AppliedEdit]) -> Patch:
-    """A diff with paths relative to the current folder."""
+    """Build a diff with paths relative to the current folder."""
     changes: dict[str, list[Replacement]] = {}
     hunks = {str(applied.edit): Hunk() for applied in chosen}
     names: dict[str, str] = {}
-    for applied in sorted(chosen, key=lambda one: one.edit.kind == edits.ORDER):  # no other text may be in what moves
+    for applied in sorted(
+        chosen, key=lambda one: one.edit.kind == edits.ORDER
+    ):  # a moved statement may not contain other changes
         found = _build_hunk(history, applied, chosen)
         if not found.why_not:
             known = changes.setdefault(found.file, [])
@@ -122,7 +124,7 @@ def build_patch(history: CapturedRun, chosen: Sequence[AppliedEdit]) -> Patch:
 
 
 def _is_conflict(one: Replacement, other: Replacement) -> bool:
-    """Whether two change the same text; the same change twice is one."""
+    """Return whether two different replacements change the same text."""
     return one != other and one[:2] < other[2:4] and other[:2] < one[2:4]
 
 
@@ -145,7 +147,7 @@ def _require_one_group(applied: AppliedEdit) -> Group:
 
 
 def _build_free(point: FreePoint, applied: AppliedEdit, chosen: Sequence[AppliedEdit]) -> Hunk:
-    """A line after a statement; ``return f(x)`` becomes three, and ``x = f(x)`` gets one before."""
+    """Add a line after a statement; split ``return f(x)`` into three; add a line before ``x = f(x)``."""
     if not point.can_be_written:
         raise NotWritableError(point.why_not)
     shared = {number for one in chosen for pair in one.written_over.items() for number in pair}
@@ -173,7 +175,7 @@ def _build_free(point: FreePoint, applied: AppliedEdit, chosen: Sequence[Applied
 
 
 def _build_move(history: CapturedRun, group: Group, where: str) -> Hunk:
-    """A statement moves down, to where its tensor is used first."""
+    """Move a statement down to the first use of its tensor."""
     if where != LAST:
         raise NotWritableError("its statement cannot move up by itself")
     move = find_move(history, group)
@@ -210,7 +212,7 @@ def _build_replacement(history: CapturedRun, applied: AppliedEdit) -> tuple[str,
 
 
 def _format_memory_config(edit: edits.Edit, memory: str) -> str:
-    """A memory configuration as one writes it; shards in DRAM have no short form."""
+    """Format a memory configuration; shards in DRAM have no short form."""
     shard = parse_shard(edit)
     if shard is None:
         return f"{memory}_MEMORY_CONFIG"
@@ -223,7 +225,7 @@ def _format_memory_config(edit: edits.Edit, memory: str) -> str:
 
 
 def _set_call_option(history: CapturedRun, group: Group, option: str, value: str) -> tuple[str, Replacement]:
-    """An option of the call that makes the tensors, when all that this call ever makes is meant."""
+    """Set an option of the call that makes the tensors, if the edit means all of its results."""
     producers = {life.producer for life in group.lives}
     places = {_find_call_position(history.operations[producer]) for producer in producers if producer >= 0}
     if len(places) != 1 or -1 in producers:
@@ -234,7 +236,7 @@ def _set_call_option(history: CapturedRun, group: Group, option: str, value: str
     others = [
         one.index for one in history.operations if _find_call_position(one) == step and one.index not in producers
     ]
-    if option == "output_tensor":  # turns of a loop that are written in place already make nothing
+    if option == "output_tensor":  # calls that already write in place make nothing
         others = [index for index in others if history.results(index)]
     place = find_call_site(history, group)
     name = f"{Path(place.file).name}:{place.line}"
@@ -253,17 +255,17 @@ def _set_call_option(history: CapturedRun, group: Group, option: str, value: str
         value = f"{source.ttnn}.{value.replace('ttnn.', f'{source.ttnn}.')}"
     found = _replace_option(call, option, value, operation.name.rpartition(".")[2], len(operation.inputs))
     if found is None:
-        raise NotWritableError(f"the call at {name} may give {option} in a way that is not seen")
+        raise NotWritableError(f"the call at {name} may set {option} in an unknown way")
     return place.file, found
 
 
 def _find_call_position(operation: CapturedOperation) -> str:
-    """The very call, where its columns are known; else its line."""
+    """Return the position of the call if its columns are known, else its line."""
     return operation.path[-1] if operation.path else operation.location
 
 
 def _replace_option(call: ast.Call, option: str, value: str, name: str, inputs: int) -> Replacement | None:
-    """The option in its place; None where the call may say it in a way that is not seen here."""
+    """Replace or add the option; None if the call may set it in an unknown way."""
     words = {word.arg: word.value for word in call.keywords}
     if None in words or "spec" in words or any(isinstance(one, ast.Starred) for one in call.args):
         return None
@@ -273,7 +275,7 @@ def _replace_option(call: ast.Call, option: str, value: str, name: str, inputs: 
         if place is not None:
             given = call.args[place] if place < len(call.args) else None
             if name == _ALLOCATES and len(call.args) + len(words) < _LEAST_OF_ALLOCATES:
-                return None  # of a specification, which says it all
+                return None  # a specification sets all options
         elif not all(map(_is_plain, call.args[max(inputs, 1) :])):
             return None
     if given is not None:
@@ -291,20 +293,20 @@ def _replace_option(call: ast.Call, option: str, value: str, name: str, inputs: 
 
 
 def _is_plain(argument: ast.expr) -> bool:
-    """A number, a shape: no memory configuration and no data type, whatever variables hold."""
+    """Return whether an argument is a number or a shape, so neither memory configuration nor data type."""
     if isinstance(argument, (ast.Tuple, ast.List)):
         return all(map(_is_plain, argument.elts))
     return isinstance(argument, (ast.Constant, ast.UnaryOp, ast.BinOp))
 
 
 def _is_option_value(argument: ast.expr, option: str) -> bool:
-    """Whether a plain argument is what the option would say: ``ttnn.bfloat16``, ``ttnn.L1_MEMORY_CONFIG``."""
+    """Return whether an argument is a value of the option: ``ttnn.bfloat16``, ``ttnn.L1_MEMORY_CONFIG``."""
     word = argument.attr if isinstance(argument, ast.Attribute) else ""
     return word in _TYPES if option == "dtype" else option == "memory_config" and word.endswith("_MEMORY_CONFIG")
 
 
 def _replace_region_size(history: CapturedRun, applied: AppliedEdit) -> tuple[str, Replacement]:
-    """The size of a region, where the script opens its device itself, once."""
+    """Replace the size of a region, if the script opens its device in one place."""
     option = "l1_small_size" if applied.edit.target.upper() == "L1_SMALL" else "trace_region_size"
     file = history.profile.source.name
     source = open_source(file)
@@ -316,12 +318,12 @@ def _replace_region_size(history: CapturedRun, applied: AppliedEdit) -> tuple[st
         raise NotWritableError("the script does not open its device in just one place")
     found = _replace_option(next(iter(calls.values())), option, applied.edit.value, "", 0)
     if found is None:
-        raise NotWritableError(f"the call that opens the device may give {option} in a way that is not seen")
+        raise NotWritableError(f"the call that opens the device may set {option} in an unknown way")
     return file, found
 
 
 def _relative_path(file: str) -> tuple[str, str]:
-    """From the current folder, which is what the tools that apply a patch expect; and why it is no name for them."""
+    """Return the path from the current folder, as tools that apply a patch expect, and why it is unusable."""
     relative = os.path.relpath(Path(file).resolve()).replace(os.sep, "/")
     name = Path(file).name
     if relative.startswith("../") or os.path.isabs(relative):  # noqa: PTH117 - of text
@@ -345,7 +347,7 @@ def _apply_replacements(file: str, replacements: Sequence[Replacement]) -> tuple
         tail = lines[one.end_line - 1][one.end_column :]
         lines[one.line - 1 : one.end_line] = [head + text + tail]
     after = source.mark + b"".join(lines).decode()
-    SourceFile(after)  # it is Python still, or this is a mistake of ours
+    SourceFile(after)  # raises an error unless the result is valid Python
     return before, after
 
 
@@ -353,13 +355,13 @@ _NO_END = "\\ No newline at end of file\n"
 
 
 def format_diff(name: str, before: str, after: str) -> str:
-    """A diff with the paths ``a/name`` and ``b/name``."""
+    """Format a diff with the paths ``a/name`` and ``b/name``."""
     body = format_hunks(before, after)
     return f"--- {_quote_path(f'a/{name}')}\n+++ {_quote_path(f'b/{name}')}\n{body}" if body else ""
 
 
 def _quote_path(name: str) -> str:
-    """As both tools read it: C's escapes for control characters, a tab at the end of a name with spaces."""
+    """Quote a path for both tools: C escapes for control characters, a tab after a name with spaces."""
     if any(letter < " " or letter == "\x7f" for letter in name):
         plain = name.replace("\\", "\\\\").replace('"', '\\"')
         return '"' + "".join(one if one >= " " and one != "\x7f" else f"\\{ord(one):03o}" for one in plain) + '"'
@@ -367,11 +369,11 @@ def _quote_path(name: str) -> str:
 
 
 def format_hunks(before: str, after: str, *, context: int = 3) -> str:
-    """The hunks alone."""
+    """Format hunks without file names."""
     lines = list(difflib.unified_diff(_split_lines(before), _split_lines(after), n=context))[2:]
     return "".join(line if line.endswith("\n") else f"{line}\n{_NO_END}" for line in lines)
 
 
 def _split_lines(text: str) -> list[str]:
-    """Only a line feed ends a line of a diff, whatever ends one of Python."""
+    """Split at line feeds only, unlike Python."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)

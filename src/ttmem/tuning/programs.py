@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs need in L1 when their inputs are others: asked of the twin's records of operations.
+"""Compute what programs need in L1 for changed inputs, from the twin's records of operations.
 
 A capture does not keep a call's plain arguments. So a record is believed where it gives, for the tensors that were
 there, exactly the static buffers and temporaries that were captured; then it is asked again with those of the draft.
@@ -36,7 +36,7 @@ _MEMORIES = ("DRAM", "L1")
 
 
 def update_programs(draft: EditedRun) -> tuple[EditedRun, str]:
-    """The draft with what its programs need then, and why that is not certain; empty when it is."""
+    """Update what programs need; return the run and why that is uncertain (empty if it is not)."""
     history = draft.history
     touched = _find_touched(draft)
     doubt = _describe_unfinished_doubt(history)
@@ -67,7 +67,7 @@ def update_programs(draft: EditedRun) -> tuple[EditedRun, str]:
 
 
 def _describe_unfinished_doubt(history: CapturedRun) -> str:
-    """Of a run that failed, the programs of its last call may never have been made."""
+    """Return a doubt if a run failed: the programs of its last call may be unknown."""
     last = history.unfinished
     if last is None or last.are_programs_known:
         return ""
@@ -75,7 +75,7 @@ def _describe_unfinished_doubt(history: CapturedRun) -> str:
 
 
 def _find_touched(draft: EditedRun) -> dict[int, bool]:
-    """Operations that read or make a tensor that is another one now, and those that the room in L1 may matter to."""
+    """Find operations on changed tensors (True), and those that depend on the free space in L1 (False)."""
     history, before = draft.history, list_captured_buffers(draft.history)
     found: dict[int, bool] = {}
     moves_l1 = False
@@ -89,7 +89,7 @@ def _find_touched(draft: EditedRun) -> dict[int, bool]:
             found |= dict.fromkeys((*life.uses, life.producer), True)
     found.pop(-1, None)
     if history.unfinished is not None and _is_sized_by_space(history, history.unfinished.operation):
-        found.setdefault(history.unfinished.operation, False)  # it has room now
+        found.setdefault(history.unfinished.operation, False)  # it has space now
     if moves_l1:
         for operation in history.operations:
             if _is_sized_by_space(history, operation.index):
@@ -98,7 +98,7 @@ def _find_touched(draft: EditedRun) -> dict[int, bool]:
 
 
 def _is_sized_by_space(history: CapturedRun, index: int) -> bool:
-    """Whether its programs are as large as the room below the lowest tensor of L1 allows."""
+    """Return whether the size of its programs depends on the free space in L1."""
     operation, draft = history.operations[index], start_edits(history)
     results = [life.type for life in history.results(index) if life.type is not None]
     types = tuple(draft.buffer(number).type for number in operation.inputs)
@@ -123,7 +123,7 @@ def _asks_for_space(call: Call, memory_map: MemoryMap) -> bool:
 
 
 def _list_captured_static_bytes(history: CapturedRun, index: int) -> tuple[int, ...]:
-    """Of the programs that an operation launched."""
+    """Return the static bytes of the programs that an operation launched."""
     known: dict[int, list[int]] | None = history.cache.get("static")
     if known is None:
         known = history.cache["static"] = {}
@@ -138,7 +138,7 @@ _ProgramNeeds = tuple[tuple[int, ...], Change]
 def _recompute(
     draft: EditedRun, index: int, captured: tuple[int, ...], before: L1AtLaunch | None, after: L1AtLaunch | None
 ) -> _ProgramNeeds | None:
-    """Static bytes of each program and the temporaries, where a record tells them."""
+    """Return static bytes of each program and the temporaries, if a record gives them."""
     history = draft.history
     name = history.operations[index].name.removeprefix("ttnn.")
     if name in _MAKERS or name not in RECORDS:
@@ -187,7 +187,7 @@ def _read_specs(draft: EditedRun, index: int) -> tuple[TensorSpec, ...] | None:
 
 
 def list_possible_calls(draft: EditedRun, index: int, result: TensorType | None) -> Iterator[Call]:
-    """Calls that this one may have been: a capture keeps the tensors alone. ``result`` is None for one that failed."""
+    """Yield possible calls: a capture keeps only the tensors. ``result`` is None for a failed call."""
     operation = draft.history.operations[index]
     name = operation.name.removeprefix("ttnn.")
     specs = _read_specs(draft, index)
@@ -215,7 +215,7 @@ def list_possible_calls(draft: EditedRun, index: int, result: TensorType | None)
 
 
 def _rebuild_call(call: Call, draft: EditedRun, index: int, result: int) -> Call | None:
-    """The same call with the tensors of a draft."""
+    """Return the same call with the tensors of an edited run."""
     specs, type_ = _read_specs(draft, index), draft.buffer(result).type
     if specs is None or type_ is None or type_.shard_bytes:
         return None
@@ -224,12 +224,12 @@ def _rebuild_call(call: Call, draft: EditedRun, index: int, result: int) -> Call
     own, was = MEMORY_RECORDS.find(type_.memory), draft.history.lives[result].type
     is_moved = was is not None and was.memory != own.name
     if call.memory is None and (not is_moved or specs[0].memory is own):
-        return replace(call, inputs=specs, arguments=arguments)  # it follows its first input there
+        return replace(call, inputs=specs, arguments=arguments)  # it follows its first input
     return replace(call, inputs=specs, arguments=arguments, memory=own)
 
 
 def plan_exactly(call: Call, memory_map: MemoryMap, room: L1AtLaunch | None) -> Plan | None:
-    """What a call does, where that is known to the byte."""
+    """Plan a call, if its effect is known exactly."""
 
     def lowest(steps: Sequence[Step]) -> int | None:
         if room is None:
@@ -245,14 +245,14 @@ def plan_exactly(call: Call, memory_map: MemoryMap, room: L1AtLaunch | None) -> 
 
 
 def list_static_bytes(plan: Plan, memory_map: MemoryMap) -> tuple[int, ...]:
-    """In L1, of each program that it launches."""
+    """List the bytes in L1 of each program of a plan."""
     base = memory_map.l1_base_address
     launches = [step for step in plan.steps if isinstance(step, Launch)]
     return tuple(end_of_stack(step.buffer_bytes, memory_map) - base if step.buffer_bytes else 0 for step in launches)
 
 
 def _list_temporary_sizes(plan: Plan, memory_map: MemoryMap) -> list[int]:
-    """Of the temporaries, in order; tables that programs keep are not among them."""
+    """Return the sizes of the temporaries in order, without tables that programs keep."""
     kept = {slot for slot, _ in plan.results}
     steps = [step for step in plan.steps if isinstance(step, Allocate) and step.slot not in kept]
     return [place(step.spec, memory_map).taken_bytes_per_bank for step in steps if step.cache_key is None]

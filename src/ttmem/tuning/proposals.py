@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Edits that could make room at one moment of a run, with the code to write and what it may cost."""
+"""Propose edits that free memory at one moment of a run."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from ttmem.tuning.syntax import list_targets
 
 _TILE = 32
 MOST_GROUPS = 64
-"""Tensors that are looked at for one moment, the largest first."""
+"""Largest groups that are tried for one moment."""
 _NARROWER = {"float32": "bfloat16", "bfloat16": "bfloat8_b", "bfloat8_b": "bfloat4_b"}
 _PARTS = ("2", "4", "8", "16", "32")
 _FIRST_WORDS = ("input_tensor", "input_tensor_a", "input", "input_a")
 _SHARD_GRID = (8, 8)
-"""Cores that every board has."""
+"""Grid of cores that every board has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """One edit that is worth a try."""
+    """An edit to try."""
 
     applied: AppliedEdit
     group: Group | None
 
     is_in_source: bool = True
-    """For a free: a line of the source can do it."""
+    """A free that can be written as a line of the source."""
 
     @property
     def edit(self) -> Edit:
@@ -51,7 +51,7 @@ class Proposal:
 
 
 def list_proposals(draft: EditedRun, memory: int, position: int, kinds: tuple[str, ...]) -> Iterator[Proposal]:
-    """Edits of these kinds that leave less in a memory at one moment; none that the source shows to be wrong."""
+    """Yield edits of these kinds that save memory at one moment, except those that the source excludes."""
     for group in _find_largest_groups(draft, memory, position):
         for kind in kinds:
             if kind == edits.FREE and not _may_be_freed(draft.history, group, by_hand=edits.DTYPE in kinds):
@@ -66,20 +66,20 @@ def list_proposals(draft: EditedRun, memory: int, position: int, kinds: tuple[st
                 except TtmemError:
                     continue
                 if kind == edits.CHUNK and not applied.cuts:
-                    continue  # there is no way to make it
+                    continue  # it cannot be made
                 if measure_saving(draft, applied, memory, position) > 0:
                     is_written = kind != edits.FREE or find_free_point(draft.history, group).can_be_written
                     yield Proposal(applied, group, is_written)
 
 
 def _may_be_freed(history: CapturedRun, group: Group, *, by_hand: bool) -> bool:
-    """A free that no line of the source can do is not cheap: something has to be rearranged for it."""
+    """Return whether a free is possible; one that needs other changes is not cheap."""
     point = find_free_point(history, group)
     return not point.is_forbidden and (point.can_be_written or by_hand or open_source(group.site.file) is None)
 
 
 def measure_saving(draft: EditedRun, applied: AppliedEdit, memory: int, position: int) -> int:
-    """How much less is in a memory at one moment."""
+    """Return the bytes per bank that an edit saves in a memory at one moment."""
     saved = 0
     for number, piece in applied.change.items():
         pairs = [(piece, -1)]
@@ -92,7 +92,7 @@ def measure_saving(draft: EditedRun, applied: AppliedEdit, memory: int, position
 
 
 def _find_largest_groups(draft: EditedRun, memory: int, position: int) -> list[Group]:
-    """The groups that hold most at that moment."""
+    """Return the groups with most memory at one moment."""
     history = draft.history
     columns = history.cache.get("columns")
     if columns is None:
@@ -118,7 +118,7 @@ def _find_largest_groups(draft: EditedRun, memory: int, position: int) -> list[G
 
 
 def _list_values(history: CapturedRun, kind: str, group: Group, memory: int) -> tuple[str, ...]:
-    """With which values a kind of edit is tried on a group; none where it makes no sense."""
+    """List the values to try for a kind of edit; empty if it makes no sense."""
     first = group.lives[0]
     if group.is_lasting and kind in (edits.FREE, edits.INPLACE, edits.ORDER):
         return ()  # the next call needs it again
@@ -143,7 +143,7 @@ def _list_values(history: CapturedRun, kind: str, group: Group, memory: int) -> 
 
 
 def _choose_shards(type_: TensorType) -> str:
-    """Height shards over all cores."""
+    """Return height shards over all cores."""
     rows = math.ceil(math.prod(type_.shape[:-1]) / _TILE)
     columns = math.ceil((type_.shape or (1,))[-1] / _TILE) * _TILE
     wide, high = _SHARD_GRID
@@ -155,7 +155,7 @@ def _is_upload(history: CapturedRun, group: Group) -> bool:
 
 
 def _list_narrower_types(history: CapturedRun, group: Group) -> tuple[str, ...]:
-    """For uploads in tiles. A block format is for weights: what is computed from a first input would follow it."""
+    """List narrower types for uploads in tiles. Block formats are for weights: results follow a first input."""
     type_ = group.lives[0].type
     if type_ is None or type_.layout != "tile" or not _is_upload(history, group):
         return ()
@@ -172,7 +172,7 @@ def _list_narrower_types(history: CapturedRun, group: Group) -> tuple[str, ...]:
 
 
 def find_call_site(history: CapturedRun, group: Group) -> SourcePlace:
-    """The same with its columns, where the recorder knew them."""
+    """Return the call that makes a tensor, with its columns if known."""
     producer = group.lives[0].producer
     if producer < 0:
         return group.site
@@ -182,23 +182,23 @@ def find_call_site(history: CapturedRun, group: Group) -> SourcePlace:
 
 
 class OverwrittenInput(NamedTuple):
-    """What ``output_tensor=`` may say in the source, or why nothing may be written over."""
+    """The value for ``output_tensor=`` in the source, or why there is none."""
 
     name: str = ""
     why_not: str = ""
 
 
 def _may_be_overwritten(history: CapturedRun, group: Group) -> bool:
-    """Only what the source shows to be read no more, where there is a source."""
+    """Return whether the source, if there is one, shows that the input is not read any more."""
     return (
         open_source(find_call_site(history, group).file) is None or not find_overwritten_input(history, group).why_not
     )
 
 
 def find_overwritten_input(history: CapturedRun, group: Group) -> OverwrittenInput:
-    """An input that no path of the program reads afterwards.
+    """Find an input that no path of the program reads afterwards.
 
-    That input may be freed after the very statement, and nothing frees it later.
+    That input may be freed after the statement, and nothing frees it later.
     """
     name = name_first_argument(history, group)
     inputs = {reused.number for life in group.lives if (reused := find_reusable_input(history, life)) is not None}
@@ -213,7 +213,7 @@ def find_overwritten_input(history: CapturedRun, group: Group) -> OverwrittenInp
         return OverwrittenInput(why_not=f"`{name}` may be a tensor that others use")
     inner, outer = statement, source.parent(statement)
     while isinstance(outer, (ast.With, ast.AsyncWith)) and outer.body[-1] is inner:
-        inner, outer = outer, source.parent(outer)  # nothing inside comes after it
+        inner, outer = outer, source.parent(outer)  # it is the last statement inside
     for other in list_groups(history):
         if inputs & {life.number for life in other.lives}:
             made = source.find_statement(other.site) if other.site.file == place.file else None
@@ -230,7 +230,7 @@ def find_overwritten_input(history: CapturedRun, group: Group) -> OverwrittenInp
 
 
 def name_first_argument(history: CapturedRun, group: Group) -> str:
-    """What the program calls the first argument of the call that makes a tensor; empty when that is not plain."""
+    """Return the source of the first argument of the call that makes a tensor, if it is a name."""
     producer = group.lives[0].producer
     if producer < 0:
         return ""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A draft played on the twin's allocator: every address, the first thing that does not fit, and its Profile.
+"""Replay an edited run on the twin's allocator: addresses, the first failure, and its Profile.
 
-The Profile is made by the same code as a captured one, from the messages that a recorder would have sent.
+The Profile is built like a captured one, from the messages that a recorder would send.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ttmem.twin.free_list import FreeList
 
 
 class L1AtLaunch(NamedTuple):
-    """L1 when an operation begins, and when its first program starts: what programs are sized by."""
+    """L1 before an operation and at its first launch, which program sizes depend on."""
 
     lowest_before: int | None
     """The address of its lowest tensor."""
@@ -36,16 +36,16 @@ class L1AtLaunch(NamedTuple):
 
 
 class ReplayEntry(NamedTuple):
-    """One thing that happens in a draft."""
+    """An allocation, a free or a launch in a run."""
 
     at: int
     order: int
-    """Among those at the same place: what is given back makes room first."""
+    """Order at the same position: frees come first."""
     kind: str
     operation: int
     inside: int
     number: int
-    """Of the buffer, or the static bytes of a launch."""
+    """Number of the buffer, or static bytes of a launch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Shortfall:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """What came of a draft."""
+    """The result of a replay."""
 
     addresses: dict[int, int]
     """Of every buffer, in each bank."""
@@ -82,12 +82,12 @@ class ReplayResult:
 
     @property
     def fits(self) -> bool:
-        """Whether it came to its end."""
+        """True if everything fitted."""
         return self.shortfall is None
 
 
 def list_entries(draft: EditedRun) -> list[ReplayEntry]:
-    """All that happens, in order."""
+    """List all allocations, frees and launches in order."""
     history = draft.history
     events = history.timeline.events
     assert events is not None
@@ -103,7 +103,7 @@ def list_entries(draft: EditedRun) -> list[ReplayEntry]:
             (TAKE, 1, piece.take_at, life.taken_at if life else -1),
             (GIVE, 0, piece.give_at, life.given_at if life else -1),
         ):
-            if at < length:  # what was moved happens just before the event that stands there
+            if at < length:  # a moved action comes just before the event at its position
                 belongs = inside[at] if at == own or kind == TAKE else 0
                 found.append(ReplayEntry(at, order, kind, operation[at], belongs, number))
             elif kind == GIVE and at == own:
@@ -121,7 +121,7 @@ def list_entries(draft: EditedRun) -> list[ReplayEntry]:
 
 
 class _MemorySimulation:
-    """The free lists, and what does not fit into them."""
+    """Free lists, peaks and failures during a replay."""
 
     def __init__(self, draft: EditedRun) -> None:
         self.draft = draft
@@ -131,7 +131,7 @@ class _MemorySimulation:
         ]
         self.addresses: dict[int, int] = {}
         self.there: set[int] = set()
-        """Buffers that were taken and not given back yet."""
+        """Buffers that are allocated."""
         self.peaks, self.peak_at = [0] * len(MEMORIES), [-1] * len(MEMORIES)
         self.programs_peak, self.programs_peak_at = 0, -1
         self.shortfalls: list[Shortfall] = []
@@ -139,7 +139,7 @@ class _MemorySimulation:
         self._l1_before: dict[int, tuple[int | None, int]] = {}
 
     def play_entry(self, action: ReplayEntry) -> bool:
-        """False when it does not fit."""
+        """Run an entry; return False if it does not fit."""
         if action.inside == 1 and action.operation not in self._l1_before:
             l1 = self.lists[L1_NUMBER]
             self._l1_before[action.operation] = (l1.lowest_taken_address, l1.allocated_bytes)
@@ -168,7 +168,7 @@ class _MemorySimulation:
             self.programs_peak, self.programs_peak_at = size, operation
 
     def _launch(self, action: ReplayEntry) -> bool:
-        """Static buffers grow from the base of L1 and end below the lowest tensor, as every enqueue checks."""
+        """Check a launch: static buffers grow from the base of L1 and must end below the lowest tensor."""
         lowest = self.lists[L1_NUMBER].lowest_taken_address
         self._record_room(action)
         self._update_programs_peak(self.lists[L1_NUMBER].allocated_bytes + max(action.number, 0), action.operation)
@@ -207,7 +207,7 @@ class _MemorySimulation:
 
 
 def replay(draft: EditedRun) -> ReplayResult:
-    """Addresses, peaks, and the first thing that does not fit: everything behind it does not happen."""
+    """Replay a run up to the first failure; return addresses and peaks."""
     memories = _MemorySimulation(draft)
     for action in list_entries(draft):
         if not memories.play_entry(action):
@@ -224,7 +224,7 @@ def replay(draft: EditedRun) -> ReplayResult:
 
 
 def build_profile(draft: EditedRun, name: str) -> Profile:
-    """The draft as a Profile like the captured one."""
+    """Build the Profile of an edited run."""
     history, player = draft.history, _EditedRunRecorder(draft)
     capture = ProfileBuilder()
     for message in player.messages():
@@ -237,7 +237,7 @@ def build_profile(draft: EditedRun, name: str) -> Profile:
 
 
 class _EditedRunRecorder:
-    """Tells what a recorder would tell of the draft."""
+    """Sends the messages that a recorder would send for an edited run."""
 
     def __init__(self, draft: EditedRun) -> None:
         self.draft, self.history = draft, draft.history
@@ -245,7 +245,7 @@ class _EditedRunRecorder:
         pools = {name: MemoryRegion(*pool) for name, pool in zip(MEMORIES, draft.pools, strict=True)}
         self.account = AllocationLedger(pools, draft.history.memory_map.quantum_bytes)
         self.told: dict[int, int] = {}
-        """The draft's number -> the account's."""
+        """The run's number of a buffer -> the ledger's."""
 
     def messages(self) -> Iterator[dict[str, Any]]:
         pools = {name: list(pool) for name, pool in zip(MEMORIES, self.draft.pools, strict=True)}
@@ -299,12 +299,12 @@ class _EditedRunRecorder:
         }
 
     def _close(self, before: list[ReplayEntry], gone: list[ReplayEntry]) -> Iterator[dict[str, Any]]:
-        """The device is closed, and with it goes what was there."""
+        """Close the device, which frees the rest."""
         yield {"closed": True, **self._record_between(before)}
         self._record_between(gone)
 
     def _moves(self, todo: Sequence[ReplayEntry]) -> tuple[list[Move], list[int]]:
-        """What happens, up to the first thing that does not fit, and the draft's numbers of what was taken."""
+        """Return the moves up to the first failure, and the numbers of the allocated buffers."""
         moves: list[Move] = []
         taken: list[int] = []
         for action in todo:
@@ -325,7 +325,7 @@ class _EditedRunRecorder:
         return moves, taken
 
     def _unwind(self, taken: Sequence[int]) -> list[Move]:
-        """The error of an operation gives back what it took."""
+        """Free what a failed operation allocated."""
         unfinished = self.history.unfinished
         in_order = [number for number in (unfinished.unwound if unfinished is not None else ()) if number in taken]
         return self._moves(
@@ -352,7 +352,7 @@ class _EditedRunRecorder:
         l1_at_launch = list(effect.l1_at_launch)
         refused = launches[len(l1_at_launch) :][:1]
         if refused and any(short.at == refused[0].at for short in self.memories.shortfalls):
-            l1_at_launch.append(effect.highest_l1)  # a capture measures the program that was refused, too
+            l1_at_launch.append(effect.highest_l1)  # a capture also measures the refused program
         needs = [action.number for action in launches[: len(l1_at_launch)]]
         l1 = self._l1(index, effect.highest_l1, list(zip(l1_at_launch, needs, strict=True)))
         message = encode_end(index, effect, l1, needs)
@@ -370,7 +370,7 @@ class _EditedRunRecorder:
         return {"names": names, "tensors": types}
 
     def _l1(self, index: int, highest: int, launches: list[tuple[int, int]]) -> list[int]:
-        """The worst moment; static buffers are told apart as they were where they are the same."""
+        """Return the parts of L1 at the peak; static buffers are split as captured if their sum is the same."""
         known = self.history.timeline.programs_l1
         parts = [int(getattr(known, part)[index]) for part in L1_PARTS[1:]] if known is not None else [0, 0, 0]
         measured = int(known.measured[index]) if known is not None else 0

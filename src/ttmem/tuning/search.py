@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The smallest set of edits that reaches a target, the cheapest kinds first.
+"""Search the smallest set of edits that reaches a target, cheapest kinds first.
 
-A candidate is judged by what it leaves at the moment that is too full, which is a sum; the allocator is played only for
-the set that a step has chosen, because only addresses tell whether the pieces that are free lie together.
+A candidate is evaluated by what it saves at the overfull moment, which is a sum; the allocator is replayed only for
+the chosen set, because fragmentation depends on addresses.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ _MOST_TRIED = 4000
 
 @dataclass(frozen=True, slots=True)
 class OverfullMoment:
-    """A moment at which a memory holds more than it may."""
+    """A moment at which a memory exceeds its limit."""
 
     memory: int
     position: int
     excess_bytes_per_bank: int
     is_scattered: bool = False
-    """There is room enough, but not in one piece."""
+    """There is enough free memory, but fragmented."""
 
 
 class ExhaustiveSearch:
-    """Sets of edits, the small ones first."""
+    """Tries all small sets of edits."""
 
     def __init__(
         self,
@@ -71,10 +71,10 @@ class ExhaustiveSearch:
         self._ends = time.monotonic() + _MOST_SECONDS
         self.tried = 0
         self.is_complete = True
-        """Nothing was left out so far."""
+        """False if some sets were left out."""
 
     def find_set(self, draft: EditedRun, count: int) -> list[Proposal] | None:
-        """A set of so many edits that reaches the target; None when none was found."""
+        """Return a set of at most ``count`` edits that reaches the target; None if none was found."""
         full = self._find_overfull(draft)
         if full is None:
             return []
@@ -89,7 +89,7 @@ class ExhaustiveSearch:
             return None
         for saved, proposal in found:
             if not full.is_scattered and saved * count < full.excess_bytes_per_bank:
-                break  # those behind save no more: not even so many of them are enough
+                break  # the following ones save no more, so they are not enough
             if self.tried >= _MOST_TRIED or time.monotonic() > self._ends:
                 self.is_complete = False
                 return None
@@ -112,10 +112,10 @@ _TIERS = (
 )
 _ALL = _TIERS[-1]
 _PROMISES = ((EXACT,), (EXACT, BOUNDED), (EXACT, BOUNDED, UNKNOWN))
-"""Within each of them: what can be promised best is tried first, however little it saves."""
+"""Within each tier, the most certain edits are tried first."""
 MOST_EDITS = 24
 _LEAST_GAIN = 0.005
-"""Of a peak; what lowers it by less is not worth a line."""
+"""Share of a peak below which an edit is not worth a line."""
 _WORTH = {
     edits.FREE: 1.0,
     edits.INPLACE: 0.5,
@@ -126,7 +126,7 @@ _WORTH = {
     edits.SHARD: 0.3,
     edits.CHUNK: 0.3,
 }
-"""Without a target: of what an edit brings, what is left when one counts what it costs to make it."""
+"""Without a target: weight of an edit's saving, by the cost of making it."""
 _WORTH_BY_HAND = 0.3
 _PRUNED_BY_PLAYING = 12
 _MOST_TOGETHER = 6
@@ -134,7 +134,7 @@ _MOST_TOGETHER = 6
 
 @dataclass(frozen=True, slots=True)
 class SearchStep:
-    """One edit of the answer."""
+    """An edit of the answer."""
 
     applied: AppliedEdit
     memory: str
@@ -152,15 +152,15 @@ class SearchAnswer:
     after: Figures
     frontier: tuple[FrontierPoint, ...]
     tried: int
-    """Candidates that were judged."""
+    """Number of evaluated candidates."""
     proven_smallest: bool = False
-    """No smaller set of the candidates reaches the target: all of them were tried."""
+    """All smaller sets of candidates were tried and do not reach the target."""
     programs_doubt: str = ""
-    """Why what programs need in L1 is not certain; empty when it is."""
+    """Why the needs of programs in L1 are uncertain; empty if they are certain."""
 
 
 class _AllowedEdits(NamedTuple):
-    """Which candidates are looked at."""
+    """The kinds and confidences of candidates that are tried."""
 
     kinds: tuple[str, ...]
     confidences: tuple[str, ...]
@@ -171,7 +171,7 @@ class _EditSearch:
         self.history, self.goal, self.most = history, goal, most
         self.tried = 0
         self.passed_over: set[str] = set()
-        """The confidences that were not allowed for some candidate since this was cleared."""
+        """Confidences of candidates that were not allowed since this was cleared."""
         self.is_proven = False
 
     def run(self, start: EditedRun) -> SearchAnswer:
@@ -191,7 +191,7 @@ class _EditSearch:
         return is_reached(self.goal, fits=found.fits, peaks={memory: found.peak(memory) for memory in (DRAM, L1)})
 
     def _reach_target(self, draft: EditedRun) -> list[Proposal]:
-        """Cheap kinds alone while they get there; then, of all that was chosen, what is not needed is left out."""
+        """Use only cheap kinds if they suffice; then drop edits that are not needed."""
         best: list[Proposal] = []
         for kinds in _TIERS:
             self.passed_over.clear()
@@ -206,7 +206,7 @@ class _EditSearch:
         return self._drop_ineffective(draft, best)
 
     def _drop_ineffective(self, draft: EditedRun, chosen: list[Proposal]) -> list[Proposal]:
-        """Without the edits that lower no peak, where the limits are out of reach; what fails may need each of them."""
+        """Drop edits that lower no peak if the limits are out of reach and the run fits."""
         kept, reached = list(chosen), compute_figures(_add_edits(draft, chosen))
         if not reached.fits:
             return kept
@@ -218,7 +218,7 @@ class _EditSearch:
         return kept
 
     def _choose_greedily(self, draft: EditedRun, allowed: _AllowedEdits) -> tuple[list[Proposal], bool]:
-        """Edit by edit, the best for the first moment that is too full, and whether the target is reached."""
+        """Choose the best edit for the first overfull moment, repeatedly; return whether the target is reached."""
         chosen = list[Proposal]()
         while (full := self._find_overfull(draft)) is not None:
             proposal = self._find_best(draft, full, allowed) if len(chosen) < self.most else None
@@ -229,7 +229,7 @@ class _EditSearch:
         return chosen, True
 
     def _find_smaller_set(self, draft: EditedRun, chosen: list[Proposal], allowed: _AllowedEdits) -> list[Proposal]:
-        """A smaller set that reaches the target too, where there is one; all of them are tried while time allows."""
+        """Find a smaller set that reaches the target, if time allows."""
         exhaustive = ExhaustiveSearch(
             self._find_overfull, lambda now, full: self._rank_candidates(now, full, allowed), _add_edit
         )
@@ -243,7 +243,7 @@ class _EditSearch:
         return chosen
 
     def _list_proposals(self, draft: EditedRun, full: OverfullMoment, allowed: _AllowedEdits) -> Iterator[Proposal]:
-        """What makes room at a moment."""
+        """Yield edits that free memory at one moment."""
         yield from _list_region_edits(draft, full.memory, allowed.kinds)
         for proposal in list_proposals(draft, full.memory, full.position, allowed.kinds):
             if proposal.applied.confidence in allowed.confidences:
@@ -254,7 +254,7 @@ class _EditSearch:
     def _rank_candidates(
         self, draft: EditedRun, full: OverfullMoment, allowed: _AllowedEdits
     ) -> list[tuple[int, Proposal]]:
-        """What makes room at a moment, and how much of it, the most first."""
+        """Return edits that free memory at one moment with their savings, largest first."""
         found = list(self._list_proposals(draft, full, allowed))
         saved = [
             measure_saving(draft, one.applied, full.memory, full.position) or _measure_region_gain(draft, one)
@@ -263,7 +263,7 @@ class _EditSearch:
         return sorted(zip(saved, found, strict=True), key=lambda one: (-one[0], edits.KINDS.index(one[1].edit.kind)))
 
     def _find_overfull(self, draft: EditedRun) -> OverfullMoment | None:
-        """The first requirement that does not hold, and the moment of it. Sums are asked first: they are cheap."""
+        """Return the first requirement that does not hold, with its moment. Sums come first: they are cheap."""
         curves = draft.curves()
         for memory, limit in (self.goal.limits or {}).items():
             number = MEMORIES.index(memory)
@@ -282,7 +282,7 @@ class _EditSearch:
         return OverfullMoment(MEMORIES.index(short.memory), short.at, max(missing, 1), is_scattered=missing <= 0)
 
     def _find_best(self, draft: EditedRun, full: OverfullMoment, allowed: _AllowedEdits) -> Proposal | None:
-        """What leaves most room at that moment without filling another memory; the cheaper kind on a tie."""
+        """Return the edit that saves most without filling another memory; the cheaper kind on a tie."""
         capacity = [pool[2] for pool in draft.pools]
         limits = {MEMORIES.index(memory): limit for memory, limit in (self.goal.limits or {}).items()}
         curves = draft.curves()
@@ -306,10 +306,10 @@ class _EditSearch:
             for saved, _, one in found
             if one.edit.kind == edits.CHUNK and one.group is best.group and -saved >= full.excess_bytes_per_bank
         ]
-        return min(enough, key=lambda one: one[0])[1] if enough else best  # the fewest parts that will do
+        return min(enough, key=lambda one: one[0])[1] if enough else best  # the fewest parts that suffice
 
     def _drop_needless(self, draft: EditedRun, chosen: list[Proposal]) -> list[Proposal]:
-        """Without the edits that are not needed, the least useful looked at first."""
+        """Drop edits that are not needed, the least useful first."""
         kept = list(chosen)
         for needless in list(reversed(chosen))[:_PRUNED_BY_PLAYING]:
             fewer = [one for one in kept if one is not needless]
@@ -318,9 +318,9 @@ class _EditSearch:
         return kept
 
     def _lower_peaks(self, draft: EditedRun) -> list[Proposal]:
-        """Edit by edit, the one that lowers a peak most, as a share of it.
+        """Choose the edit that lowers a peak by the largest share, repeatedly.
 
-        Several moments may be as full as the fullest: then one edit lowers nothing, and a few together do.
+        Several moments may be equally full: then one edit lowers nothing, and a few together do.
         """
         chosen: list[Proposal] = []
         together: list[Proposal] = []
@@ -337,7 +337,7 @@ class _EditSearch:
         return chosen
 
     def _find_lowering_edit(self, draft: EditedRun) -> tuple[bool, Proposal] | None:
-        """The best edit, and whether a peak is lower with it alone."""
+        """Return the best edit, and whether it alone lowers a peak."""
         curves = draft.curves()
         best: tuple[tuple[bool, float, int], Proposal] | None = None
         for memory in (MEMORIES.index(DRAM), L1_NUMBER):
@@ -349,7 +349,7 @@ class _EditSearch:
             for proposal in list_proposals(draft, memory, position, _ALL):
                 self.tried += 1
                 if proposal.applied.confidence == UNKNOWN:
-                    continue  # nobody asked for it, and the program may not even run with it
+                    continue  # the program may not run with it
                 peaks = draft.compute_peaks_with(proposal.applied.change, curves)
                 if any(after > pool[2] for after, pool in zip(peaks, draft.pools, strict=True)):
                     continue
@@ -366,7 +366,7 @@ class _EditSearch:
     def _replay_steps(
         self, draft: EditedRun, before: Figures, chosen: list[Proposal]
     ) -> tuple[EditedRun, Figures, list[SearchStep], list[FrontierPoint]]:
-        """The chosen edits one after the other, with what each of them brings."""
+        """Apply the chosen edits one after the other, and measure each."""
         steps: list[SearchStep] = []
         frontier = [build_frontier_point(0, before)]
         last = before
@@ -388,7 +388,7 @@ class _EditSearch:
 
 
 def _add_edit(draft: EditedRun, proposal: Proposal) -> tuple[EditedRun, AppliedEdit | None]:
-    """One more edit, of the very tensors that were looked at; None when another one has made it needless."""
+    """Apply a proposal; None if another edit has made it needless."""
     try:
         if not proposal.applied.groups:
             return apply_edit(draft, proposal.edit)
@@ -408,7 +408,7 @@ _TAKEN_FROM = {"L1_SMALL": L1, "TRACE": DRAM}
 
 
 def _list_region_edits(draft: EditedRun, memory: int, kinds: tuple[str, ...]) -> list[Proposal]:
-    """What was set aside of a memory and is not used."""
+    """List edits of regions that are reserved and not used."""
     found = []
     for name, whole in _TAKEN_FROM.items():
         number = MEMORIES.index(name)
@@ -416,14 +416,14 @@ def _list_region_edits(draft: EditedRun, memory: int, kinds: tuple[str, ...]) ->
         if edits.REGION not in kinds or MEMORIES[memory] != whole or used >= draft.pools[number][2]:
             continue
         if name == "TRACE" and captures_traces(draft.history.profile):
-            continue  # how much of it a trace takes is not known on a mock
+            continue  # the size of a trace is unknown on a mock
         wanted = used * (draft.pools[number][0] if name == "TRACE" else 1)
         found.append(Proposal(apply_edit(draft, Edit(edits.REGION, name, "", str(wanted)))[1], None))
     return found
 
 
 def _measure_region_gain(draft: EditedRun, proposal: Proposal) -> int:
-    """What is left of a bank more than before."""
+    """Return the bytes per bank that an edit of a region saves."""
     if proposal.edit.kind != edits.REGION:
         return 0
     number = MEMORIES.index(_TAKEN_FROM[proposal.edit.target.upper()])
@@ -433,5 +433,5 @@ def _measure_region_gain(draft: EditedRun, proposal: Proposal) -> int:
 def find_edits(
     history: CapturedRun, goal: Goal, *, most: int | None = None, start: EditedRun | None = None
 ) -> SearchAnswer:
-    """The answer to ``tune``, from the run as it was or from a draft of it."""
+    """Search edits for a run, starting from it or from an edited one."""
     return _EditSearch(history, goal, most or (10 if goal.is_open else MOST_EDITS)).run(start or start_edits(history))

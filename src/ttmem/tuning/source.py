@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's source, read for one purpose: behind which statement can a tensor be freed, and under which name?"""
+"""The user's source: statements, blocks and calls at the places of a call path."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SourcePlace(NamedTuple):
     file: str
     line: int
     span: Span | None = None
-    """Where the call stands, as the recorder's Python knew it; the line is then the first of it."""
+    """Position of the call, if the recorder's Python knew it; ``line`` is its first line."""
 
     def __str__(self) -> str:
         """``model.py:41``."""
@@ -42,7 +42,7 @@ class SourcePlace(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def parse_place(step: str) -> SourcePlace:
-    """Of ``file:line``, or a step of a call path: ``file:line+column-line+column``."""
+    """Parse ``file:line``, or a step of a call path: ``file:line+column-line+column``."""
     form = _STEP.fullmatch(step)
     if form is None:
         return SourcePlace("", 0)
@@ -54,7 +54,7 @@ def parse_place(step: str) -> SourcePlace:
 
 
 class SourceFile:
-    """One parsed file."""
+    """A parsed file."""
 
     def __init__(self, text: str) -> None:
         self.mark = _BYTE_ORDER_MARK if text.startswith(_BYTE_ORDER_MARK) else ""
@@ -63,23 +63,23 @@ class SourceFile:
         self.tree = ast.parse(text)
         self._expressions, self._parents = map_expressions(self.tree)
         self.read_elsewhere: dict[tuple[str, str, ast.AST, bool], int] = {}
-        """What ``Reads.elsewhere`` found: it is the same for every item of a container."""
+        """Results of ``NameReads.find_read_elsewhere``, the same for every item of a container."""
         self._statements = [node for node in ast.walk(self.tree) if isinstance(node, ast.stmt)]
 
     @cached_property
     def syntax(self) -> Syntax:
-        """Who mentions what, and what stands where."""
+        """Indexes of the syntax tree."""
         return Syntax(self.tree)
 
     @cached_property
     def newline(self) -> str:
-        """How its lines end."""
+        """Line ending."""
         first = self.lines[0] if self.lines else "\n"
         return next((end for end in ("\r\n", "\r") if first.endswith(end)), "\n")
 
     @cached_property
     def ttnn(self) -> str | None:
-        """What the file calls the library; None when it does not import it whole."""
+        """The name under which the file imports ttnn; None if it does not."""
         for node in self.tree.body:
             for alias in node.names if isinstance(node, ast.Import) else ():
                 if alias.name == "ttnn":
@@ -88,7 +88,7 @@ class SourceFile:
 
     @cached_property
     def _by_line(self) -> dict[int, list[ast.stmt]]:
-        """The statements that span each line."""
+        """Line -> statements that span it."""
         found: dict[int, list[ast.stmt]] = {}
         for node in self._statements:
             for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
@@ -105,35 +105,35 @@ class SourceFile:
         )
 
     def find_unused_name(self, name: str) -> str:
-        """The name, with a line below at its end for as long as the file has such a variable."""
+        """Return the name, with underscores appended until it is unused in the file."""
         while name in self._names:
             name += "_"
         return name
 
     @cached_property
     def reads_by_text(self) -> bool:
-        """Whether it can read a variable without naming it."""
+        """True if it may read variables by name as text."""
         words = {getattr(node, word, "") for node in ast.walk(self.tree) for word in ("id", "attr")}
         return bool(words & set(_BY_TEXT))
 
     @cached_property
     def reads_attributes_by_text(self) -> bool:
-        """Whether it asks for an attribute whose name is worked out."""
+        """True if it reads attributes with computed names."""
         calls = (node for node in ast.walk(self.tree) if isinstance(node, ast.Call))
         asked = [call.args for call in calls if getattr(call.func, "id", "") == "getattr"]
         return any(len(words) > 1 and not isinstance(words[1], ast.Constant) for words in asked)
 
     def parent(self, node: ast.AST) -> ast.AST | None:
-        """What a node stands in."""
+        """Return the parent of a node."""
         return self._parents.get(node)
 
     def indent(self, statement: ast.stmt) -> str | None:
-        """The white space before a statement; None when something else stands there (``if x: y = f()``)."""
+        """Return the indentation of a statement; None if other code precedes it (``if x: y = f()``)."""
         before = self.lines[statement.lineno - 1].encode()[: statement.col_offset].decode()
         return before if not before.strip() else None
 
     def last_on_line(self, statement: ast.stmt) -> ast.stmt:
-        """The last of those that share its last line: ``a = f(); b = g()``."""
+        """Return the last statement on the same line: ``a = f(); b = g()``."""
         block = self.find_block(statement)
         while block is not None and block.place + 1 < len(block.statements):
             behind = block.statements[block.place + 1]
@@ -143,7 +143,7 @@ class SourceFile:
         return statement
 
     def first_on_line(self, statement: ast.stmt) -> ast.stmt:
-        """The first of those that share its first line."""
+        """Return the first statement on the same line."""
         block = self.find_block(statement)
         while block is not None and block.place and block.statements[block.place - 1].end_lineno == statement.lineno:
             block = BlockPosition(block.block, block.place - 1)
@@ -151,15 +151,15 @@ class SourceFile:
         return statement
 
     def find_block(self, statement: ast.stmt) -> BlockPosition | None:
-        """The list of statements that a statement stands in, and its place there."""
+        """Return the position of a statement in its block."""
         return self.syntax.find_position(statement)
 
     def find_expression(self, place: SourcePlace) -> ast.expr | None:
-        """The very one; None where a place is a line alone."""
+        """Return the expression; None if the place is only a line."""
         return self._expressions.get(place.span) if place.span is not None else None
 
     def find_statement(self, place: SourcePlace) -> ast.stmt | None:
-        """The innermost statement that an expression, or a line, belongs to."""
+        """Return the innermost statement of an expression or a line."""
         node: ast.AST | None = self.find_expression(place)
         if node is None:
             return self.find_statement_on_line(place.line)
@@ -168,7 +168,7 @@ class SourceFile:
         return node
 
     def find_statement_on_line(self, line: int) -> ast.stmt | None:
-        """The innermost statement that spans a line; None where two share it (``a = f(); b = g()``)."""
+        """Return the innermost statement that spans a line; None if two share it (``a = f(); b = g()``)."""
         here = self._by_line.get(line, [])
         if not here:
             return None
@@ -178,21 +178,21 @@ class SourceFile:
         return inner[0] if len(inner) == 1 else None
 
     def find_function(self, node: ast.AST) -> ast.AST | None:
-        """The function (or module) that a statement belongs to."""
+        """Return the function (or module) of a statement."""
         above: ast.AST | None = self._parents.get(node)
         while above is not None and not isinstance(above, _FUNCTIONS):
             above = self._parents.get(above)
         return above
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
-        """The node's parents, the nearest first."""
+        """Yield the node's parents, nearest first."""
         above = self._parents.get(node)
         while above is not None:
             yield above
             above = self._parents.get(above)
 
     def find_call(self, place: SourcePlace, name: str) -> ast.Call | None:
-        """The call of an operation at a place; None where a line has several of them, or none."""
+        """Return the call of an operation at a place; None if a line has several, or none."""
         node = self.find_expression(place)
         if node is not None:
             return node if isinstance(node, ast.Call) else None
@@ -201,7 +201,7 @@ class SourceFile:
         return calls[0] if len(calls) == 1 else None
 
     def find_calls(self, statement: ast.stmt, name: str) -> list[ast.Call]:
-        """Calls of an operation (``ttnn.from_torch``: by its last word) inside a statement."""
+        """Return the calls of an operation (by its last word) inside a statement."""
         word = name.rpartition(".")[2]
         return [
             node
@@ -214,11 +214,11 @@ class SourceFile:
         ]
 
     def find_release_statement(self, made: ast.stmt, used: ast.stmt) -> ast.stmt | None:
-        """The statement after which what ``made`` defines is not needed, when ``used`` is the last that reads it.
+        """Return the statement after which the value of ``made`` is not needed, given its last reader ``used``.
 
-        It stands in the same list of statements, so that whoever passes it has passed ``made``: a use inside a loop
-        or a branch frees behind the whole of it. None where there is no such one, or nothing can stand behind it; what
-        is behind ``return f(x)`` comes between the call and the return.
+        It is in the block of ``made``, so that every path through it passes ``made``: for a use inside a loop
+        or a branch, it is the whole loop or branch. None if there is none, or nothing can follow it; for
+        ``return f(x)`` the free comes between the call and the return.
         """
         block = self.find_block(made)
         if block is None:
@@ -229,7 +229,7 @@ class SourceFile:
         if not isinstance(statement, ast.stmt) or isinstance(statement, (*_ENDING, ast.ClassDef)):
             return None
         if isinstance(used, ast.Return) and (statement is not used or used.value is None):
-            return None  # only one of its branches passes here
+            return None  # only one branch passes here
         end = self.find_block(statement)
         return statement if end is not None and end.place >= block.place else None
 
@@ -239,7 +239,7 @@ class SourceFile:
 
 
 def open_source(file: str) -> SourceFile | None:
-    """None when the file is gone, is not Python, or may not be read."""
+    """Open a source file; None if it is missing, unreadable or not Python."""
     try:
         path = Path(file).resolve()
         found = path.stat()
@@ -250,7 +250,7 @@ def open_source(file: str) -> SourceFile | None:
 
 @lru_cache(maxsize=256)
 def _parse_file(path: Path, _: int, size: int) -> SourceFile | None:
-    """Read once as long as it stays the same file."""
+    """Parse a file, cached while it is unchanged."""
     if size > _MOST_BYTES:
         return None
     try:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indexes of one syntax tree: what stands inside what, who mentions a name, who gives it a value.
+"""Indexes of a syntax tree: nesting, mentions and bindings of names.
 
-Each question of the source comes once per tensor, so none may walk the file: a generated program names thousands.
+Each query is made once per tensor, so none may walk the file: a generated program names thousands.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Node = TypeVar("_Node", bound=ast.AST)
 
 
 def last_word(node: ast.AST) -> str | None:
-    """The last name of an expression: of ``x``, ``x[0]`` and ``self.x`` it is ``x``; None where it has none."""
+    """Return the last name of an expression: ``x`` for ``x``, ``x[0]`` and ``self.x``; None if it has none."""
     while isinstance(node, ast.Subscript):
         node = node.value
     if isinstance(node, ast.Name):
@@ -33,26 +33,26 @@ def last_word(node: ast.AST) -> str | None:
 
 
 def _find_container(node: ast.AST) -> ast.expr | None:
-    """Of an item of which it is clear which one is meant, the container: ``k`` of ``k['a']``."""
+    """Return the container of an item with a constant index: ``k`` of ``k['a']``."""
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
         return node.value if isinstance(node.value, (ast.Name, ast.Attribute)) else None
     return None
 
 
 class StatementBlock:
-    """Statements that run one after the other."""
+    """A block: statements that run in sequence."""
 
     def __init__(self, statements: list[ast.stmt]) -> None:
         self.statements = statements
 
     @cached_property
     def _leaving(self) -> list[int]:
-        """Places of statements that may end a turn of a loop or the function."""
+        """Positions of statements that may leave a loop or the function."""
         return [n for n, one in enumerate(self.statements) if any(isinstance(node, _LEAVES) for node in ast.walk(one))]
 
     @cached_property
     def _assigning(self) -> dict[str, list[int]]:
-        """Name -> places of statements that give it another value, or remove it, whatever happens."""
+        """Name -> positions of statements that always rebind or delete it."""
         found: dict[str, list[int]] = {}
         for place, one in enumerate(self.statements):
             for name in list_targets(one) if isinstance(one, (ast.Assign, ast.AnnAssign, ast.Delete)) else ():
@@ -61,17 +61,17 @@ class StatementBlock:
 
     @cached_property
     def _loop_leavers(self) -> list[int]:
-        """How many of the statements before a place may leave a loop around the block."""
+        """Number of statements before a position that may leave a loop around the block."""
         return list(accumulate(map(_leaves_loop, self.statements), initial=0))
 
     @cached_property
     def _handing_back(self) -> list[int]:
-        """How many of the statements before a place let other code run in between."""
+        """Number of statements before a position that let other code run."""
         each = (any(isinstance(node, _HANDS_BACK) for node in ast.walk(one)) for one in self.statements)
         return list(accumulate(each, initial=0))
 
     def find_rebinding(self, end: int, name: str) -> int:
-        """The next statement after one that gives the name another value whatever happens; 0 when there is none."""
+        """Return the position of the next statement that always rebinds the name; 0 if there is none."""
         places = self._assigning.get(name, [])
         behind = bisect_right(places, end)
         if behind == len(places):
@@ -81,7 +81,7 @@ class StatementBlock:
         return 0 if leaves_first else places[behind]
 
     def find_assignment_before(self, place: int, name: str) -> int | None:
-        """The nearest plain assignment of the name before a statement."""
+        """Return the position of the nearest plain assignment before a statement."""
         places = self._assigning.get(name, [])
         for nearest in reversed(places[: bisect_right(places, place - 1)]):
             if not isinstance(self.statements[nearest], ast.Delete):
@@ -89,16 +89,16 @@ class StatementBlock:
         return None
 
     def has_loop_exit(self, first: int, last: int) -> bool:
-        """Whether a ``break`` or ``continue`` of a loop around them stands among these statements."""
+        """Return whether these statements have a ``break`` or ``continue`` of a loop around them."""
         return bool(self._loop_leavers[last + 1] - self._loop_leavers[first])
 
     def has_suspension(self, first: int, last: int) -> bool:
-        """Whether other code runs in between these statements (``yield``, ``await``)."""
+        """Return whether other code may run between these statements (``yield``, ``await``)."""
         return bool(self._handing_back[last + 1] - self._handing_back[first])
 
 
 class BlockPosition(NamedTuple):
-    """A place in a block."""
+    """A position in a block."""
 
     block: StatementBlock
     place: int
@@ -109,26 +109,26 @@ class BlockPosition(NamedTuple):
 
 
 class Syntax:
-    """Of one file."""
+    """Indexes of one file."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._enter: dict[ast.AST, int] = {}
         self._leave: dict[ast.AST, int] = {}
         self._spots: dict[ast.stmt, BlockPosition] = {}
-        """Where each statement stands."""
+        """Positions of statements."""
         self._mentions: dict[str | None, list[ast.expr]] = {}
         self._items: dict[str, list[ast.expr]] = {}
-        """Items of containers by what is written there, where it is clear which one is meant: ``k['a']``."""
+        """Items with a constant index by their text: ``k['a']``."""
         self._others: dict[str | None, list[ast.expr]] = {}
-        """Mentions of each name that are no such items, and no containers of one."""
+        """Mentions of each name that are neither such items nor their containers."""
         self._has_clear_item: set[ast.AST] = set()
         self._bound: dict[str, list[ast.AST]] = {}
         self.functions: dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]] = {}
-        """By name, methods too."""
+        """Functions and methods by name."""
         self.declared: set[str] = set()
         """Names in ``global`` and ``nonlocal``."""
         self.libraries: set[str] = set()
-        """Modules that are imported whole."""
+        """Modules that are imported by name."""
         self._number(tree)
         for node in sorted(self._enter, key=self._enter.__getitem__):
             self._add(node)
@@ -172,7 +172,7 @@ class Syntax:
             self.libraries |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
 
     def _add_mention(self, node: ast.Name | ast.Attribute | ast.Subscript, word: str | None) -> None:
-        """Nodes come after what they stand in."""
+        """Add a mention; parents are added before their children."""
         if (container := _find_container(node)) is not None:
             self._items.setdefault(ast.unparse(node), []).append(node)
             self._has_clear_item.add(container)
@@ -180,22 +180,22 @@ class Syntax:
             self._others.setdefault(word, []).append(node)
 
     def find_position(self, statement: ast.AST) -> BlockPosition | None:
-        """Where a statement stands."""
+        """Return the position of a statement."""
         return self._spots.get(statement) if isinstance(statement, ast.stmt) else None
 
     def is_inside(self, node: ast.AST, first: ast.AST, last: ast.AST | None = None) -> bool:
-        """Whether a node is, or stands in, another, or one of those from ``first`` to ``last`` of a block."""
+        """Return whether a node is in another one, or in those from ``first`` to ``last`` of a block."""
         return self._enter[first] <= self._enter[node] <= self._leave[first if last is None else last]
 
     def find_mentions(self, wanted: ast.expr, first: ast.AST, last: ast.AST | None = None) -> Sequence[ast.expr]:
-        """Expressions, from one node to another, that may be the wanted one, or the container that it is an item of.
+        """Return expressions between two nodes that may be the wanted one, or its container.
 
         In the order of the source.
         """
         return self._find_mentions(wanted, self._enter[first], first if last is None else last)
 
     def find_mentions_after(self, wanted: ast.expr, node: ast.AST, scope: ast.AST) -> Sequence[ast.expr]:
-        """The same, from behind a node to the end of its scope."""
+        """Return the same from after a node to the end of its scope."""
         return self._find_mentions(wanted, self._leave[node] + 1, scope)
 
     def _find_mentions(self, wanted: ast.expr, start: int, last: ast.AST) -> Sequence[ast.expr]:
@@ -207,13 +207,13 @@ class Syntax:
         return sorted(found, key=self._enter.__getitem__)
 
     def find_bindings(self, first: ast.AST, last: ast.AST, words: set[str]) -> list[ast.AST]:
-        """What gives one of these names or items another value, from one node to another, in their order."""
+        """Return nodes that rebind one of these names or items, between two nodes, in order."""
         start = self._enter[first]
         found = {node for word in words for node in self._slice(self._bound.get(word, []), start, last)}
         return sorted(found, key=self._enter.__getitem__)
 
     def find_definitions(self, name: str) -> list[ast.AST]:
-        """Functions, classes and imports of a name."""
+        """Return functions, classes and imports of a name."""
         return [one for one in self._bound.get(name, []) if isinstance(one, (ast.FunctionDef, ast.ClassDef, ast.alias))]
 
     def _slice(self, nodes: list[_Node], start: int, last: ast.AST) -> list[_Node]:
@@ -223,7 +223,7 @@ class Syntax:
 
 @lru_cache(maxsize=4096)
 def list_variables(function: ast.AST) -> frozenset[str]:
-    """The variables of a function's own, its parameters too."""
+    """Return the local variables of a function, including parameters."""
     if not isinstance(function, FUNCTIONS):
         return frozenset()
     arguments = function.args
@@ -239,7 +239,7 @@ def list_variables(function: ast.AST) -> frozenset[str]:
 
 
 def list_targets(statement: ast.stmt) -> tuple[str, ...]:
-    """The names that a statement gives values to, as one writes them."""
+    """Return the targets of a statement as text."""
     if isinstance(statement, ast.Assign):
         targets: Sequence[ast.expr] = statement.targets
     elif isinstance(statement, (ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor)):
@@ -268,7 +268,7 @@ def _leaves_loop(statement: ast.stmt) -> bool:
 
 
 def _find_defined_name(node: ast.AST) -> str | None:
-    """The name that a node binds without an expression of its own."""
+    """Return the name that a definition, import or pattern binds."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)):
         return node.name
     if isinstance(node, ast.alias):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An upload that comes later: which statement moves, and before which one it may stand in any run of the program."""
+"""Move an upload: find its statement, and the later one before which it is safe in all runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ttmem.tuning.syntax import list_targets
 
 
 class StatementMove(NamedTuple):
-    """Whole lines that go before another one."""
+    """Lines to move before another one."""
 
     line: int
     end_line: int
@@ -25,7 +25,7 @@ class StatementMove(NamedTuple):
 
 
 def find_move(history: CapturedRun, group: Group) -> StatementMove | str:
-    """Why not, where more than the upload would move, or what is in between might read it or change its arguments."""
+    """Return the move, or why not: other operations would move, or code in between may depend on it."""
     source = open_source(group.site.file) if group.site.file else None
     made = source.find_statement(group.site) if source is not None else None
     if source is None or made is None or not is_as_captured(history, group.site.file):
@@ -54,7 +54,7 @@ def find_move(history: CapturedRun, group: Group) -> StatementMove | str:
 def _find_first_use(
     history: CapturedRun, source: SourceFile, group: Group, life: BufferLife, block: list[ast.stmt]
 ) -> ast.stmt | None:
-    """The statement of the block in which it is used first, where that use is the first operation of the statement."""
+    """Return the statement of the first use, if that use is its first operation."""
     step = find_call_step(history, life, life.uses[0]) if life.uses else None
     used = source.find_statement(step) if step is not None and step.file == group.site.file else None
     outer: ast.AST | None = used
@@ -69,7 +69,7 @@ def _find_first_use(
 
 
 def _is_alone(history: CapturedRun, source: SourceFile, group: Group, made: ast.stmt) -> bool:
-    """Whether the statement runs nothing but the uploads of the group."""
+    """Return whether the statement runs only the uploads of the group."""
     producers = {life.producer for life in group.lives}
     depth = count_naming_depth(history, group.lives[0])
     known: dict[tuple[str, int], dict[ast.stmt | None, set[int]]] = history.cache.setdefault("operations at", {})
@@ -83,7 +83,7 @@ def _is_alone(history: CapturedRun, source: SourceFile, group: Group, made: ast.
 
 
 def _is_touched(between: list[ast.stmt], made: ast.Assign) -> bool:
-    """Whether statements in between mention the tensor, or give what it is made of another value."""
+    """Return whether statements in between mention the tensor or rebind its arguments."""
     own = {node.id for node in ast.walk(made) if isinstance(node, ast.Name)}
     names = {node.id for one in made.targets for node in ast.walk(one) if isinstance(node, ast.Name)}
     for statement in walk_statements(between):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The proof of a promise: the script runs again on the mock with the edits made at its calls, and nothing on disk."""
+"""Prove a promise: run the script again on the mock, with the edits applied at its calls and not on disk."""
 
 from __future__ import annotations
 
@@ -34,30 +34,30 @@ _REGIONS = {"L1_SMALL": "l1_small_bytes", "TRACE": "trace_region_bytes"}
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What the mock said, and whether it is what was promised."""
+    """The figures of a run on the mock, compared with the promise."""
 
     dram_peak_bytes_per_bank: int
     l1_peak_bytes_per_bank: int
     l1_peak_with_programs_bytes_per_core: int
     fits: bool
-    """Nothing did not fit, as far as it ran."""
+    """Everything fitted, as far as it ran."""
     agrees: bool | None
-    """Equal to the byte where every edit is exact, not more than promised where they are bounded. None: nothing is
+    """Equal to the byte if every edit is exact, not more than promised if they are bounded. None: nothing is
     proven, see ``reason``."""
     reason: str
-    """Why ``agrees`` is not true; empty when it is."""
+    """Why ``agrees`` is not true; empty if it is."""
     promised_operations: int
-    """For how many operations there was a promise before the run; one that had failed is known only up to there."""
+    """Number of operations with a promise; a failed run is known only up to its failure."""
     not_made: tuple[str, ...]
     """Edits that cannot be made while the program runs: the run is one without them."""
     profile: Profile
     dropped: tuple[DroppedEdit, ...] = ()
-    """Edits that were tried before and given up."""
+    """Edits that were tried and dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class DroppedEdit:
-    """An edit with which the script ended otherwise than without."""
+    """An edit with which the script ended differently."""
 
     edit: str
     reason: str
@@ -65,7 +65,7 @@ class DroppedEdit:
 
 @dataclass(frozen=True, slots=True)
 class RerunPlan:
-    """How a script is run again: what changes at which operation, and how its device is opened."""
+    """Changes for running a script again, per operation and for opening the device."""
 
     calls: tuple[Mapping[str, Any], ...] = ()
     settings: Mapping[str, Any] | None = None
@@ -73,13 +73,13 @@ class RerunPlan:
     """Edits that cannot be made while the program runs."""
 
     def combine(self, other: RerunPlan) -> RerunPlan:
-        """Both."""
+        """Return both plans as one."""
         missing = tuple(dict.fromkeys((*self.not_made, *other.not_made)))
         return RerunPlan((*self.calls, *other.calls), {**(self.settings or {}), **(other.settings or {})}, missing)
 
 
 def _can_be_made(applied: AppliedEdit) -> bool:
-    """Not for tensors that no call made."""
+    """Return whether an edit can be made in a run; not for tensors that no call made."""
     if applied.edit.kind in (edits.REGION, edits.BOARD):
         return True
     changed = [life for group in applied.groups for life in group.lives if life.number in applied.change]
@@ -89,7 +89,7 @@ def _can_be_made(applied: AppliedEdit) -> bool:
 
 
 def plan_rerun(history: CapturedRun, chosen: Sequence[AppliedEdit]) -> RerunPlan:
-    """What the recorder is told, of the edits that can be made at a call."""
+    """Plan a run with the edits that can be made at a call."""
     calls: list[Mapping[str, Any]] = []
     settings: dict[str, Any] = {}
     types = {number: piece.type for one in chosen for number, piece in one.change.items() if piece.type is not None}
@@ -116,7 +116,7 @@ def plan_rerun(history: CapturedRun, chosen: Sequence[AppliedEdit]) -> RerunPlan
 def _describe_call_edit(
     history: CapturedRun, applied: AppliedEdit, life: BufferLife, changed: TensorType | None
 ) -> Mapping[str, Any]:
-    """One call with other options, or at another time; then of the type that all edits together give it."""
+    """Describe a call with other options or at another time, with the type after all edits."""
     edit = applied.edit
     assert life.type is not None
     told: dict[str, Any] = {"kind": edit.kind, "operation": life.producer, "value": edit.value}
@@ -151,7 +151,7 @@ def _describe_frees(history: CapturedRun, applied: AppliedEdit, after: Mapping[i
 
 
 def find_command(profile: Profile) -> list[str]:
-    """The script of a capture and its arguments, as the profile names them."""
+    """Return the script of a capture and its arguments."""
     script = profile.source.name
     if profile.source.kind != KIND or not _is_file(script):
         raise BadInputError(
@@ -161,7 +161,7 @@ def find_command(profile: Profile) -> list[str]:
 
 
 def _is_file(script: str) -> bool:
-    """False for what cannot be a path: a profile may hold any text."""
+    """Return whether a path is a file; a profile may contain any text."""
     try:
         return Path(script).is_file()
     except (OSError, ValueError, RuntimeError):
@@ -177,7 +177,7 @@ def run_again(
     output: int | None = None,
     timeout_seconds: float | None = None,
 ) -> Profile:
-    """The script of a capture, with changes; ``command`` are other words for it and its arguments."""
+    """Run the script of a capture with changes; ``command`` replaces the script and its arguments."""
     if profile.source.kind != KIND:
         raise BadInputError(f"'{profile.name}' is no run of a script", hint=_ONLY_CAPTURES)
     script, *arguments = command or find_command(profile)
@@ -187,7 +187,7 @@ def run_again(
 
 
 def find_certainty(applied: Sequence[AppliedEdit]) -> str:
-    """Of several edits together: that of the least certain."""
+    """Return the confidence of the least certain edit."""
     return max((one.confidence for one in applied), key=(EXACT, BOUNDED, UNKNOWN).index, default=EXACT)
 
 
@@ -200,15 +200,15 @@ def compare(
     run: CapturedRun,
     programs_doubt: str = "",
 ) -> Verification:
-    """What was captured with what was promised before the run.
+    """Compare a run with the promise before it.
 
-    Of a run that had ended out of memory everything is known until the call that failed would have ended, or only until
-    it began where nothing tells what it does. What programs need in L1 is compared where the records of all operations
-    that changed tell it.
+    A run that ended out of memory is known until its failed call would have ended, or only until
+    it began if nothing tells what it does. What programs need in L1 is compared if the records of all operations
+    that changed give it.
     """
     before = draft.history
     captured = next(one for one in run.profile.timelines if one.rank == run.timeline.rank)
-    profile = replace(run.profile, timelines=(captured,))  # of several devices the one that was looked at
+    profile = replace(run.profile, timelines=(captured,))  # the selected device
     found, together = peaks(profile), programs_peak(profile)
     dram, l1 = (found[memory].peak_bytes_per_bank if memory in found else 0 for memory in (DRAM, L1))
     programs = together.total_bytes_per_core if together is not None else l1
@@ -242,7 +242,7 @@ def compare(
 def _explain_verdict(
     as_told: bool, not_made: Sequence[str], measured: Sequence[int], told: Sequence[int], *, is_unknown: bool
 ) -> str:
-    """Why a run does not prove a promise; empty when it does."""
+    """Return why a run does not prove a promise; empty if it does."""
     if not_made:
         return "not all edits were made in that run"
     if is_unknown:
@@ -256,7 +256,7 @@ def _explain_verdict(
 
 
 def find_other_end(before: CapturedRun, again: Profile) -> RunEnd | None:
-    """How a run ended, where that is neither memory nor the end that the captured run had without any edit."""
+    """Return how a run ended, if neither for memory nor like the captured run."""
     end, known = run_end(again), run_end(before.profile)
     if end is None or end.is_for_memory:
         return None
@@ -267,19 +267,19 @@ def find_other_end(before: CapturedRun, again: Profile) -> RunEnd | None:
 
 
 def _is_of_the_library(end: RunEnd) -> bool:
-    """A crash, an error of ttnn, the time limit: an edit may be the cause, and a script seldom is."""
+    """Return whether a run ended by a crash, an error of ttnn or the time limit, which edits may cause."""
     return end.error in ("RuntimeError", "TimeoutExpired") or end.error.startswith(("SIG", "signal"))
 
 
 def report_no_run(known: int, again: Profile) -> Verification:
-    """A run that did not even open its device."""
+    """Report a run that did not open its device."""
     end = run_end(again)
     reason = end.sentence if end is not None else "the script opened no device"
     return Verification(0, 0, 0, False, False, reason, known, (), again)
 
 
 def find_suspect(answer: Sequence[AppliedEdit], again: Profile) -> tuple[AppliedEdit, bool] | None:
-    """Which of several edits a run probably ended because of, and whether it has to do with the line where it ended."""
+    """Return the edit that probably ended a run, and whether it is related to the line where the run ended."""
     end = run_end(again)
     changes_calls = [one for one in answer if one.groups]
     if end is None or not changes_calls:
@@ -296,27 +296,27 @@ def find_suspect(answer: Sequence[AppliedEdit], again: Profile) -> tuple[Applied
 
 
 def _read_line(location: str) -> str:
-    """The text of a line of a program; empty when it is not here."""
+    """Return the text of a source line; empty if the file is missing."""
     place = parse_place(location)
     source = open_source(place.file) if place.file else None
     return source.lines[place.line - 1] if source is not None and 0 < place.line <= len(source.lines) else ""
 
 
 def _list_refused(profile: Profile) -> Iterator[str]:
-    """Edits that the recorder could not make."""
+    """Yield edits that the recorder could not make."""
     for note in profile.source.warnings:
         if note.startswith(NOT_MADE):
             yield note.removeprefix(NOT_MADE)
 
 
 def is_further(before: CapturedRun, after: CapturedRun) -> bool:
-    """Whether a run came to what the other one did not: another operation, or a later step of its last one."""
+    """Return whether a run got further than another one: more operations, or a later step of the last one."""
     if len(after.operations) != len(before.operations):
         return len(after.operations) > len(before.operations)
     one, other = before.failure, after.failure
     if not before.is_short or one is None:
         return False
-    if not after.is_short or other is None:  # the call was served, unless it ended the run for another reason
+    if not after.is_short or other is None:  # the call succeeded, unless it ended the run for another reason
         return other is None or other.survived or other.operation_index != len(after.operations) - 1
     has_room_now = one.failure_class.startswith("oom/") and other.failure_class.startswith("buffers/")
     return has_room_now and one.operation_index == other.operation_index == len(after.operations) - 1

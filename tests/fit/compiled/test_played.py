@@ -12,7 +12,7 @@ from fit.compiled.some_modules import function, linear_layer, module, tiles
 from readers.log_lines import Log
 from ttmem.analysis.alignment import partners
 from ttmem.commands.diff import diff
-from ttmem.commands.library.fit import Fit, fit
+from ttmem.commands.fit import Fit, fit
 from ttmem.engines.interpreters import Interpreter
 from ttmem.profile.model import Profile
 from ttmem.readers.mlir.functions import read_modules

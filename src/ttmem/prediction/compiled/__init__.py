@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the compiler decided, played: a TTNN module as the stream of its first run.
+"""Turn a compiled TTNN module into the stream of its first run.
 
-The operations, layouts, shards and deallocations are the module's own; nothing about placement is guessed.
+Operations, layouts, shards and deallocations are the module's own; nothing about placement is guessed.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ _MOST = f"more than {DOCUMENT_BYTES >> 20} MiB"
 
 
 def build_stream(request: Request) -> Stream:
-    """The stream of a file: a module dump, or a log (packed or not) that holds one."""
+    """Build the stream of a file: a module dump, or a log (packed or not) that contains one."""
     pieces: list[bytes] = []
     size = 0
     with OpenedSource(request.target) as opened:
@@ -41,7 +41,7 @@ def build_stream(request: Request) -> Stream:
 
 
 def build_module_stream(text: bytes, request: Request, name: str = "") -> Stream:
-    """The stream of a TTNN module, or of a log that holds one.
+    """Build the stream of a TTNN module, or of a log that contains one.
 
     ``--set graph=N`` chooses among several modules, ``--set function=NAME`` among several entries.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One operation of a module as steps: a call of the library that must make what the types say, or allocations alone."""
+"""Convert an operation of a module into steps: a call whose results must match the types, or allocations alone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,24 +20,24 @@ _NEAREST = {"bool": "bfloat16", "float16": "bfloat16", "float64": "float32", "in
 
 
 class ModuleTypes:
-    """Types of one module; each text is read once."""
+    """The types of one module; each text is read once."""
 
     def __init__(self, columns: int) -> None:
         self._columns = columns
         self._known: dict[bytes, TensorForm | None] = {}
         self.missing_layouts = 0
-        """Types that do not say where the tensor lies: a stage before layouts are chosen."""
+        """Number of types without a memory: a stage before layouts are chosen."""
         self.other_types: set[str] = set()
         """Data types that the library does not have."""
 
     def read_type(self, type_text: bytes) -> TensorForm | None:
-        """The tensor that a type describes, None for what is no tensor (a device, a trace's number)."""
+        """Return the tensor that a type describes, None for other types (a device, a trace's number)."""
         if type_text not in self._known:
             self._known[type_text] = self._read(type_text)
         return self._known[type_text]
 
     def read_local_shape(self, type_text: bytes, rank: int) -> list[int] | None:
-        """What one chip has of a tensor, where the module says so."""
+        """Return the shape of one chip's shard, if the module states it."""
         parsed = parse_tensor_type(type_text) if type_text else None
         return list(parsed.shape) if parsed is not None and len(parsed.shape) == rank else None
 
@@ -72,23 +72,23 @@ Step = dict[str, Any]
 
 _CONVOLUTIONS = ("conv2d", "conv_transpose2d")
 _MOST_HOST_ELEMENTS = 1 << 25
-"""Of a tensor that is really made on the host; larger ones are taken to be on the device."""
+"""Limit for a tensor that is created on the host; a larger one is assumed to be on the device."""
 
 
 @dataclass(slots=True)
 class ModuleValue:
-    """A value of the module: a tensor on the device under a name, or one on the host that nobody makes."""
+    """A value of the module: a named tensor on the device, or one on the host."""
 
     name: str
     form: TensorForm | None
     is_retained: bool = False
-    """Whether a deallocation does nothing: parameters belong to the caller, const-eval results to the cache."""
+    """True if a deallocation has no effect: parameters belong to the caller, const-eval results to the cache."""
     owners: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenSteps:
-    """What stands for an operation."""
+    """The steps of an operation."""
 
     steps: list[Step]
     unsupported: str = ""
@@ -97,7 +97,7 @@ class WrittenSteps:
 def build_steps(
     operation: ModuleOperation, operands: Sequence[ModuleValue | None], results: Sequence[ModuleValue]
 ) -> WrittenSteps:
-    """The steps of an operation with these operands (None: the device, a number) and results on the device."""
+    """Build the steps of an operation with these operands (None: the device, a number) and results on the device."""
     name = operation.name.removeprefix("ttnn.")
     form = CALL_FORMS.get(name)
     if name in CREATED or name in UPLOADS or name in PREPARED:
@@ -155,7 +155,7 @@ def _call_step(call: str, args: list[Any], kwargs: dict[str, Any], results: Sequ
 def _pair_keywords(
     form: CallForm, operation: ModuleOperation, operands: Sequence[ModuleValue | None]
 ) -> list[tuple[str, dict[str, str]]]:
-    """Keyword and tensor of each operand; segments say which of the optional ones are there."""
+    """Pair each operand with its keyword; segment sizes say which optional operands are present."""
     segments = operation.properties.get("operandSegmentSizes")
     places: list[int] = []
     if isinstance(segments, list) and sum(segments) == len(operands):
@@ -188,7 +188,7 @@ def _memory_config(made: TensorForm) -> dict[str, Any]:
 def _build_convolution(
     name: str, operation: ModuleOperation, operands: Sequence[ModuleValue | None], results: Sequence[ModuleValue]
 ) -> WrittenSteps:
-    """Weights that come from the host are made there: the library prepares and uploads them in the call."""
+    """Build a convolution. Host weights are created there: the library prepares and uploads them in the call."""
     tensors = [held for held in operands if held is not None and held.form is not None]
     steps: list[Step] = []
     for held in tensors[1:]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first run of a compiled graph: its functions called in order, const-eval results kept, deallocations obeyed."""
+"""Follow the first run of a compiled graph: call functions in order, keep const-eval results, obey deallocations."""
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,23 +23,23 @@ LOAD_CACHED, CALL, TRACE = "ttcore.load_cached", "func.call", "ttnn.capture_or_e
 _MOST_OPERATIONS = 2_000_000
 _ALWAYS_PLAYED = 20_000
 _MOST_REPEATS = 100
-"""How often a run may repeat the text on average: a small text must not cost the time of a large one."""
+"""Average number of repetitions of the text in a run: a small text must not take the time of a large one."""
 
 
 def find_callee(operation: ModuleOperation) -> str:
-    """The function that an operation runs, empty when it runs none; of a trace the one that captures it."""
+    """Return the function that an operation calls (for a trace the one that captures it), empty if none."""
     if operation.name == TRACE:
         return str(operation.properties.get("capture_callee", ""))
     return operation.callee if operation.name in (CALL, LOAD_CACHED) else ""
 
 
 def is_followed(function: ModuleFunction | None) -> bool:
-    """Whether a called function is played: not one that the text does not hold, nor one that runs on the host."""
+    """Return whether a called function is followed: it is in the text and does not run on the host."""
     return function is not None and bool(function.operations) and "cpu_hoist" not in function.name
 
 
 def limit_operations(module: ModuleText) -> int:
-    """How many operations of a module are played."""
+    """Return the largest number of operations that are followed."""
     return min(_MOST_OPERATIONS, max(_ALWAYS_PLAYED, _MOST_REPEATS * module.operations))
 
 
@@ -82,7 +82,7 @@ def check_calls(module: ModuleText, entry: ModuleFunction, file: str) -> None:
 
 
 def too_many_operations_error(module: ModuleText, function: ModuleFunction, file: str) -> BadInputError:
-    """The refusal of a run that repeats its text too often."""
+    """Return the error for a run that repeats its text too often."""
     return BadInputError(
         f"functions call each other so often that a run has more than {limit_operations(module):,} operations; "
         f"the module has {module.operations:,}",
@@ -101,16 +101,16 @@ _ROLES = {"parameter": WEIGHT, "constant": CONSTANT}
 
 @dataclass(frozen=True, slots=True)
 class _FunctionCall:
-    """A function whose body is to be followed next, and what it is given."""
+    """A function to follow next, and its arguments."""
 
     function: ModuleFunction
     arguments: Sequence[ModuleValue | None]
     prefix: str
-    """Of the names of its values."""
+    """Prefix of the names of its values."""
 
 
 _Following = Generator[_FunctionCall, list[ModuleValue], list[ModuleValue]]
-"""Follows operations; what is yielded is followed by ``FirstRun.run``, so that a chain of calls may have any depth."""
+"""Yields calls for ``FirstRun.run`` to follow, so that a chain of calls may have any depth."""
 
 
 class FirstRun:
@@ -127,7 +127,7 @@ class FirstRun:
         self._runs = 0
         self._most = limit_operations(module)
         self._names: set[str] = set()
-        """Of what stays."""
+        """Names of tensors that stay."""
         self._arguments: set[str] = set()
         self._frees_itself = any(
             operation.name == "ttnn.deallocate"
@@ -137,11 +137,11 @@ class FirstRun:
 
     @property
     def frees_after_last_use(self) -> bool:
-        """Whether the module says nothing about when tensors die."""
+        """True if the module has no deallocations."""
         return not self._frees_itself
 
     def run(self, entry: ModuleFunction) -> None:
-        """Everything from the entry's arguments on."""
+        """Follow the entry function."""
         check_calls(self._module, entry, self._file)
         arguments = [self._add_argument(argument) for argument in entry.arguments]
         bodies = [self._follow_body(_FunctionCall(entry, arguments, ""))]
@@ -221,7 +221,7 @@ class FirstRun:
         self.calls.append(ModelCall(operation.name, tuple(steps), module=place, unsupported=unsupported))
 
     def _reuse_tensor(self, given: ModuleValue, result: ModuleValue, operation: ModuleOperation) -> ModuleValue:
-        """Where the type did not move the tensor it is the same one; else it is made anew."""
+        """Reuse the tensor unless its type changed; then write a conversion."""
         if is_on_device(result.form) and _storage(given.form) != _storage(result.form):
             self._append(operation, *_parts(build_steps(replace(operation, name="ttnn.to_layout"), [given], [result])))
             return result
@@ -246,7 +246,7 @@ class FirstRun:
             self.calls[-1] = replace(self.calls[-1], frees=(*self.calls[-1].frees, held.name))
 
     def _load_cached(self, operation: ModuleOperation, operands: Sequence[ModuleValue | None]) -> _Following:
-        """Runs its function once; what comes out stays, and a deallocation of it does nothing."""
+        """Run the function once; its results stay, and deallocating them has no effect."""
         given = [held for held in operands if held is not None]
         key = operation.callee, tuple(held.name for held in given)
         self._append(operation, [])
@@ -265,7 +265,7 @@ class FirstRun:
         return self._cached[key]
 
     def _keep(self, made: Sequence[ModuleValue], given: Sequence[ModuleValue], callee: str, first: int) -> None:
-        """Say of the calls since ``first`` which of their results stay, and under what name: that of the one weight
+        """Mark the results of the calls since ``first`` that stay, under the name of the one weight
         that they were made of, else that of the function."""
         is_weight = any(held.is_retained for held in given)
         name = given[0].name if len(given) == 1 else callee
@@ -324,7 +324,7 @@ def _storage(form: TensorForm | None) -> tuple[object, ...] | None:
 
 
 def _find_last_uses(function: ModuleFunction) -> dict[int, list[str]]:
-    """Operation number -> values of this function's own that nobody uses afterwards."""
+    """Return the function's own values by the operation that uses them last."""
     last: dict[str, int] = {}
     own = {value for operation in function.operations for value in operation.results}
     for number, operation in enumerate(function.operations):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which call of the library an operation of the ttnn dialect is, and how its properties become arguments.
+"""Map operations of the ttnn dialect to calls of the library, and their properties to arguments.
 
 One ``CallForm`` per operation. Most operations have the name that the library gives them and take nothing but tensors;
 those are listed by name. What has no form here is not guessed at: its results are allocated as their types say.
@@ -27,9 +27,9 @@ _PRODUCTS = (
     (_GRID, "ttnn.MatmulMultiCoreReuseProgramConfig"),
     ("per_core_m", "ttnn.MatmulMultiCoreReuseMultiCastDRAMShardedProgramConfig"),
 )
-"""What a configuration has and those below it have not, and its class."""
+"""A key that distinguishes a configuration from those below it, and its class."""
 _UNSAID = ("hop_cores", "sub_core_grids")
-"""Sets of cores that are empty where the compiler writes them."""
+"""Sets of cores that the compiler writes although they are empty."""
 _FIDELITIES = {"lofi": "LoFi", "hifi2": "HiFi2", "hifi3": "HiFi3", "hifi4": "HiFi4"}
 
 
@@ -86,7 +86,7 @@ _SLICES = {"dram_height": "DRAMSliceHeight", "dram_width": "DRAMSliceWidth", "l1
 
 
 def convert_convolution(name: str, properties: Mapping[str, Any], dtype: str) -> dict[str, Any]:
-    """Keywords of ``conv2d`` and ``conv_transpose2d`` beside tensors."""
+    """Convert the properties of ``conv2d`` and ``conv_transpose2d`` into keywords."""
     options: dict[str, Any] = {"device": {"device": 0}, "dtype": {"dtype": dtype}}
     options |= {key: properties[key] for key in (*_SIZES, *_MORE) if key in properties}
     config = properties.get("conv2d_config")
@@ -136,17 +136,17 @@ def _tuple(value: Any) -> Value:
 
 
 def _one_or_all(value: Any) -> Value:
-    """Dimensions of a reduction: one as a number, as programs write it."""
+    """Return a single dimension of a reduction as a number."""
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
 def _pairs(value: Any) -> Value:
-    """``[0, 1, 0, 2]``: before and after, dimension by dimension."""
+    """Split ``[0, 1, 0, 2]`` into before and after of each dimension."""
     return {"tuple": [{"tuple": value[at : at + 2]} for at in range(0, len(value), 2)]}
 
 
 def _padding(value: Any) -> Value:
-    """Four sides of a window come as top, left, bottom, right; the library takes top, bottom, left, right."""
+    """Reorder top, left, bottom, right to the library's top, bottom, left, right."""
     if not isinstance(value, list) or len(value) != 4:
         return value
     top, left, bottom, right = value
@@ -155,25 +155,25 @@ def _padding(value: Any) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class CallForm:
-    """How an operation is called."""
+    """The call for an operation."""
 
     call: str
-    """In the library, without ``ttnn.``."""
+    """Name without ``ttnn.``."""
     tensors: tuple[str, ...] = ()
     """Of the operands in order: the keyword, or empty for a tensor that is given by position. Operands beyond are
     given by position; ``*``: all of them as one list."""
     values: tuple[tuple[str, Convert], ...] = ()
-    """Properties that follow the tensors by position."""
+    """Properties passed by position after the tensors."""
     options: Mapping[str, tuple[str, Convert]] = field(default_factory=dict)
-    """Keyword -> property; left out when the operation does not have it."""
+    """Keyword -> property; left out if the operation does not have it."""
     fixed: Mapping[str, Value] = field(default_factory=dict)
     gives_dtype: bool = False
-    """Whether it is told the data type of its result, where that is not its first tensor's."""
+    """Pass the data type of the result if it differs from the first tensor's."""
     gives_memory: bool = True
-    """Whether it is told where its result goes."""
+    """Pass the memory configuration of the result."""
     gives_layout: bool = False
     in_place: bool = False
-    """Whether it writes into its first tensor and makes none."""
+    """It writes into its first tensor and creates none."""
 
 
 def _map_options(**named: str | tuple[str, Convert]) -> dict[str, tuple[str, Convert]]:
@@ -308,22 +308,22 @@ def _words(text: str) -> frozenset[str]:
 
 
 CREATED = _words("empty full zeros ones constant arange rand zeros_like ones_like full_like create_global_semaphore")
-"""Made on the host or on the device out of nothing: their result is all they allocate."""
+"""Create a tensor from nothing: they allocate their result alone."""
 
 UPLOADS = _words("to_device distribute_tensor load_tensor load_weight")
-"""Bring a host tensor to the device: their result is all they allocate."""
+"""Upload a host tensor: they allocate their result alone."""
 
 PREPARED = _words(
     """prepare_conv2d_weights prepare_conv2d_bias prepare_conv3d_weights prepare_conv_transpose2d_weights
     prepare_conv_transpose2d_bias"""
 )
-"""Weights made ready on the host, once."""
+"""Weights prepared on the host, once."""
 
 SILENT = _words(
     """get_device open_device close_device deallocate from_device dump_tensor aggregate_tensor write_tensor
     begin_trace_capture end_trace_capture execute_trace reset_global_semaphore"""
 )
-"""Nothing on the device is allocated by them."""
+"""Allocate nothing on the device."""
 
 SAME_TENSOR = _words("to_tensor_spec mesh_shard")
-"""Their result may be the tensor that they are given, under another type."""
+"""Their result may be their input with another type."""

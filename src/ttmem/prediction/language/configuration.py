@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a model's configuration comes from: a ``config.json``, or a class of transformers by name."""
+"""Read a model's configuration from a ``config.json``, or from a class of transformers by name."""
 
 import json
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ _MOST_FILE_BYTES = 4 << 20
 
 
 def is_config_file(target: str) -> bool:
-    """``config.json``, or the folder of a model that holds one."""
+    """Return whether a target is a ``config.json``, or the folder of a model with one."""
     path = Path(target)
     return (path.suffix == ".json" and path.is_file()) or (path / "config.json").is_file()
 
 
 def wants_recipe(request: Request) -> bool:
-    """Whether a request asks of a model what only a recipe answers. A bare ``hf:`` target is traced instead."""
+    """Return whether a request needs a recipe. A bare ``hf:`` target is traced instead."""
     if is_config_file(request.target):
         return True
     asks = (request.phase, request.users, request.context, request.kv_cache, request.prefill_chunk, request.chips)
@@ -35,7 +35,7 @@ def wants_recipe(request: Request) -> bool:
 
 
 def read_config(request: Request) -> Mapping[str, Any]:
-    """With ``--set`` applied."""
+    """Read the configuration and apply ``--set``."""
     settings = json.dumps(dict(request.settings), sort_keys=True)
     if request.target.startswith(PREFIX):
         return _describe(request.target, settings, request.torch_python)
@@ -43,7 +43,7 @@ def read_config(request: Request) -> Mapping[str, Any]:
 
 
 def model_name(request: Request, config: Mapping[str, Any]) -> str:
-    """For people: the folder of a downloaded model says more than ``config``."""
+    """Return a display name: the folder of a downloaded model says more than ``config``."""
     if request.target.startswith(PREFIX):
         return request.target.removeprefix(PREFIX)
     told = str(config.get("_name_or_path") or "").rstrip("/").rpartition("/")[2]
@@ -54,7 +54,7 @@ def model_name(request: Request, config: Mapping[str, Any]) -> str:
 
 @lru_cache(maxsize=64)
 def _describe(target: str, settings: str, torch_python: str | None) -> Mapping[str, Any]:
-    """Starting torch takes seconds, and searches ask for the same one again and again."""
+    """Describe a class of transformers; cached, because torch takes seconds to start."""
     return describe_config(target, json.loads(settings), python=torch_python)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of ttnn that a decoder consists of, one chip's share of them; the names of its weights are the recipe's.
+"""Write the ttnn calls of one chip's share of a decoder; the names of its weights are the recipe's.
 
-Collectives cannot be played on one chip. What they leave and hold is allocated in their place: the gathered or reduced
-tensor beside the partial one.
+Collectives cannot be played on one chip. Their result is allocated instead: the gathered or reduced
+tensor next to the partial one.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -15,7 +15,7 @@ from ttmem.prediction.request import DECODE, EAGER, PREFILL
 from ttmem.prediction.stream import ModelCall, Step
 
 _LAST_ROWS = 32
-"""Of a prompt, whose logits are made: a row of tiles."""
+"""Rows of a prompt with logits: a row of tiles."""
 _WIDEST_HEAD = 256
 _TILE = 32
 _WHOLE_HEAD = 64
@@ -41,7 +41,7 @@ class Decoder:
         self.assumed: list[str] = list(_list_assumptions(layout))
 
     def calls(self, layers: int) -> Iterator[ModelCall]:
-        """From the tokens through so many layers to the logits."""
+        """Yield the calls from the tokens through ``layers`` layers to the logits."""
         self._rows = self._layout.scope.number("tokens") if self._layout.phase == PREFILL else self._layout.users
         hidden = yield from self._embed("model.embed_tokens")
         for number in range(layers):

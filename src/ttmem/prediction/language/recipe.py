@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recipe: how a stack lays a language model out in memory. Recipes are files (``fit/recipes``), ours and the user's.
+"""A recipe: how a stack places a language model in memory. Recipes are files, packaged (``recipes``) or the user's.
 
 Sizes are expressions over the model, the board and the request (``scope``), so a recipe needs no code.
 docs/language-models.md describes the file.
@@ -25,13 +25,13 @@ from ttmem.prediction.language.scope import KNOWN_NAMES, LANGUAGE
 FOLDER = Path(__file__).parents[1] / "recipes"
 GENERIC, CALLS = "generic", "calls"
 REQUESTED = "requested"
-"""As a data type: that of the request (``--dtype``)."""
+"""A data type: that of the request (``--dtype``)."""
 GROUPS = {"attn": ("qkv", "o"), "mlp": ("gate", "up", "down")}
-"""Kinds of weights that go by one name."""
+"""Groups of kinds of weights."""
 MATRICES = (*GROUPS["attn"], *GROUPS["mlp"], "head", "router")
-"""What ``--weights bfloat8_b`` means: norms and tables that are looked up keep their type."""
+"""Kinds that ``--weights bfloat8_b`` changes: norms and lookup tables keep their type."""
 _LARGEST = 1 << 48
-"""Of any number in a recipe: more bytes, rows or tokens than a machine holds."""
+"""Limit for any number in a recipe: more bytes, rows or tokens than a machine holds."""
 _Number = Annotated[int, Meta(ge=-_LARGEST, le=_LARGEST)]
 _Count = Annotated[int, Meta(ge=1, le=_LARGEST)]
 _Percent = Annotated[float, Meta(ge=0, le=100)]
@@ -45,28 +45,28 @@ class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class TensorRecord(_Record, frozen=True):
-    """A tensor that is there before the model runs, on each chip."""
+    """A tensor on each chip before the model runs."""
 
     name: str
-    """``{layer}`` stands for the number of the layer."""
+    """``{layer}`` is replaced by the number of the layer."""
     role: Literal["weight", "cache", "constant", "reserve", "input"] = "weight"
     kind: str = ""
     """Looked up in ``[types]``; ``--weights kind=...`` changes it."""
     type: str = ""
-    """Where no kind decides it."""
+    """Data type if there is no kind."""
     shape: list[_Positive] = []
     bytes_per_bank: _Size = ""
-    """In place of a shape, for memory that is only kept."""
+    """Instead of a shape, for reserved memory."""
     per: Literal["model", "layer"] = "model"
     when: str = ""
     layout: Literal["tile", "row_major"] = "tile"
     banks: Literal["interleaved", "sharded"] = "interleaved"
-    """Sharded: the columns are dealt out to the DRAM banks in equal strips of whole tiles."""
+    """Sharded: each DRAM bank gets an equal strip of columns in whole tiles."""
     copies: _Size = 1
     split: _Positive = ""
-    """Columns are cut into tensors of at most so many."""
+    """Most columns per tensor; wider ones are split."""
     place: Literal["device", "host"] = "device"
-    """On the host it takes nothing here."""
+    """A tensor on the host takes no device memory."""
 
 
 class StageTensor(_Record, frozen=True):
@@ -80,14 +80,14 @@ class StageTensor(_Record, frozen=True):
 
 
 class StageRecord(_Record, frozen=True):
-    """A moment of the forward pass at which memory is full, and what lies on the device then beside the residents."""
+    """A moment of the forward pass with high memory use: its buffers, in addition to the residents."""
 
     name: str
     phase: Literal["prefill", "decode"] = "prefill"
     per: Literal["model", "layer"] = "layer"
     when: str = ""
     kept: bool = False
-    """Its buffers stay to the end of the pass."""
+    """Its buffers stay until the end of the pass."""
     holds: list[StageTensor] = []
 
 
@@ -97,19 +97,19 @@ class TypeChange(_Record, frozen=True):
     types: dict[str, str]
     when: str = ""
     layers: list[Annotated[int, Meta(ge=0, lt=MOST_LAYERS)]] = []
-    """Which layers; none: all."""
+    """Layers; none: all."""
     why: str = ""
 
 
 class Remark(_Record, frozen=True):
-    """What an answer rests on, where a condition holds."""
+    """An assumption, and the condition under which it is reported."""
 
     text: str
     when: str = ""
 
 
 class ConditionalNumber(_Record, frozen=True):
-    """A number for models or boards that meet a condition; the first that does counts."""
+    """A number and its condition; the first choice whose condition holds is used."""
 
     value: _Size
     when: str = ""
@@ -122,40 +122,40 @@ class Recipe(_Record, frozen=True):
     about: str = ""
     extends: str = ""
     forward: Literal["stages", "calls"] = "stages"
-    """Buffers of stages as the file lists them, or the calls of ttnn that the model consists of."""
+    """The buffers of stages as the file lists them, or the ttnn calls of the model."""
     default_context: _Count = 2048
     default_users: _Count = 1
     reserve_percent: _Percent = 0.0
-    """Of each DRAM bank, kept free before a model is said to fit."""
+    """Share of each DRAM bank that is kept free."""
     error_percent: _Percent | None = None
-    """How far the peak may be off, where somebody measured it."""
+    """Error of the peak, if it was measured."""
     only: str = ""
-    """A condition on the models that the stack knows; others are refused."""
+    """A condition on the supported models; others are rejected."""
     assumed: list[Remark] = []
-    """Said with every answer."""
+    """Reported with every answer."""
     let: dict[str, _Any] = {}
     types: dict[str, str] = {}
     change: list[TypeChange] = []
     chunk: list[ConditionalNumber] = []
-    """Most tokens of a prompt that are worked on at a time; none: the whole prompt."""
+    """Most tokens of a prompt per chunk; none: the whole prompt."""
     trace: list[ConditionalNumber] = []
     """Bytes of the trace region."""
     tensor: list[TensorRecord] = []
     stage: list[StageRecord] = []
 
     def find_type(self, kind: str) -> str:
-        """The data type that ``[types]`` has for a kind, or for the group that it belongs to."""
+        """Return the data type in ``[types]`` for a kind or its group."""
         group = next((name for name, kinds in GROUPS.items() if kind in kinds), kind)
         return self.types.get(kind) or self.types.get(group) or REQUESTED
 
 
 def list_recipes() -> list[str]:
-    """Those that come with us, by the name that ``--recipe`` takes."""
+    """List the packaged recipes by the name that ``--recipe`` takes."""
     return sorted(path.stem.replace("+", ":") for path in FOLDER.glob("*.toml") if not path.stem.startswith("_"))
 
 
 def open_recipe(word: str) -> Recipe:
-    """One of ours, or the user's file."""
+    """Open a packaged recipe or the user's file."""
     if word in list_recipes():
         return _open_packaged(word)
     path = Path(word)
@@ -167,13 +167,13 @@ def open_recipe(word: str) -> Recipe:
 
 
 def load_recipe(path: Path) -> Recipe:
-    """A recipe from a file."""
+    """Read a recipe from a file."""
     text = read_text(path, most=LIST_BYTES, what="a recipe")
     return parse_recipe(text, where=str(path), default_name=path.stem)
 
 
 def parse_recipe(text: str, *, where: str, default_name: str, seen: tuple[str, ...] = ()) -> Recipe:
-    """A recipe from the text of a file; what is wrong with it is told with its line."""
+    """Parse the text of a recipe; errors name the line."""
     try:
         document = toml.loads(text)
     except (ValueError, RecursionError) as error:
@@ -201,7 +201,7 @@ def _open_packaged(word: str) -> Recipe:
 
 
 def _open_base(word: str, where: str, seen: tuple[str, ...]) -> Recipe:
-    """What a recipe extends: one of ours, the parts of them included."""
+    """Open the recipe that another one extends: a packaged one, or a part of one."""
     path = FOLDER / f"{word.replace(':', '+')}.toml"
     if word in seen or path.parent != FOLDER or not path.is_file():
         raise BadInputError(f"extends {word!r}", where=where, hint=f"known: {', '.join(list_recipes())}")
@@ -209,7 +209,7 @@ def _open_base(word: str, where: str, seen: tuple[str, ...]) -> Recipe:
 
 
 def _merge_recipes(base: Recipe, recipe: Recipe, document: dict[str, Any]) -> Recipe:
-    """Tables are merged; of tensors and stages those with a known name replace it; what is chosen from comes first."""
+    """Merge tables; replace tensors and stages of the same name; put the recipe's own choices first."""
     said = {field: getattr(recipe, field) for field in document}
     for field in ("let", "types"):
         said[field] = {**getattr(base, field), **getattr(recipe, field)}
@@ -230,14 +230,14 @@ def _replace_records(base: list[_Named], own: list[_Named]) -> list[_Named]:
 
 
 class _RecipeText:
-    """The text of a recipe: finds the line of what is wrong, and looks at what types do not say."""
+    """The text of a recipe: finds the line of an error, and checks what the types do not."""
 
     def __init__(self, text: str, where: str) -> None:
         self._lines = text.splitlines()
         self._where = where
 
     def describe_problem(self, path: str, message: str, hint: str = "") -> BadInputError:
-        """``.tensor[3].shape`` is looked up in the text."""
+        """Build an error for a path such as ``.tensor[3].shape``, with its line."""
         steps = [part for part in re.split(r"\.|\[(\d+)\]", path) if part]
         if named := re.search(r"unknown field `(\w+)`", message):
             steps.append(named[1])
@@ -260,7 +260,7 @@ class _RecipeText:
         return line + 1
 
     def check_values(self, document: dict[str, Any], **tables: Any) -> None:
-        """Tables whose keys are the author's: msgspec does not name the key of a wrong value there."""
+        """Check tables with free keys, for which msgspec does not name the key of a wrong value."""
         for table, kind in tables.items():
             values = document.get(table)
             for name, value in values.items() if isinstance(values, dict) else ():
@@ -270,7 +270,7 @@ class _RecipeText:
                     raise self.describe_problem(f".{table}.{name}", str(error)) from None
 
     def check(self, recipe: Recipe) -> None:
-        """Expressions that can be read, and data types that exist."""
+        """Check that expressions are valid and data types exist."""
         known = {*KNOWN_NAMES, *recipe.let, *(_inherited_names(recipe.extends) if recipe.extends else ())}
         self._check_expression(".only", recipe.only, known)
         for name, text in recipe.let.items():

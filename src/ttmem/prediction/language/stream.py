@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stream of a language model: its residents by a recipe, then the buffers of stages or the calls of a decoder."""
+"""Build the stream of a language model: residents from a recipe, then buffers of stages or calls of a decoder."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -14,12 +14,12 @@ from ttmem.prediction.stream import ModelCall, Stream
 
 
 def build_stream(request: Request) -> Stream:
-    """Of the configuration that the request's target names."""
+    """Build the stream of the configuration that the target names."""
     return build_language_stream(request, read_config(request))
 
 
 def build_language_stream(request: Request, config: Mapping[str, Any]) -> Stream:
-    """One chip's share of the model."""
+    """Build one chip's share of the model."""
     layout = apply_recipe(request, config)
     calls, more = build_pass(layout, layout.dimensions.layers)
     return Stream(
@@ -41,12 +41,12 @@ def build_language_stream(request: Request, config: Mapping[str, Any]) -> Stream
 
 
 def apply_recipe(request: Request, config: Mapping[str, Any]) -> RecipeLayout:
-    """The recipe, applied to the model."""
+    """Apply the requested recipe to the model."""
     return RecipeLayout(request, read_dimensions(config, request.target), open_recipe(request.recipe))
 
 
 def build_pass(layout: RecipeLayout, layers: int) -> tuple[tuple[ModelCall, ...], Sequence[str]]:
-    """The calls of a pass through so many of the layers, and what was assumed for them."""
+    """Build the calls of a pass through some of the layers; return them with their assumptions."""
     layers = min(layers, layout.dimensions.layers)
     if layout.recipe.forward == CALLS:
         decoder = Decoder(layout)
@@ -80,7 +80,7 @@ def _list_assumptions(layout: RecipeLayout) -> list[str]:
 
 
 def _list_changes_without_layers(layout: RecipeLayout) -> Iterator[str]:
-    """Layers that a recipe changes and the model does not have: a recipe may be meant for a deeper one."""
+    """Yield a remark for each layer that a recipe changes and the model does not have."""
     layers = layout.dimensions.layers
     for change in layout.recipe.change:
         beyond = [layer for layer in change.layers if layer >= layers]
