@@ -240,7 +240,7 @@ def test_profile_refuses_what_is_no_evidence(run_cb: Run, tmp_path: Path, conten
 
 
 def test_a_stored_profile_tells_its_fullest_operation(run_cb: Run) -> None:
-    from ttmem.commands import main
+    from ttmem.commands.main import main
 
     capture = ROOT / "tests" / "data" / "captures" / "n150-report.json.gz"
     assert main(["profile", str(capture), "--name", "captured", "--json", "-o", "profile.json"]) == 0
@@ -261,7 +261,7 @@ def test_analyze_says_what_the_parts_say_of_each_other(run_cb: Run, tmp_path: Pa
     (tmp_path / "run.log").write_text(PROGRAM_LOG)
     found = run_cb("analyze", 16, 16, "run.log", "--html", "report.html")
     assert (found.code, found.err) == (0, "")
-    assert found.out.startswith("# Circular buffers\n\n## What the parts say of each other\n")
+    assert found.out.startswith("# Circular buffers\n\n## Cross-checks\n")
     assert "line 2 says cb0=4 cb1=4 for 8 tiles per shard: as fixed" in found.out
     assert "adaptive-program with 8 B tiles" in found.out
     # wrong results are never put down to pressure

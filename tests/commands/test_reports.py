@@ -49,7 +49,7 @@ def test_the_list_shows_how_full_l1_was_and_what_failed(run: Run, home: Path) ->
     shown = run("reports").out
     assert f"({l1['peak_percent']:.1f}%)" in shown.splitlines()[2]
     assert vit["status"] in shown.splitlines()[2]
-    assert "no room for" not in shown
+    assert "columns left out" not in shown
 
 
 def test_path(run: Run, home: Path) -> None:

@@ -139,7 +139,7 @@ def test_the_answer_says_what_is_not_known(torch_python: str) -> None:
     asked = ("--inputs", f"{MODELS}::signal", "--engine", "twin", "--no-store")
     told = call("fit", f"{MODELS}::spectral", *asked)
     assert told.code == 0
-    assert "as far as is known: of 3 operations only the results are counted" in " ".join(told.out.split())
+    assert "as far as is known: for 3 operations only the results are counted" in " ".join(told.out.split())
     assert "only results counted: _fft_r2c (Spectral)" in told.out
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from support.command_line import call
 from ttmem import TtmemError
-from ttmem.commands.library.sweep_diff import sweep_diff
+from ttmem.commands.sweep import compare_sweeps
 from ttmem.failures.outcome import Outcome
 from ttmem.operators.sweeps.comparison import compare
 from ttmem.operators.sweeps.result import Result
@@ -73,16 +73,16 @@ def test_a_sweep_equals_itself() -> None:
 def test_what_to_fail_on(tmp_path: Path, fail_on: str | None, code: int) -> None:
     harmless = [one for one in AFTER if one.id != "broke"]
     a, b = write(tmp_path / "a", BEFORE), write(tmp_path / "b", harmless)
-    assert sweep_diff(a, b, fail_on=fail_on).regression == bool(code)
+    assert compare_sweeps(a, b, fail_on=fail_on).regression == bool(code)
     broken = write(tmp_path / "c", AFTER)
-    assert sweep_diff(a, broken, fail_on=fail_on).regression == (fail_on is not None)
+    assert compare_sweeps(a, broken, fail_on=fail_on).regression == (fail_on is not None)
 
 
 def test_the_verb(tmp_path: Path) -> None:
     a, b = write(tmp_path / "a", BEFORE), write(tmp_path / "b", AFTER)
     shown = call("sweep", "diff", a, b)
     assert (shown.code, shown.err) == (0, "")
-    assert "7 results compared, 2 as before" in shown.out
+    assert "7 results compared, 2 unchanged" in shown.out
     told = call("sweep", "diff", a, b, "--json", "--fail-on", "new-failure")
     assert told.code == 1
     document = json.loads(told.out)
@@ -92,4 +92,4 @@ def test_the_verb(tmp_path: Path) -> None:
         done = call("sweep", "diff", *wrong)
         assert (done.code, done.out) == (2, "")
     with pytest.raises(TtmemError):
-        sweep_diff(a, tmp_path / "nowhere")
+        compare_sweeps(a, tmp_path / "nowhere")

@@ -74,7 +74,7 @@ def build_sections(analysis: Analysis) -> list[Section]:
     """Build the sections in the order of the questions: does it matter, why, what the code does, what was measured."""
     found: list[Section] = []
     if checks := cross_checks(analysis):
-        found.append(Section("checks", "What the parts say of each other", remarks=checks))
+        found.append(Section("checks", "Cross-checks", remarks=checks))
     simulations = analysis.simulations
     if len(simulations) > 1:
         lines = [

@@ -339,7 +339,7 @@ def _summarize_program(program: ProgramTotals, scan: Scan) -> str:
         else:
             parts.append(f"{ends}, {format_count(-program.free_bytes_per_core)} B beyond L1")
         if not program.ranges_are_known:
-            parts.append("as if its core ranges shared a core")
+            parts.append("assuming that its core ranges share a core")
     return ", ".join(parts)
 
 
@@ -361,7 +361,7 @@ def _print_kernels(report: TextReport, kernels: tuple[KernelFigures, ...], base:
 def _print_findings(report: TextReport, findings: tuple[ScanFinding, ...], base: Path, *, everything: bool) -> None:
     report.print()
     if not findings:
-        report.print("No rule is broken, as far as the code tells.")
+        report.print("No rule violation found.")
         return
     ranked = sorted(findings, key=lambda one: one.severity != "error")
     explained: set[str] = set()
@@ -381,7 +381,7 @@ def _print_skipped(report: TextReport, scan: Scan, base: Path) -> None:
         report.print(f"skipped {_shorten_path(one.file, base)}: {one.reason}")
     if scan.broken:
         parts = pluralize(len(scan.broken), "file")
-        report.print(f"{parts} understood in part; rules that need the whole stay silent there")
+        report.print(f"{parts} parsed in part; rules that need the whole file are skipped there")
 
 
 def render_sarif(scan: Scan) -> str:

@@ -8,7 +8,7 @@ from operator import attrgetter
 import msgspec
 import numpy as np
 
-from ttmem.analysis.alignment import aligned, partners
+from ttmem.analysis.alignment import align, pair_forms
 from ttmem.analysis.diff import CountChange, MemoryChange, MemoryDiff
 from ttmem.analysis.states import OperationPlace
 from ttmem.analysis.suite import memory_of_tests
@@ -301,7 +301,7 @@ def render_html(before: Profile, after: Profile, changes: MemoryDiff, *, regress
     known = [change for change in changes.memories.values() if change.is_known]
     grown = max(known, key=lambda change: abs(change.delta_bytes_per_bank or 0), default=None)
     if grown is None:
-        subtitle = "No memory is known in both."
+        subtitle = "No memory is known in both profiles."
     elif not grown.delta_bytes_per_bank:
         subtitle = "The peaks are the same."
     else:
@@ -370,7 +370,7 @@ def _find_anchors(before: Profile, first: Timeline, after: Profile, second: Time
         return []
     # Of these processes alone: which one of a suite ran first is chance.
     both = replace(before, timelines=(first,)), replace(after, timelines=(second,))
-    partner = partners(*both, set(after.forms.names))
+    partner = pair_forms(*both, set(after.forms.names))
     same = np.full(len(after.forms), -1, np.int64)
     same[list(partner)] = list(partner.values())
     counterparts = same[second.form]
@@ -379,7 +379,7 @@ def _find_anchors(before: Profile, first: Timeline, after: Profile, second: Time
     executed = first.form.tolist()
     anchors: list[tuple[int, int]] = []
     reached = -1
-    for old, new in aligned(executed, wanted):
+    for old, new in align(executed, wanted):
         if executed[old] != wanted[new] or new <= reached:
             continue
         reached = new

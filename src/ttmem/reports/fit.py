@@ -192,7 +192,7 @@ def render_terminal(answer: FitDocument, *, width: int = 100, color: bool = Fals
     verdict = f"fits {answer.board}" if answer.fits else f"DOES NOT FIT {answer.board}"
     if answer.fits and answer.operations.unknown:
         unknown = pluralize(answer.operations.unknown, "operation")
-        verdict += f" as far as is known: of {unknown} only the results are counted"
+        verdict += f" as far as is known: for {unknown} only the results are counted"
     if answer.fits and answer.ended:
         end = RunEnd(
             answer.ended.error, answer.ended.message, answer.ended.location, is_for_memory=False, ended="the script"
@@ -269,7 +269,7 @@ def _describe_capacity(capacity: Capacity) -> list[str]:
     lines.append(f"{'users':>7}{'context':>12}")
     for point in capacity.points:
         bar = "█" * round(_BAR * point.context / most)
-        ends = "" if point.is_limit else " (all that the model has)"
+        ends = "" if point.is_limit else " (the model's maximum)"
         lines.append(f"{point.users:>7}{point.context:>12,}  {bar}{ends}")
     return lines
 

@@ -122,7 +122,7 @@ def build_table(seen: LiveSample) -> RenderableType:
         grid.add_row(Text(f"device {device.device}{chip}{mock}", style="bold"), *_format_counters(device.total))
         grid.add_row(Text("  peak", style="dim"), *_format_counters(device.peak), style="dim")
         for process in device.processes:
-            label = Text(f"  {process.pid} {process.name}" + ("" if process.running else " (ended)"))
+            label = Text(f"  {process.pid} {process.name}" + ("" if process.running else " (gone)"))
             grid.add_row(label, *_format_counters(process.held), style="" if process.running else "yellow")
             grid.add_row(Text("    peak", style="dim"), *_format_counters(process.peak), style="dim")
     remarks = [Text(remark, style="yellow") for device in shown for remark in _list_remarks(device)]

@@ -196,8 +196,8 @@ def _format_figure(value: Any) -> str:
 
 
 _TWIN_MEANS = (
-    "how well the twin, the model of ttnn that runs without it, knows the memory of plain calls: exact, bounded (a lower "
-    "bound), or none (it has no record of an operation)"
+    "how well the twin, the model of ttnn that runs without it, knows the memory of plain calls: exact, bounded (a "
+    "lower bound), or none (it has no record of an operation)"
 )
 _CELL_TITLES = tuple(f"{memory} {layout.replace('_', '-')}" for memory, layout in CELLS)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ttmem.analysis.architecture import architecture_of
+from ttmem.analysis.architecture import guess_architecture
 from ttmem.analysis.lifetimes import TensorLife, lifetimes
 from ttmem.analysis.states import bank_size
 from ttmem.hardware import Architecture
@@ -98,7 +98,7 @@ def build_blocks(profile: Profile, more: dict[str, Any]) -> list[bytes]:
         live.memory: [lives.add(live.peak.timeline, life, live.peak.state, live.peak.state) for life in live.tensors]
         for live in known.live.values()
     }
-    architecture = architecture_of(profile)
+    architecture = guess_architecture(profile)
     words = _read_rank_words(profile)
     forms = profile.forms
     packed = PackedColumns(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, Literal
 
-from ttmem.analysis.architecture import architecture_of
+from ttmem.analysis.architecture import guess_architecture
 from ttmem.analysis.consumers import LiveSet
 from ttmem.analysis.failure import RunFailure
 from ttmem.analysis.findings import Finding
@@ -260,7 +260,7 @@ def describe_board(profile: Profile) -> str:
     if board := facts.get("board"):
         return f"{'a mock ' if facts.get('engine') == 'mock' else ''}{flatten_text(str(board))}{count}"
     has_states = any(len(timeline.state_operation) for timeline in profile.timelines)
-    return f"{architecture_of(profile).name}{count}" if has_states or "system" in facts else ""
+    return f"{guess_architecture(profile).name}{count}" if has_states or "system" in facts else ""
 
 
 def list_findings(findings: Sequence[Finding]) -> list[str]:

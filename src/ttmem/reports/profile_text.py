@@ -75,7 +75,7 @@ def _build_parts(profile: Profile, known: Analyses, width: int) -> list[Renderab
         parts.append("")
     parts += [Text(f"! {warning}", style="yellow") for warning in warnings]
     if known.findings:
-        parts += ["", Text("Found", style="bold"), *profile_tables.list_findings(known.findings[:_MOST_FINDINGS])]
+        parts += ["", Text("Findings", style="bold"), *profile_tables.list_findings(known.findings[:_MOST_FINDINGS])]
         parts.append(Text("'ttmem tune' lists what to change", style="dim"))
     if known.failure is not None or profile_tables.describe_end(known):
         parts += ["", _describe_failure(known)]

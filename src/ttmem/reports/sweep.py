@@ -237,7 +237,7 @@ def render_run(results: Sequence[Result], finished: Finished, deviations: Sequen
         )
     if bounded := sum(one.confidence in (BOUNDED, UNKNOWN) and one.is_judged for one in results):
         lines.append(f"{pluralize(bounded, 'result')} not exact: the status is certain, the peak is a lower bound")
-    resumed = f", {format_count(finished.resumed)} were there" if finished.resumed else ""
+    resumed = f", {format_count(finished.resumed)} done earlier" if finished.resumed else ""
     rate = finished.asked / finished.seconds if finished.seconds > 0 else 0.0
     lines.append(
         f"{pluralize(finished.asked, 'case')} asked in {finished.seconds:.1f} s ({rate:,.0f}/s){resumed}; "

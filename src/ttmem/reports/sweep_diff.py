@@ -96,7 +96,7 @@ def render_terminal(found: SweepDiff, *, width: int = 100, color: bool = False) 
     """Render a table of operators by kind of change, and the largest changes."""
     report = TextReport(width, color=color)
     report.print(f"{found.before} -> {found.after}", style="bold")
-    report.print(f"{pluralize(found.compared, 'result')} compared, {format_count(found.unchanged)} as before")
+    report.print(f"{pluralize(found.compared, 'result')} compared, {format_count(found.unchanged)} unchanged")
     for count, name in ((found.only_before, found.before), (found.only_after, found.after)):
         if count:
             report.print(f"{pluralize(count, 'result')} only in {name}", style="yellow")

@@ -58,9 +58,9 @@ def describe_advice(findings: Findings) -> str:
     if not findings.summary.failures:
         return ""
     asked = findings.advice_from
-    text = f"What passes was asked of the {asked}; a chunk runs alone, the rest of its tensor waits elsewhere."
+    text = f"What passes was determined by the {asked}; each chunk ran alone, with the rest of its tensor elsewhere."
     if findings.unadvised:
-        text += f" {findings.unadvised} failures were not asked about (too many, or their shape or memory is unknown)."
+        text += f" {findings.unadvised} failures were not examined (too many, or their shape or memory is unknown)."
     return text
 
 
@@ -281,7 +281,7 @@ def build_priorities(findings: Findings) -> Table:
         largest = f"{format_shape_list(worst.shape, unknown=_NO_SHAPE)}: {size}"
         failed = f"{one.memory_failures} of {one.tests} run out of memory ({format_memories(one.by_memory)})"
         problem = f"{failed}, worst {largest}"
-        tried = "no change that was tried passes" if worst.name in findings.advice else "not asked"
+        tried = "no change that was tried passes" if worst.name in findings.advice else "not examined"
         remedy = format_advice(findings.advice_for(worst)) or tried
         name = f"{one.name} on {one.board}" if one.board else one.name
         ranked.append((level, -in_dram, -(worst.device_bytes or 0), name, problem, remedy))

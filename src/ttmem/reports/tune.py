@@ -212,7 +212,7 @@ def render_terminal(answer: TuneDocument, *, width: int = 100, color: bool = Fal
             report.print(f"not proposed: {flatten_text(one.edit)}; with it {flatten_text(one.reason)}")
         if proof.not_made:
             report.print(
-                f"not made in that run, for it is no change of a call: {flatten_text(', '.join(proof.not_made))}"
+                f"not applied in that run, because it changes no call: {flatten_text(', '.join(proof.not_made))}"
             )
     if answer.findings:
         report.print("", "Other findings:", *list_findings(answer.findings))

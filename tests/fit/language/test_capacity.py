@@ -44,7 +44,7 @@ def test_the_verb_shows_the_table(target: str) -> None:
     )
     assert shown.code == 0
     assert "largest context for 4 users: " in shown.out
-    assert "all that the model has" in shown.out
+    assert "the model's maximum" in shown.out
     assert "2.5 % of DRAM is kept free" in shown.out
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ttmem._version import __version__
-from ttmem.analysis.architecture import architecture_of
+from ttmem.analysis.architecture import guess_architecture
 from ttmem.analysis.failure import failures
 from ttmem.analysis.states import bank_size
 from ttmem.base.atomic_folders import export_folder
@@ -198,7 +198,7 @@ def _build_device_row(profile: Profile, timeline: Timeline, grid: Grid | None) -
     banks, l1_bank = bank_size(profile, timeline, "L1")
     _, small = bank_size(profile, timeline, "L1_SMALL")
     rows, columns, cores = (grid.rows, grid.columns, grid.cores) if grid else (0, 0, banks)
-    whole = architecture_of(profile).l1_bytes_per_core
+    whole = guess_architecture(profile).l1_bytes_per_core
     base = max(0, whole - l1_bank - small) if l1_bank else 0
     return {
         "device_id": 0,
@@ -224,7 +224,7 @@ def _build_device_row(profile: Profile, timeline: Timeline, grid: Grid | None) -
 
 def _find_grid(profile: Profile, timeline: Timeline) -> Grid | None:
     """Return the grid of the first board with as many L1 banks; boards with as many have the same grid."""
-    chip, cores = architecture_of(profile), bank_size(profile, timeline, "L1")[0]
+    chip, cores = guess_architecture(profile), bank_size(profile, timeline, "L1")[0]
     grids = (grid for board in BOARDS if board.architecture is chip for _, grid in board.grids)
     return next((grid for grid in grids if grid.cores == cores), None)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ttmem.analysis.architecture import architecture_of
+from ttmem.analysis.architecture import guess_architecture
 from ttmem.analysis.lifetimes import TensorLife, all_lifetimes
 from ttmem.analysis.states import bank_size
 from ttmem.engines.worker.graph_nodes import BUFFER_TYPES
@@ -181,7 +181,7 @@ def _simulate_addresses(
 
 
 def _create_pools(profile: Profile, timeline: Timeline) -> dict[str, FreeList]:
-    chip = architecture_of(profile)
+    chip = guess_architecture(profile)
     totals = {memory: bank_size(profile, timeline, memory)[1] for memory in MEMORIES}
     l1_base = max(0, chip.l1_bytes_per_core - totals["L1"] - totals["L1_SMALL"])
     dram_base = max(chip.dram_alignment_bytes, chip.dram_bytes_per_bank - totals["DRAM"] - totals["TRACE"])

@@ -59,7 +59,7 @@ class TextReport:
         shown = [str(column.header) for column in drawn.columns]
         missing = list(dict.fromkeys(head for head in table.heads if head and head not in shown))
         if missing and table.names_omitted:
-            self.print(f"(no room for {', '.join(missing)})", style="dim")
+            self.print(f"(columns left out: {', '.join(missing)})", style="dim")
 
     def print_unfolded(self, line: str) -> None:
         """Print a line of a drawing, cut at the edge: a folded one shows nothing."""
