@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.build_profile import ProfileBuilder, tensor
-from ttmem.analysis.alignment import aligned, normalised_location, partners
+from ttmem.analysis.alignment import align, normalize_location, pair_forms
 from ttmem.profile.model import Profile
 
 
@@ -27,26 +27,26 @@ from ttmem.profile.model import Profile
     ],
 )
 def test_only_numbers_that_an_unrelated_edit_changes_go(location: str, normal: str) -> None:
-    assert normalised_location(location) == normal
+    assert normalize_location(location) == normal
 
 
 def test_an_inserted_item_has_no_partner_and_a_changed_one_keeps_its_own() -> None:
-    assert aligned("abc", "abxc") == [(0, 0), (1, 1), (2, 3)]
-    assert aligned("abc", "aXc") == [(0, 0), (1, 1), (2, 2)]
-    assert aligned("abcd", "acXd") == [(0, 0), (1, 2), (2, 1), (3, 3)]
-    assert aligned("", "ab") == []
+    assert align("abc", "abxc") == [(0, 0), (1, 1), (2, 3)]
+    assert align("abc", "aXc") == [(0, 0), (1, 1), (2, 2)]
+    assert align("abcd", "acXd") == [(0, 0), (1, 2), (2, 1), (3, 3)]
+    assert align("", "ab") == []
 
 
 @given(st.text("abc", max_size=12), st.text("abc", max_size=12))
 def test_pairs_are_one_to_one_and_as_many_as_can_be(before: str, after: str) -> None:
-    pairs = aligned(before, after)
+    pairs = align(before, after)
     assert len(pairs) == min(len(before), len(after))
     assert len({first for first, _ in pairs}) == len({second for _, second in pairs}) == len(pairs)
 
 
 @given(st.text("abc", max_size=12))
 def test_equal_sequences_pair_with_themselves(items: str) -> None:
-    assert aligned(items, items) == [(position, position) for position in range(len(items))]
+    assert align(items, items) == [(position, position) for position in range(len(items))]
 
 
 def profile(*operations: tuple[str, str, int]) -> Profile:
@@ -64,5 +64,5 @@ def test_forms_are_matched_by_place_first_then_by_name() -> None:
         ("ttnn.neg", "neg.1", 32),  # new
         ("ttnn.add", "other.11", 64),
     )
-    assert partners(before, after, {"ttnn.add", "ttnn.mul", "ttnn.neg"}) == {0: 0, 1: 1, 3: 2}
-    assert partners(before, after, {"ttnn.mul"}) == {1: 1}
+    assert pair_forms(before, after, {"ttnn.add", "ttnn.mul", "ttnn.neg"}) == {0: 0, 1: 1, 3: 2}
+    assert pair_forms(before, after, {"ttnn.mul"}) == {1: 1}

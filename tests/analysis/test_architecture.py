@@ -8,7 +8,7 @@ import pytest
 from readers.log_lines import BLACKHOLE as BLACKHOLE_BANKS
 from readers.log_lines import DEVICE, Log
 from readers.log_lines import WORMHOLE as WORMHOLE_BANKS
-from ttmem.analysis.architecture import architecture_of
+from ttmem.analysis.architecture import guess_architecture
 from ttmem.hardware import ARCHITECTURES
 
 
@@ -26,17 +26,17 @@ from ttmem.hardware import ARCHITECTURES
 def test_from_the_banks(banks: dict[str, tuple[int, float]], name: str) -> None:
     log = Log(banks=banks)
     log.op(DEVICE, 1.0)
-    assert architecture_of(log.profile()).name == name
+    assert guess_architecture(log.profile()).name == name
 
 
 def test_the_word_of_the_source_wins() -> None:
     log = Log()
     log.line("#system_desc = #ttcore.system_desc<[{role = host}], [{arch = <blackhole>, grid = 10x13}]>")
     log.op(DEVICE, 1.0)
-    assert architecture_of(log.profile()) is ARCHITECTURES.get("blackhole")
+    assert guess_architecture(log.profile()) is ARCHITECTURES.get("blackhole")
 
 
 def test_without_any_word_or_state_the_smaller_alignment_is_taken() -> None:
     log = Log()
     log.op(DEVICE)
-    assert architecture_of(log.profile()).name == "wormhole"
+    assert guess_architecture(log.profile()).name == "wormhole"

@@ -9,7 +9,7 @@ import pytest
 
 from support.build_profile import ProfileBuilder
 from ttmem.analysis.failure import RunEnd, failure, failures, memory_failure, run_end
-from ttmem.reports.profile import stored_files
+from ttmem.reports import profile_files
 
 OOM = (
     "TT_FATAL: Out of Memory: Not enough space to allocate 4096 B L1 buffer across 8 banks, where each bank needs to "
@@ -134,7 +134,7 @@ def test_a_run_that_ended_for_want_of_host_memory(error: str, message: str) -> N
     assert memory_failure(profile) is None
     assert end is not None
     assert end.sentence == f"the script ended with {error} at model.py:286 (not device memory)"
-    assert stored_files.facts(profile)["status"] == f"{error} (not device memory)"
+    assert profile_files.list_facts(profile)["status"] == f"{error} (not device memory)"
 
 
 def test_a_log_that_ends_for_want_of_host_memory() -> None:

@@ -10,7 +10,7 @@ from ttmem.analysis.distribution import distribution
 from ttmem.analysis.peaks import peaks
 from ttmem.base.errors import BadInputError
 from ttmem.profile.model import AFTER_SUBMIT, BEFORE_OPERATION, BEFORE_SUBMIT, Profile
-from ttmem.profile.runs import Run, counted_runs, runs, select
+from ttmem.profile.runs import Run, count_runs, find_runs, select
 
 T = tensor(32, 32)
 
@@ -38,16 +38,16 @@ def three_runs() -> Profile:
 
 
 def test_runs_are_top_level_executions() -> None:
-    assert runs(three_runs()) == [
+    assert find_runs(three_runs()) == [
         Run(-1, 0, 0, "main", first_index=0, end_index=3, first_state=0, end_state=3, finished=True),
         Run(-1, 0, 1, "main", first_index=3, end_index=6, first_state=3, end_state=8, finished=True),
         Run(-1, 0, 2, "main", first_index=6, end_index=7, first_state=8, end_state=9, finished=False),
     ]
-    assert counted_runs(three_runs()) == 2  # the one in which the log ends is no whole run
+    assert count_runs(three_runs()) == 2  # the one in which the log ends is no whole run
 
 
 def test_the_only_run_counts_even_when_it_died() -> None:
-    assert counted_runs(select(three_runs(), run="last")) == 1
+    assert count_runs(select(three_runs(), run="last")) == 1
 
 
 def test_narrowing_keeps_absolute_indices() -> None:
@@ -98,9 +98,9 @@ def test_all_and_none_change_nothing() -> None:
 
 def test_narrowing_twice_is_narrowing_once() -> None:
     once = select(three_runs(), run=1)
-    assert [run.number for run in runs(once)] == [1]
+    assert [run.number for run in find_runs(once)] == [1]
     again = select(once, run=1)
-    assert runs(again) == runs(once)
+    assert find_runs(again) == find_runs(once)
     assert again.timelines[0].state_cause.tolist() == once.timelines[0].state_cause.tolist()
 
 
@@ -162,7 +162,7 @@ def test_submit_states_separate_runs_when_no_program_is_named() -> None:
         build.after_submit(dram=level + 5)
     # THEN each submit is a run
     profile = build.build()
-    assert [(run.number, run.first_state, run.end_state) for run in runs(profile)] == [(0, 0, 2), (1, 2, 4)]
+    assert [(run.number, run.first_state, run.end_state) for run in find_runs(profile)] == [(0, 0, 2), (1, 2, 4)]
     assert peaks(select(profile, run=1))["DRAM"].peak_bytes_per_bank == 25
 
 
@@ -170,7 +170,7 @@ def test_old_logs_without_program_lines_are_one_run() -> None:
     build = ProfileBuilder("old")
     build.operation("ttnn.add", dram=1)
     build.operation("ttnn.add", dram=2)
-    assert [(run.first_index, run.end_index, run.end_state) for run in runs(build.build())] == [(0, 2, 2)]
+    assert [(run.first_index, run.end_index, run.end_state) for run in find_runs(build.build())] == [(0, 2, 2)]
 
 
 def test_failures_outside_programs_belong_to_the_run_before() -> None:

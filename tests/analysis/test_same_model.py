@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.build_profile import ProfileBuilder, tensor
+from ttmem.analysis.alignment import is_other_program, match_operations
 from ttmem.analysis.diff import diff
-from ttmem.analysis.model_matching import counterparts, is_other_program
 from ttmem.profile.model import Profile
 
 Step = tuple[str, int]
@@ -36,7 +36,7 @@ PORTED: list[Step] = [
 
 
 def pairs(before: Profile, after: Profile) -> list[tuple[int, int]]:
-    return counterparts(before, before.timelines[0], after, after.timelines[0])
+    return match_operations(before, before.timelines[0], after, after.timelines[0])
 
 
 def test_steps_are_found_by_operator_size_and_order() -> None:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One file per question; every function takes a Profile and returns a small result object."""
+"""Questions to a Profile, one file each; every function takes a Profile and returns a small result object."""

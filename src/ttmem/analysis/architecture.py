@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which chip a profile was taken on, as far as its memory states tell, and whether two were taken on the same."""
+"""The chip that a profile was taken on, as its memory states show, and whether two profiles share it."""
 
 from ttmem.analysis.states import bank_size
-from ttmem.base.formatting import megabytes
+from ttmem.base.formatting import format_mib
 from ttmem.hardware import ARCHITECTURES, BOARDS, WORMHOLE, Architecture
 from ttmem.profile.model import Profile
 
 
-def architecture_of(profile: Profile) -> Architecture:
+def guess_architecture(profile: Profile) -> Architecture:
     """The chip generation, for alignments: from the source's own word, else from the DRAM bank count.
 
     Without either (no memory state was printed) the smaller alignment is taken, which never overstates.
@@ -27,8 +27,8 @@ def architecture_of(profile: Profile) -> Architecture:
     return WORMHOLE
 
 
-def different_places(before: Profile, after: Profile) -> tuple[str, ...]:
-    """What is not the same about where two profiles were taken, in sentences; bytes per bank compare only without."""
+def describe_differences(before: Profile, after: Profile) -> tuple[str, ...]:
+    """Return sentences on differences of hardware between two profiles; bytes per bank compare only without any."""
     found = []
     for name, words in (("board", "boards"), ("system", "chips"), ("chips", "numbers of chips"), ("mesh", "meshes")):
         first, second = (str(profile.facts.get(name, "")) for profile in (before, after))
@@ -43,12 +43,12 @@ def different_places(before: Profile, after: Profile) -> tuple[str, ...]:
             continue
         if banks != other_banks:
             found.append(
-                f"{memory} has {banks} banks of {megabytes(bank_bytes)} before and {other_banks} of "
-                f"{megabytes(other_bytes)} after, so figures per bank do not compare"
+                f"{memory} has {banks} banks of {format_mib(bank_bytes)} before and {other_banks} of "
+                f"{format_mib(other_bytes)} after, so figures per bank do not compare"
             )
         elif abs(bank_bytes - other_bytes) > before.source.state_error_bytes + after.source.state_error_bytes:
             found.append(
-                f"a {memory} bank has {megabytes(bank_bytes)} before and {megabytes(other_bytes)} after: another "
+                f"a {memory} bank has {format_mib(bank_bytes)} before and {format_mib(other_bytes)} after: another "
                 "build, or the device was opened with other regions"
             )
     return tuple(found)

@@ -10,10 +10,9 @@ from ttmem.analysis.failure import memory_failure
 from ttmem.analysis.padding import padding_at_peak
 from ttmem.analysis.peaks import Peak, peaks
 from ttmem.analysis.programs_l1 import ProgramPeak, programs_peak
-from ttmem.analysis.states import OperationPlace, operation_line
-from ttmem.analysis.unread import unread
+from ttmem.analysis.states import OperationPlace, operation_line, unread
 from ttmem.base.errors import BadInputError
-from ttmem.base.formatting import megabytes, percent
+from ttmem.base.formatting import format_mib, format_percent
 from ttmem.profile.model import Profile
 
 PERCENT, BYTES = "percent", "bytes"
@@ -24,19 +23,19 @@ _AMOUNT = re.compile(r"(?P<number>\d+(?:\.\d*)?|\.\d+)\s*(?:(?P<percent>%)|(?P<u
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """So many percent (of the bank, of the baseline), or so many bytes per bank."""
+    """A limit in percent (of the bank, of the baseline) or in bytes per bank."""
 
     amount: float
     unit: str = PERCENT
 
     def __str__(self) -> str:
-        """As a person would write it."""
-        return f"{self.amount:g}%" if self.unit == PERCENT else f"{megabytes(self.amount)} per bank"
+        """Return the limit as a person would write it."""
+        return f"{self.amount:g}%" if self.unit == PERCENT else f"{format_mib(self.amount)} per bank"
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What was asked for; a limit that is absent is not checked."""
+    """The limits to check; an absent limit is not checked."""
 
     memories: Mapping[str, Limit] = field(default_factory=dict)
     """By memory: the highest peak that is allowed."""
@@ -53,7 +52,7 @@ DEFAULT_GROWTH = Limit(2.0)
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one limit says about the run: its figures in ``unit``, and the operation to look at."""
+    """The verdict of one limit: its figures in ``unit``, and the operation to look at."""
 
     rule: str
     """``max-dram``, ``max-l1``, ``max-padding``, ``max-growth-dram``, ``run-failed``, ..."""
@@ -63,7 +62,7 @@ class Verdict:
     """None for a growth from nothing."""
     limit: int | float
     unit: str
-    """Of ``measured`` and ``limit``: ``percent`` or ``bytes`` (per bank)."""
+    """Of ``measured`` and ``limit``: ``format_percent`` or ``bytes`` (per bank)."""
     message: str
     operation: OperationPlace | None
     line: int | None
@@ -77,7 +76,7 @@ Amount = str | float
 def parse_limit(amount: Amount, *, bare_unit: str | None = None) -> Limit:
     """``80%``, ``0.8`` (a fraction), ``700MiB``, ``1GB`` (binary, as everywhere here).
 
-    A text without a unit is in ``bare_unit``, and refused where nobody could know what it means.
+    A text without a unit is in ``bare_unit``, and refused where its meaning would be a guess.
     """
     if isinstance(amount, int):
         return Limit(amount, BYTES)
@@ -98,7 +97,7 @@ def parse_limit(amount: Amount, *, bare_unit: str | None = None) -> Limit:
 
 
 def refuse_more_than_a_bank(memory: str, limit: Limit | None) -> None:
-    """Every run stays below such a limit."""
+    """Refuse a limit above the size of a bank: every run stays below it."""
     if limit is not None and limit.unit == PERCENT and limit.amount > 100:
         raise BadInputError(
             f"--max-{memory.lower()} expects at most 100% of a bank, got {limit}",
@@ -107,7 +106,7 @@ def refuse_more_than_a_bank(memory: str, limit: Limit | None) -> None:
 
 
 def check(profile: Profile, limits: Limits = DEFAULT_LIMITS, baseline: Profile | None = None) -> list[Verdict]:
-    """All verdicts, in the order memories, padding, growth, failure."""
+    """Return the verdicts in the order memories, padding, growth, failure."""
     measured = peaks(profile)
     verdicts = [_memory_verdict(profile, measured, memory, limit) for memory, limit in limits.memories.items()]
     if limits.padding is not None:
@@ -131,11 +130,11 @@ def check(profile: Profile, limits: Limits = DEFAULT_LIMITS, baseline: Profile |
         place = _place(found.operation_index, found.operation_name, found.operation_location)
         verdicts.append(Verdict("run-failed", False, found.memory, 1.0, 0.0, "failures", message, place, found.line))
     if doubts and all(verdict.ok or verdict.rule in unsure for verdict in verdicts):
-        raise undecided(doubts)
+        raise find_undecided(doubts)
     return [verdict for verdict in verdicts if verdict.rule not in unsure]
 
 
-def undecided(doubts: Sequence[str]) -> BadInputError:
+def find_undecided(doubts: Sequence[str]) -> BadInputError:
     """The answer where figures are missing that could change it."""
     return BadInputError(
         f"the limits cannot be checked: {'; '.join(dict.fromkeys(doubts))}",
@@ -170,18 +169,19 @@ def _memory_verdict(profile: Profile, measured: Mapping[str, Peak], memory: str,
         memory,
         limit,
         (peak.peak_percent or 0.0) if limit.unit == PERCENT else float(peak.peak_bytes_per_bank),
-        f"{memory} peak {megabytes(peak.peak_bytes_per_bank)} per bank ({percent(peak.peak_percent)} of the bank)"
+        f"{memory} peak {format_mib(peak.peak_bytes_per_bank)} per bank "
+        f"({format_percent(peak.peak_percent)} of the bank)"
         f"{cause}{judged if programs is None else ''}; the limit is {limit}",
         (at, peak.caused_by_name, peak.caused_by_location),
     )
 
 
 def _programs_verdict(profile: Profile, peak: Peak, programs: ProgramPeak, limit: Limit) -> Verdict:
-    """Of L1 with everything in it: what programs take is not in the allocator's own figure."""
+    """Check L1 with programs: their share is not in the allocator's own figure."""
     total = programs.total_bytes_per_core
     share = round(100 * total / peak.bytes_per_bank, 4) if peak.bytes_per_bank else None
     parts = ", ".join(
-        f"{name.replace('_', ' ')} {megabytes(amount)}" for name, amount in programs.parts.items() if amount
+        f"{name.replace('_', ' ')} {format_mib(amount)}" for name, amount in programs.parts.items() if amount
     )
     unmeasured = programs.unmeasured_operations
     doubt = f"; at least, the programs of {unmeasured} operations were not measured" if unmeasured else ""
@@ -191,7 +191,8 @@ def _programs_verdict(profile: Profile, peak: Peak, programs: ProgramPeak, limit
         "L1",
         limit,
         (share or 0.0) if limit.unit == PERCENT else float(total),
-        f"L1 peak with programs {megabytes(total)} per core ({percent(share)} of the bank: {parts or 'empty'}) in "
+        f"L1 peak with programs {format_mib(total)} per core "
+        f"({format_percent(share)} of the bank: {parts or 'empty'}) in "
         f"{programs.name} (operation {programs.index}){doubt}; the limit is {limit}",
         (programs.index, programs.name, programs.location),
     )
@@ -208,14 +209,14 @@ def _padding_verdict(profile: Profile, limit: Limit) -> Verdict:
         )
     first = padding.top[0] if padding.top else None
     place = f"{first.name} {first.type.describe()} of {first.producer_name or 'the inputs'}" if first else ""
-    allowed = str(limit) if limit.unit == PERCENT else megabytes(limit.amount)
+    allowed = str(limit) if limit.unit == PERCENT else format_mib(limit.amount)
     return _verdict(
         profile,
         "max-padding",
         "DRAM",
         limit,
         padding.overhead_percent if limit.unit == PERCENT else float(wasted),
-        f"padding adds {megabytes(wasted)} ({percent(padding.overhead_percent)}) to the tensors alive at the "
+        f"padding adds {format_mib(wasted)} ({format_percent(padding.overhead_percent)}) to the tensors alive at the "
         f"DRAM peak{place and f'; most of it in {place}'}; the limit is {allowed}",
         (first.producer_index, first.producer_name, first.location) if first else None,
     )
@@ -225,7 +226,7 @@ def _growth_verdict(profile: Profile, compared: MemoryDiff, change: MemoryChange
     delta = change.judged_delta_bytes or 0
     grown = next((tensor for tensor in compared.grew if tensor.memory == change.memory), None)
     share_percent = change.judged_delta_percent
-    share = "from nothing" if share_percent is None else percent(share_percent, signed=True)
+    share = "from nothing" if share_percent is None else format_percent(share_percent, signed=True)
     what, unit = ("peak with programs", "core") if change.programs_delta_bytes is not None else ("peak", "bank")
     cause = ""
     if grown is not None and delta > 0:
@@ -236,7 +237,7 @@ def _growth_verdict(profile: Profile, compared: MemoryDiff, change: MemoryChange
         change.memory,
         limit,
         share_percent if limit.unit == PERCENT else float(delta),
-        f"{change.memory} {what} {megabytes(delta, signed=True)} per {unit} ({share}) against the baseline{cause}; "
+        f"{change.memory} {what} {format_mib(delta, signed=True)} per {unit} ({share}) against the baseline{cause}; "
         f"the limit is {limit}{''.join(f'; {remark}' for remark in compared.remarks_about(change.memory))}",
         (grown.operation_index, grown.operation_name, grown.location) if grown else None,
         ok=not change.grows_over(limit.amount, in_percent=limit.unit == PERCENT),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ttmem.analysis.lifetimes import TensorLife, buffers_in_state, lifetimes
 from ttmem.analysis.peaks import Peak, peaks
 from ttmem.profile.model import Profile
-from ttmem.profile.runs import run_at
+from ttmem.profile.runs import find_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def alive_at_peak(profile: Profile, memory: str = "DRAM") -> LiveSet | None:
         if moment is None:
             named = (timeline.state_cause[: peak.state + 1], timeline.state_operation[: peak.state + 1])
             moment = max(int(column.max(initial=timeline.first_index - 1)) for column in named) + 1
-        lives = lifetimes(profile, timeline, run_at(timeline, moment, peak.state), at=moment)
+        lives = lifetimes(profile, timeline, find_run(timeline, moment, peak.state), at=moment)
         alive = [life for life in lives if life.type.memory == memory]
     alive.sort(key=lambda life: (-life.bytes_per_bank, life.first_index, life.name))
     attributed = sum(life.bytes_per_bank for life in alive)

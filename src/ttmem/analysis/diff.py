@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What changed between two profiles, and which operation and tensor did it."""
+"""Differences between two profiles, with the operations and tensors that caused them."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ttmem.analysis.architecture import different_places
+from ttmem.analysis.alignment import Steps, is_other_program
+from ttmem.analysis.architecture import describe_differences
 from ttmem.analysis.consumers import alive_at_peak
 from ttmem.analysis.distribution import distribution
-from ttmem.analysis.model_matching import Steps, is_other_program
 from ttmem.analysis.peaks import Peak
 from ttmem.analysis.programs_l1 import ProgramPeak, programs_peak
+from ttmem.analysis.states import NOTHING_UNREAD, Unread, unread
 from ttmem.analysis.tensor_diff import SUSPICION, Comparison, TensorChange
-from ttmem.analysis.unread import NOTHING_UNREAD, Unread, unread
 from ttmem.profile.model import MEMORIES, Profile
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryChange:
-    """One memory's peak in both profiles; None where a profile does not show it."""
+    """A memory's peak in both profiles; None where a profile does not show it."""
 
     memory: str
     before_peak: Peak | None
@@ -58,7 +58,7 @@ class MemoryChange:
 
     @property
     def is_known(self) -> bool:
-        """Whether both profiles show this memory, so that it can be compared."""
+        """True if both profiles show this memory, so that it can be compared."""
         return self.before_peak is not None and self.after_peak is not None
 
     @property
@@ -82,12 +82,12 @@ class MemoryChange:
 
     @property
     def growth_is_sure(self) -> bool:
-        """Whether growth that was read is growth: the first peak is known, and the second is at least what was read."""
+        """True if growth that was read is certain: the first peak is known, the second is a lower bound."""
         return not self.unread_before and not self.unread_after.contradicts
 
     @property
     def absence_is_sure(self) -> bool:
-        """Whether growth that was not read is none: the second peak is known, the first is at least what was read."""
+        """True if the absence of growth is certain: the second peak is known, the first is a lower bound."""
         return not self.unread_after and not self.unread_before.contradicts
 
     @property
@@ -96,7 +96,7 @@ class MemoryChange:
 
     @property
     def matters(self) -> bool:
-        """Whether a memory that only one profile shows has to be compared: some kinds of sources never show it."""
+        """True if a memory that only one profile shows must be compared: some kinds of sources never show it."""
         return self.same_kind or bool(self.before_bytes_per_bank or self.after_bytes_per_bank)
 
     @property
@@ -110,7 +110,7 @@ class MemoryChange:
 
     @property
     def judged_delta_bytes(self) -> int | None:
-        """What a limit is held against: L1 with programs where both profiles know it, else the allocator's figure."""
+        """The figure to check: L1 with programs where both profiles know it, else the allocator's."""
         return self.delta_bytes_per_bank if self.programs_delta_bytes is None else self.programs_delta_bytes
 
     @property
@@ -120,7 +120,7 @@ class MemoryChange:
         return _percent(self.programs_delta_bytes, self.before_programs.total_bytes_per_core)
 
     def grows_over(self, limit: float, *, in_percent: bool) -> bool:
-        """Whether the judged figure grew by more than so many percent, or bytes per bank."""
+        """Return True if the checked figure grew by more than this percentage or these bytes per bank."""
         delta = self.judged_delta_bytes
         if delta is None or delta <= 0:
             return False
@@ -137,7 +137,7 @@ def _percent(delta: int | None, before: int | None) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class CountChange:
-    """How often an operation ran."""
+    """Number of times that an operation ran."""
 
     name: str
     before: int
@@ -160,21 +160,21 @@ class MemoryDiff:
     """Why the figures may not compare: another board, chip or way to open the device."""
 
     def remarks_about(self, memory: str) -> list[str]:
-        """Those that concern a memory: all but what is said of another one."""
+        """Return the remarks on a memory, without those on other memories."""
         others = [other for other in MEMORIES if other != memory]
         return [text for text in self.remarks if not any(text.startswith((f"{o} ", f"a {o} ")) for o in others)]
 
     def grows_over(self, limit: float, *, in_percent: bool = True) -> bool:
-        """Whether any memory's peak grew by more than this: the regression of ``--fail-on``."""
+        """Return True if any memory's peak grew by more than this: the regression of ``--fail-on``."""
         return any(change.grows_over(limit, in_percent=in_percent) for change in self.memories.values())
 
     def surely_grows_over(self, limit: float, *, in_percent: bool = True) -> bool:
-        """Whether that is so whatever the figures are that could not be read."""
+        """Return True if that holds for all possible values of the figures that could not be read."""
         changes = [change for change in self.memories.values() if change.growth_is_sure]
         return any(change.grows_over(limit, in_percent=in_percent) for change in changes)
 
     def doubts(self, limit: float, *, in_percent: bool = True) -> list[str]:
-        """Why it is not known whether a memory's peak grew by more than this; none where the figures decide it.
+        """Return reasons why growth beyond this is unknown; none where the figures decide it.
 
         A peak of which figures are missing may be higher than what was read. So growth that was read is sure unless
         the first profile is incomplete, and its absence is sure unless the second one is.
@@ -229,12 +229,12 @@ def diff(before: Profile, after: Profile) -> MemoryDiff:
         grew=tuple(change for change in changes if change.reason in SUSPICION[:3]),
         shrank=tuple(change for change in changes if change.reason in SUSPICION[3:]),
         operation_counts=_count_changes(before, after),
-        remarks=(*different_places(before, after), *_unknown(memories.values())),
+        remarks=(*describe_differences(before, after), *_unknown(memories.values())),
     )
 
 
 def _unknown(changes: Iterable[MemoryChange]) -> Iterator[str]:
-    """What cannot be compared, or only in part."""
+    """Yield sentences on memories that cannot be compared, or only in part."""
     for change in changes:
         if not change.is_known:
             if change.matters:

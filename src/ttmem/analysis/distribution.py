@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was executed, and how often."""
+"""Counts of executed operations."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ class Distribution:
 
 
 def distribution(profile: Profile, timeline: int | None = None) -> Distribution:
-    """All processes together, or one of them."""
+    """Count the operations of all processes together, or of one of them."""
     per_form = np.zeros(len(profile.forms), dtype=np.int64)
     for one in profile.timelines if timeline is None else (profile.timelines[timeline],):
         per_form += np.bincount(one.form, minlength=len(profile.forms))

@@ -1,14 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the run failed and how it ended: each failure once, tied to the operation that was running."""
+"""Failures and end of a run: each failure once, with the operation that was running."""
 
 import re
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
 
+import numpy as np
+
+from ttmem.analysis.architecture import guess_architecture
+from ttmem.analysis.lifetimes import TensorLife, buffers_in_state, lifetimes
 from ttmem.analysis.peaks import operation_place
-from ttmem.analysis.states import known
-from ttmem.failures import Failure, deduplicate, find_failures, is_echo
+from ttmem.analysis.states import known, operation_line
+from ttmem.failures import (
+    Context,
+    Diagnosis,
+    Failure,
+    KnownTensor,
+    LiveTensor,
+    deduplicate,
+    diagnose,
+    find_failures,
+    is_echo,
+)
 from ttmem.failures.knowledge.tables import failure_class_named
-from ttmem.profile.model import Profile
+from ttmem.hardware import BOARDS
+from ttmem.profile.model import MEMORIES, Profile, Timeline
+from ttmem.profile.runs import find_run
 
 _MEMORY_STATUSES = ("oom", "clash", "overflow")
 _MEMORY_CLASSES = ("compile/memory",)
@@ -18,7 +35,7 @@ _EXCEPTION = re.compile(r"(?:\w+\.)*(?P<name>\w*(?:Error|Exception|Interrupt|Exi
 
 @dataclass(frozen=True, slots=True)
 class RunFailure(Failure):
-    """One failure of a run, with the operation that was running."""
+    """A failure of a run, with the operation that was running."""
 
     operation_index: int | None = None
     """None: outside any program, where inputs and weights are uploaded."""
@@ -30,30 +47,30 @@ class RunFailure(Failure):
 
     @property
     def is_for_memory(self) -> bool:
-        """Whether the device's memory was too small for what was asked; a crash or a time-out does not say so."""
+        """True if the device's memory was too small for the request; a crash or a time-out does not show that."""
         return (
             self.failure_class in _MEMORY_CLASSES or failure_class_named(self.failure_class).status in _MEMORY_STATUSES
         )
 
 
 def failures(profile: Profile) -> list[RunFailure]:
-    """All failures, in the order in which they were printed, each once however often it was repeated.
+    """Return the failures in the order in which they were printed, each once.
 
-    Where any process tells of a real error, what only says that something failed (``Error code: 13``) is left out.
+    Where any process reports a real error, messages without a cause (``Error code: 13``) are left out.
     """
     found: list[RunFailure] = []
     for timeline in profile.timelines:
         seen: list[tuple[Failure, int, int]] = []
         for text in timeline.failures:
             found_here = find_failures(text.text, first_line=text.line, include_other=True)
-            if not found_here and text.is_exception:  # of a wording that nobody knows
+            if not found_here and text.is_exception:  # of an unknown wording
                 found_here = [Failure("none", None, " ".join(text.text.split()), "", line=text.line)]
             started = -1 if text.is_caught else text.next_operation
             seen += [(failure, text.operation, started) for failure in found_here]
         places = _Places(seen)
         # A message may be known from one of its prints and cut in another: the same failure must keep its first place.
         for failure in deduplicate([failure for failure, _, _ in seen]):
-            operation, next_operation = places.of(failure)
+            operation, next_operation = places.find(failure)
             name, location = operation_place(profile, timeline, operation)
             found.append(
                 RunFailure(
@@ -106,7 +123,7 @@ class RunEnd:
 
 
 class _Places:
-    """Where the prints of failures stand: the operation of each and how many had started."""
+    """Positions of the failures in the output: the operation of each and the number of started operations."""
 
     def __init__(self, seen: list[tuple[Failure, int, int]]) -> None:
         self._first_of_all = seen[0][1:] if seen else (-1, 0)
@@ -117,8 +134,8 @@ class _Places:
             if operation >= 0:
                 self._inside.setdefault(failure.key, (operation, started))
 
-    def of(self, failure: Failure) -> tuple[int, int]:
-        """Of its first print, and among texts that overlap of the last that holds it.
+    def find(self, failure: Failure) -> tuple[int, int]:
+        """Return the position of its first print; among overlapping texts, of the last that contains it.
 
         pytest shows the exception above the captured log, outside any program; a print inside one then tells more.
         """
@@ -147,7 +164,7 @@ def memory_failure(profile: Profile) -> RunFailure | None:
 
 
 def run_end(profile: Profile) -> RunEnd | None:
-    """How the run ended if it did not come to its end; None also where the source does not say that it stopped."""
+    """Return the end of a run that stopped early; None also where the source does not show that it stopped."""
     found = failure(profile)
     is_for_memory = memory_failure(profile) is not None
     told = profile.facts.get("ended")
@@ -159,3 +176,83 @@ def run_end(profile: Profile) -> RunEnd | None:
     named = _EXCEPTION.match(found.message)
     error, message = (named["name"], found.message[named.end() :]) if named else ("", found.message)
     return RunEnd(error, message, found.operation_location, is_for_memory)
+
+
+def diagnose_failure(
+    profile: Profile, failure: RunFailure, *, board: str | None = None, context: Context | None = None
+) -> Diagnosis:
+    """Explain a failure of this profile; ``board`` names where it ran, ``context`` what the text around it names."""
+    timeline = next(known for known in profile.timelines if known.rank == failure.rank)
+    hints = {"architecture": guess_architecture(profile).name} if "system" in profile.facts else {}
+    if "ttnn" in profile.facts:
+        hints["release"] = str(profile.facts["ttnn"])
+    if board is None and profile.facts.get("board") in BOARDS:
+        board = str(profile.facts["board"])
+    if failure.operation_index is None:
+        hints["place"] = "outside any program"
+    told = context or Context()
+    # The profile knows which operation was running; a text may only mention one.
+    operation = failure.operation_name or told.operation
+    return diagnose(
+        failure,
+        board=board,
+        context=replace(told, operation=operation, hints={**told.hints, **hints}),
+        live=list(_live(profile, timeline, failure)),
+        tensors=list(_candidates(profile, timeline, failure)),
+    )
+
+
+def _candidates(profile: Profile, timeline: Timeline, failure: RunFailure) -> Iterator[KnownTensor]:
+    """The tensors that the failing operation was to make or read: one of them is often the one that did not fit."""
+    if failure.operation_index is None:
+        return
+    form = profile.forms[int(timeline.form[failure.operation_index - timeline.first_index])]
+    for number in dict.fromkeys((*form.result_types, *form.operand_types)):
+        if number >= 0:
+            type_ = profile.tensor_types[number]
+            yield KnownTensor(type_.shape, type_.dtype, type_.layout)
+
+
+def _live(profile: Profile, timeline: Timeline, failure: RunFailure) -> Iterator[LiveTensor]:
+    operation = failure.operation_index
+    if operation is None and not failure.survived:
+        operation = timeline.end_index  # outside any program, after everything: what was left
+    if failure.memory not in MEMORIES or operation is None:
+        return
+    for life in _alive(profile, timeline, operation, failure.memory):
+        type_ = life.type
+        is_typed = bool(type_.layout)  # not a buffer that no tensor of the user's owns
+        yield LiveTensor(
+            name=life.name,
+            memory=failure.memory,
+            bytes_per_bank=life.bytes_per_bank,
+            shape=type_.shape if is_typed else (),
+            dtype=type_.dtype if is_typed else "",
+            layout="" if type_.shard_bytes else type_.layout,
+            is_weight=life.weight,
+            is_input=life.last_use_index == failure.operation_index,
+            is_output=life.producer_index is not None and life.producer_index == failure.operation_index,
+            is_idle=timeline.buffers is None and _is_idle(life, failure),
+            producer=life.producer_name,
+            producer_index=life.producer_index,
+            location=life.location,
+            line=operation_line(timeline, life.producer_index) or None,
+            address=life.address,
+        )
+
+
+def _alive(profile: Profile, timeline: Timeline, operation: int, memory: str) -> list[TensorLife]:
+    """Return the tensors alive at the failing operation: a capture has every buffer of the last state before it."""
+    if timeline.buffers is not None:
+        operations = timeline.state_operation
+        before = np.flatnonzero((operations >= 0) & (operations <= operation))
+        return buffers_in_state(profile, timeline, memory, int(before[-1])) if len(before) else []
+    lives = lifetimes(profile, timeline, find_run(timeline, operation), at=operation)
+    return [life for life in lives if life.type.memory == memory]
+
+
+def _is_idle(life: TensorLife, failure: RunFailure) -> bool:
+    """Return True if no later operation reads it. A run that ended here cannot show later reads."""
+    if not failure.survived or life.weight or failure.operation_index is None:
+        return False
+    return life.last_use_index is not None and life.last_use_index < failure.operation_index

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leaks and waste: what a captured run holds and does not need. Small things are left out; a clean run has none.
 
-Everything is judged at the fullest moment of its memory, because that is what has to fit: a tensor that is not read
-any more costs nothing while there is room.
+Each finding is evaluated at the fullest moment of its memory, because that has to fit: a tensor that is not read any
+more costs nothing while there is room.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ttmem.analysis.budget import BYTES, Limit, parse_limit
-from ttmem.analysis.free_calls import freeing_operations
 from ttmem.analysis.peaks import Peak, operation_place, peaks_of
-from ttmem.analysis.persistent_tensors import lasting_rows
+from ttmem.analysis.persistent_tensors import freeing_operations, lasting_rows
 from ttmem.base.errors import BadInputError
 from ttmem.profile.model import MEMORIES, START, TAKE, USE, WITHIN_OPERATION, BufferTable, Profile, Timeline
-from ttmem.profile.runs import runs_of, select
+from ttmem.profile.runs import find_timeline_runs, select
 
 LEAK, LATE_FREE, DOUBLE_UPLOAD, PADDING, UNUSED_REGION, WIDE_DTYPE, GROWTH = KINDS = (
     "leak",
@@ -56,7 +55,7 @@ _BEFORE_OTHERS = (DOUBLE_UPLOAD, GROWTH)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that could be otherwise."""
+    """A leak or a waste."""
 
     kind: str
     tensor: str
@@ -74,12 +73,12 @@ class Finding:
 
 
 def findings(profile: Profile) -> list[Finding]:
-    """All of a captured run, the costliest first; none where the source does not know its buffers."""
+    """Return the findings of a captured run, the costliest first; none where the source has no buffers."""
     found: list[Finding] = []
     for number, timeline in enumerate(profile.timelines):
         if timeline.buffers is not None and timeline.events is not None:
             last_state = len(timeline.state_kind) - 1
-            look = _Look(profile, timeline, timeline.buffers, peaks_of(profile, number), last_state)
+            look = _ProcessFindings(profile, timeline, timeline.buffers, peaks_of(profile, number), last_state)
             found += look.all()
     return _largest(found)
 
@@ -91,12 +90,12 @@ def findings_by_run(profile: Profile) -> dict[str, list[Finding]]:
         if timeline.buffers is None or timeline.events is None:
             continue
         alone = replace(profile, timelines=(timeline,))
-        for run in runs_of(timeline):
+        for run in find_timeline_runs(timeline):
             peaks = {
                 memory: replace(peak, state=peak.state + run.first_state)
                 for memory, peak in peaks_of(select(alone, run=run.number), 0).items()
             }
-            look = _Look(profile, timeline, timeline.buffers, peaks, run.end_state - 1)
+            look = _ProcessFindings(profile, timeline, timeline.buffers, peaks, run.end_state - 1)
             found.setdefault(run.program, []).extend(look.all())
     return {program: _largest(told) for program, told in found.items()}
 
@@ -110,7 +109,7 @@ def parse_kinds(text: str) -> dict[str, int]:
             raise BadInputError(f"{kind!r} is no finding", hint=f"known: {', '.join(KINDS)}")
         limit = parse_limit(least) if least else Limit(0, BYTES)
         if limit.unit != BYTES:
-            raise BadInputError(f"{word!r}: a finding is so many bytes per bank", hint=f"write {kind}:10MB")
+            raise BadInputError(f"{word!r}: a finding needs a size in bytes per bank", hint=f"write {kind}:10MB")
         wanted[kind] = int(limit.amount)
     return wanted
 
@@ -128,8 +127,8 @@ def _largest(found: list[Finding]) -> list[Finding]:
     return kept
 
 
-class _Look:
-    """One process of a run, and its fullest moments."""
+class _ProcessFindings:
+    """A process of a run, and its fullest moments."""
 
     def __init__(
         self, profile: Profile, timeline: Timeline, buffers: BufferTable, peaks: dict[str, Peak], last_state: int
@@ -144,12 +143,12 @@ class _Look:
     def all(self) -> Iterator[Finding]:
         for memory, peak in self.peaks.items():
             alive = self._alive(memory, peak.state)
-            yield from self._kept_for_nothing(memory, peak, alive)
-            yield from self._padded(memory, peak, alive)
-            yield from self._wide(memory, peak, alive)
-            yield from self._uploaded_twice(memory, peak, alive)
-            yield from self._growing(memory, peak, alive)
-        yield from self._unused_regions()
+            yield from self._find_unneeded(memory, peak, alive)
+            yield from self._find_padded(memory, peak, alive)
+            yield from self._find_wide(memory, peak, alive)
+            yield from self._find_double_uploads(memory, peak, alive)
+            yield from self._find_growing(memory, peak, alive)
+        yield from self._find_unused_regions()
 
     def _alive(self, memory: str, state: int) -> list[int]:
         buffers = self.buffers
@@ -160,16 +159,16 @@ class _Look:
     def _name(self, row: int) -> str:
         return self.buffers.names[int(self.buffers.name[row])]
 
-    def _grouped(self, rows: list[int]) -> dict[tuple[str, str], list[int]]:
+    def _group(self, rows: list[int]) -> dict[tuple[str, str], list[int]]:
         groups: dict[tuple[str, str], list[int]] = {}
         for row in rows:
-            groups.setdefault((_without_places(self._name(row)), self._location(row)), []).append(row)
+            groups.setdefault((_drop_indices(self._name(row)), self._location(row)), []).append(row)
         return groups
 
     def _location(self, row: int) -> str:
         return operation_place(self.profile, self.timeline, int(self.buffers.producer[row]))[1]
 
-    def _made(
+    def _describe(
         self,
         kind: str,
         memory: str,
@@ -185,7 +184,7 @@ class _Look:
         if size < max(_SMALLEST_SHARE * peak.peak_bytes_per_bank, negligible(bank)):
             return
         names = {self._name(row) for row in rows}
-        name = names.pop() if len(names) == 1 else _without_places(names.pop())
+        name = names.pop() if len(names) == 1 else _drop_indices(names.pop())
         location = self._location(rows[0])
         yield Finding(kind, name, memory, location, size, held, len(rows), message)
 
@@ -194,15 +193,15 @@ class _Look:
         assert events is not None
         return events.pools[MEMORIES.index(memory)][2] if events.pools else 0
 
-    def _moment(self, peak: Peak) -> int:
+    def _find_moment(self, peak: Peak) -> int:
         """The operation that was about to run, or running, when the memory was fullest."""
         state = peak.state
         operation = int(self.timeline.state_operation[state])
         return operation if operation >= 0 else int(self.timeline.state_cause[state]) + 1
 
-    def _kept_for_nothing(self, memory: str, peak: Peak, alive: list[int]) -> Iterator[Finding]:
+    def _find_unneeded(self, memory: str, peak: Peak, alive: list[int]) -> Iterator[Finding]:
         """Tensors that were not needed any more when the memory was fullest."""
-        buffers, moment = self.buffers, self._moment(peak)
+        buffers, moment = self.buffers, self._find_moment(peak)
         dead = [
             row
             for row in alive
@@ -211,8 +210,8 @@ class _Look:
             and row in self.last_read
             and row not in self.lasting
         ]
-        for rows in self._grouped(dead).values():
-            held = max(self._held(row) for row in rows)
+        for rows in self._group(dead).values():
+            held = max(self._count_held_operations(row) for row in rows)
             if held < _LEAST_HELD:
                 continue
             leaked = all(int(buffers.last_state[row]) >= self.last_state for row in rows)
@@ -223,14 +222,14 @@ class _Look:
             many = f"{len(rows)} tensors are" if len(rows) > 1 else "it is"
             end = "never freed" if leaked else f"freed {held} operations later"
             words = f"last read by {name} (operation {last}{f', {place}' if place else ''}); {many} {end}"
-            yield from self._made(LEAK if leaked else LATE_FREE, memory, peak, rows, words, held=held)
+            yield from self._describe(LEAK if leaked else LATE_FREE, memory, peak, rows, words, held=held)
 
     def _grows(self, rows: list[int]) -> bool:
-        """Whether the same call, reached in the same way, left several of them."""
+        """Return True if the same call, reached in the same way, left several of them."""
         paths = Counter(self.path_of.get(int(self.buffers.producer[row]), -1) for row in rows)
         return max(paths.values()) >= _LEAST_KEPT
 
-    def _held(self, row: int) -> int:
+    def _count_held_operations(self, row: int) -> int:
         last_state = min(int(self.buffers.last_state[row]), self.last_state)
         operation = int(self.timeline.state_operation[last_state])
         if operation < 0:
@@ -239,8 +238,8 @@ class _Look:
             operation += 1
         return operation - self.last_read[row] - 1
 
-    def _padded(self, memory: str, peak: Peak, alive: list[int]) -> Iterator[Finding]:
-        for rows in self._grouped([row for row in alive if self.buffers.tensor_type[row] >= 0]).values():
+    def _find_padded(self, memory: str, peak: Peak, alive: list[int]) -> Iterator[Finding]:
+        for rows in self._group([row for row in alive if self.buffers.tensor_type[row] >= 0]).values():
             type_ = self.profile.tensor_types[int(self.buffers.tensor_type[rows[0]])]
             if not type_.logical_bytes or type_.padding_bytes < _LEAST_PADDING * type_.logical_bytes:
                 continue
@@ -250,17 +249,17 @@ class _Look:
                 continue
             times = type_.padded_bytes / type_.logical_bytes
             words = f"{type_.describe()} in {type_.layout.replace('_', '-')} takes {times:.1f} times its elements"
-            yield from self._made(PADDING, memory, peak, rows, words, cost=cost)
+            yield from self._describe(PADDING, memory, peak, rows, words, cost=cost)
 
-    def _wide(self, memory: str, peak: Peak, alive: list[int]) -> Iterator[Finding]:
-        for rows in self._grouped([row for row in alive if self.buffers.tensor_type[row] >= 0]).values():
+    def _find_wide(self, memory: str, peak: Peak, alive: list[int]) -> Iterator[Finding]:
+        for rows in self._group([row for row in alive if self.buffers.tensor_type[row] >= 0]).values():
             type_ = self.profile.tensor_types[int(self.buffers.tensor_type[rows[0]])]
             if type_.dtype in _WIDE:
                 cost = int(self.buffers.bytes_per_bank[rows].sum()) // 2
                 words = f"{type_.describe()}: bfloat16 would take half"
-                yield from self._made(WIDE_DTYPE, memory, peak, rows, words, cost=cost)
+                yield from self._describe(WIDE_DTYPE, memory, peak, rows, words, cost=cost)
 
-    def _uploaded_twice(self, memory: str, peak: Peak, alive: list[int]) -> Iterator[Finding]:
+    def _find_double_uploads(self, memory: str, peak: Peak, alive: list[int]) -> Iterator[Finding]:
         origins = _origins(self.timeline)
         same: dict[tuple[int, int], list[int]] = {}
         for row in alive:
@@ -271,9 +270,9 @@ class _Look:
             if len(rows) > 1:
                 again = rows[1:]
                 words = f"the same host tensor is there as {self._name(rows[0])} already ({self._location(rows[0])})"
-                yield from self._made(DOUBLE_UPLOAD, memory, peak, again, words)
+                yield from self._describe(DOUBLE_UPLOAD, memory, peak, again, words)
 
-    def _growing(self, memory: str, peak: Peak, alive: list[int]) -> Iterator[Finding]:
+    def _find_growing(self, memory: str, peak: Peak, alive: list[int]) -> Iterator[Finding]:
         """Tables that operations keep for themselves: reshape maps, program caches."""
         own = [row for row in alive if self.buffers.tensor_type[row] < 0 and self._name(row).startswith("kept by ")]
         groups: dict[str, list[int]] = {}
@@ -282,9 +281,9 @@ class _Look:
         for rows in groups.values():
             if len(rows) >= _LEAST_GROWTH:
                 words = f"{len(rows)} tables are kept, one for each new shape or program"
-                yield from self._made(GROWTH, memory, peak, rows, words)
+                yield from self._describe(GROWTH, memory, peak, rows, words)
 
-    def _unused_regions(self) -> Iterator[Finding]:
+    def _find_unused_regions(self) -> Iterator[Finding]:
         """Regions that were set aside and never touched."""
         events = self.timeline.events
         assert events is not None
@@ -308,11 +307,11 @@ def negligible(bank_bytes: int) -> int:
 
 
 def captures_traces(profile: Profile) -> bool:
-    """Whether the program captured a trace; a mock does not tell how large it was."""
+    """Return True if the program captured a trace; a mock does not report its size."""
     return any(note.startswith(_TRACED) for note in profile.source.warnings)
 
 
-def _without_places(name: str) -> str:
+def _drop_indices(name: str) -> str:
     """``kept[]`` for ``kept[3]``: what a loop put into a list is one thing."""
     return re.sub(r"\[\d+\]", "[]", name)
 

@@ -17,7 +17,7 @@ class Fragmentation:
 
     worst_bytes_per_bank: int
     worst_percent: float
-    """Share of the free bytes that lay outside the largest block at that moment."""
+    """Share of the free bytes outside the largest block at that moment."""
     worst_at: OperationRef
     """Operation before which it was worst (the first such moment), or what kind of state it is."""
     at_peak_bytes_per_bank: int
@@ -33,12 +33,14 @@ def fragmentation(profile: Profile, *, threshold_percent: float = FRAGMENTED_PER
     """Per memory that was seen, the rank with the worst moment."""
     found = {}
     for memory in seen_memories(profile):
-        by_rank = [_of_process(profile, timeline, memory, threshold_percent) for timeline in profile.timelines]
+        by_rank = [_measure_process(profile, timeline, memory, threshold_percent) for timeline in profile.timelines]
         found[memory] = max(filter(None, by_rank), key=lambda result: result.worst_bytes_per_bank)
     return found
 
 
-def _of_process(profile: Profile, timeline: Timeline, memory: str, threshold_percent: float) -> Fragmentation | None:
+def _measure_process(
+    profile: Profile, timeline: Timeline, memory: str, threshold_percent: float
+) -> Fragmentation | None:
     """None when no state shows the memory."""
     allocated = state_column(profile, timeline, memory, VIEW_ALLOCATED)
     if not len(allocated.value):

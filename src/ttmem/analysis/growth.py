@@ -12,7 +12,7 @@ import numpy as np
 from ttmem.analysis.load_phase import const_eval_programs
 from ttmem.analysis.states import known, seen_memories, state_column
 from ttmem.profile.model import Profile, Timeline
-from ttmem.profile.runs import Run, runs_of
+from ttmem.profile.runs import Run, find_timeline_runs
 
 LEAK, STEADY, TOO_FEW_RUNS = "leak", "steady", "too few runs"
 
@@ -24,7 +24,7 @@ _PARTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How one memory's starting level moves from run to run, in the rank where it moves most."""
+    """Change of a memory's starting level from run to run, in the rank where it is largest."""
 
     verdict: str
     """``leak``, ``steady`` or ``too few runs``."""
@@ -42,19 +42,19 @@ def growth(profile: Profile) -> dict[str, Growth]:
     """Per memory that was seen, the rank that grows most."""
     found: dict[str, Growth] = {}
     for memory in seen_memories(profile):
-        by_rank = [_of_process(profile, timeline, memory) for timeline in profile.timelines]
+        by_rank = [_measure_process(profile, timeline, memory) for timeline in profile.timelines]
         found[memory] = max(by_rank, key=lambda result: (result.verdict == LEAK, result.bytes_per_bank_per_run))
     return found
 
 
-def _of_process(profile: Profile, timeline: Timeline, memory: str) -> Growth:
+def _measure_process(profile: Profile, timeline: Timeline, memory: str) -> Growth:
     states = state_column(profile, timeline, memory)
     started: list[tuple[Run, int]] = []
-    for run in runs_of(timeline):
+    for run in find_timeline_runs(timeline):
         first = int(np.searchsorted(states.state, run.first_state))
         if first < len(states.state) and states.state[first] < run.end_state:
             started.append((run, int(states.value[first])))
-    loading = _loading_runs(profile, timeline, [run for run, _ in started])
+    loading = _find_loading_runs(profile, timeline, [run for run, _ in started])
     counts = [run.number not in loading for run, _ in started[:-1]]
     steps = [after - before for (_, before), (_, after) in compress(pairwise(started), counts)]
     stretches = sum(now and not earlier for earlier, now in pairwise([False, *counts]))
@@ -74,11 +74,11 @@ def _verdict(steps: list[int]) -> str:
     if len(steps) < _FEWEST_STEPS:
         return TOO_FEW_RUNS
     parts = np.array_split(np.array(steps, dtype=np.int64), min(_PARTS, len(steps)))
-    # Rounding keeps order: a printed figure that is larger stands for a true one that is larger.
+    # Rounding keeps order: a larger printed figure means a larger true one.
     return LEAK if all(part.sum() > 0 for part in parts) else STEADY
 
 
-def _loading_runs(profile: Profile, timeline: Timeline, found: list[Run]) -> set[int]:
+def _find_loading_runs(profile: Profile, timeline: Timeline, found: list[Run]) -> set[int]:
     """Runs that bring something to stay: const-eval results, or the first execution of a graph.
 
     Every graph's entry is called main, so a graph is recognised by its first and last operation too.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors that no operation freed and that are gone all the same: their process died, or their owner dropped them.
+"""Infer frees that no operation shows: the process died, or the owner dropped the tensor.
 
 Whatever is alive at a moment was in every memory state since it was last seen. Where a state shows less than all of
-it, the longest unseen are gone: a run that died leaves its tensors to nobody, and the next state shows empty memory.
+it, the longest unseen were freed: a run that died frees its tensors, and the next state shows empty memory.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ _SURELY_MORE = 8
 """A state has to lack an eighth of what should be there: layouts may overstate a little what a tensor takes."""
 
 
-def bury(profile: Profile, timeline: Timeline, tensors: Iterable[TrackedTensor], end: int) -> None:
+def free_dead_tensors(profile: Profile, timeline: Timeline, tensors: Iterable[TrackedTensor], end: int) -> None:
     """Give an end to every tensor that the states up to the one before operation ``end`` have no room for."""
     operations = np.maximum(timeline.state_operation, timeline.state_cause + 1)
     moments = np.maximum.accumulate(operations) if len(operations) else operations
@@ -37,13 +37,13 @@ def bury(profile: Profile, timeline: Timeline, tensors: Iterable[TrackedTensor],
         for held, state in zip(there, next_state.tolist(), strict=True):
             room = int(least[state]) + 2 * profile.source.state_error_bytes if state < len(least) else None
             if room is not None and _is_surely_more(held.bytes_per_bank, room):
-                _end(held)
+                _mark_freed(held)
                 continue
             waiting.append(held)
             together += held.bytes_per_bank
             if room is not None and _is_surely_more(together, room):
                 while together > room:
-                    together -= _end(waiting.popleft())
+                    together -= _mark_freed(waiting.popleft())
 
 
 def _last_seen(held: TrackedTensor) -> int:
@@ -55,6 +55,6 @@ def _is_surely_more(wanted: int, room: int) -> bool:
     return wanted - wanted // _SURELY_MORE > room
 
 
-def _end(held: TrackedTensor) -> int:
+def _mark_freed(held: TrackedTensor) -> int:
     held.last = _last_seen(held)
     return held.bytes_per_bank

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which operations move a memory most: each distinct operation once, with its largest effect."""
+"""Operations with the largest effect on a memory, each distinct operation once."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from ttmem.analysis.alignment import executed_forms, result_types
+from ttmem.analysis.alignment import collect_executed_forms, result_types
 from ttmem.analysis.states import change_per_operation
 from ttmem.profile.model import Profile
 from ttmem.profile.tensor_type import TensorType
 
 
 @dataclass(frozen=True, slots=True)
-class Mover:
-    """One distinct operation and the most it added to a memory in any execution."""
+class LargestChange:
+    """A distinct operation and the most it added to a memory in any execution."""
 
     index: int
     """The first execution that had this effect."""
@@ -26,9 +26,9 @@ class Mover:
     """By memory, at that execution: after-state minus before-state, so rounding enters twice."""
 
 
-def movers(
+def find_largest_changes(
     profile: Profile, *, by: str = "DRAM", most: int = 100, memories: tuple[str, ...] = ("DRAM", "L1")
-) -> list[Mover]:
+) -> list[LargestChange]:
     """The operations that added most to the memory ``by``, most first; those that added nothing are left out."""
     best: dict[int, tuple[int, int, int]] = {}
     changes = [
@@ -45,9 +45,9 @@ def movers(
             form = int(timeline.form[position])
             if form not in best or change[position] > best[form][0]:
                 best[form] = (int(change[position]), number, position)
-    executions = np.bincount(executed_forms(profile))
+    executions = np.bincount(collect_executed_forms(profile))
     return [
-        Mover(
+        LargestChange(
             index=profile.timelines[number].first_index + position,
             rank=profile.timelines[number].rank,
             name=profile.forms.name_of(form),

@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which tensors lived when: as a capture holds them, or as a log's operations tell (``liveness``)."""
+"""Lifetimes of tensors: from a capture, or inferred from a log's operations (``liveness``)."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ttmem.analysis.inferred_frees import bury
+from ttmem.analysis.inferred_frees import free_dead_tensors
 from ttmem.analysis.liveness import CAPTURE_TRACE, LOAD_CACHED, Liveness, TrackedTensor
 from ttmem.analysis.peaks import operation_place
 from ttmem.analysis.states import known
 from ttmem.analysis.weights import WEIGHT_KINDS
 from ttmem.profile.model import MEMORIES, BufferTable, Profile, Timeline
-from ttmem.profile.runs import runs_of, select
+from ttmem.profile.runs import find_timeline_runs, select
 from ttmem.profile.tensor_type import TensorType
 
 
 @dataclass(frozen=True, slots=True)
 class TensorLife:
-    """One tensor on the device, from its producer to the operation that freed it."""
+    """A tensor on the device, from its producer to the operation that freed it."""
 
     name: str
     """A weight's own name, else the SSA name inside its program."""
@@ -35,7 +35,7 @@ class TensorLife:
     weight: bool
     bytes_per_bank: int
     address: int | None = None
-    """Where it lies in every bank; captures know it."""
+    """Address in every bank; known in captures."""
 
 
 def lifetimes(profile: Profile, timeline: Timeline, run: int | None, *, at: int | None = None) -> list[TensorLife]:
@@ -45,32 +45,32 @@ def lifetimes(profile: Profile, timeline: Timeline, run: int | None, *, at: int 
     then nothing is worked out.
     """
     if timeline.buffers is not None:
-        lives = _of_buffers(profile, timeline, range(len(timeline.buffers)))
+        lives = _build_buffer_lives(profile, timeline, range(len(timeline.buffers)))
         return lives if at is None else [life for life in lives if life.first_index < at <= life.last_index]
     liveness = Liveness(profile, timeline)
     first, end = timeline.first_index, timeline.end_index
     if run is not None and timeline.programs:
-        for kept_first, kept_end in _kept_of_earlier_runs(profile, timeline, run):
+        for kept_first, kept_end in _find_kept_tensors(profile, timeline, run):
             liveness.run(kept_first, kept_end)
         top = next(program for program in timeline.programs if program.run == run and program.parent < 0)
         liveness.leave_runs(top.first_operation)
         first, end = top.first_operation, top.end_operation
     liveness.run(first, end, at=at)
-    bury(profile, timeline, liveness.tensors, end if at is None else at)
+    free_dead_tensors(profile, timeline, liveness.tensors, end if at is None else at)
     return [
-        _of_tracked(profile, timeline, tensor, end - 1)
+        _build_tracked_life(profile, timeline, tensor, end - 1)
         for tensor in liveness.tensors
         if at is None or _is_alive(tensor, at, end - 1)
     ]
 
 
 def all_lifetimes(profile: Profile, timeline: Timeline) -> list[TensorLife]:
-    """Every tensor of a process once, over all its runs, in the order in which they came.
+    """Return the tensors of a process over all its runs, in order of creation.
 
     Runs are asked one by one, each narrowed to its own part: what a run leaves is not there in the next, and asking
     about the whole once per run would take the square of its length. Weights stay, so each is listed once.
     """
-    runs = runs_of(timeline) if timeline.programs else []
+    runs = find_timeline_runs(timeline) if timeline.programs else []
     if timeline.buffers is not None or len(runs) < 2:
         return lifetimes(profile, timeline, None)
     alone = replace(profile, timelines=(timeline,))
@@ -94,11 +94,11 @@ def buffers_in_state(profile: Profile, timeline: Timeline, memory: str, state: i
     assert buffers is not None
     here = (buffers.first_state <= state) & (state <= buffers.last_state)
     rows = np.flatnonzero(here & (buffers.memory == MEMORIES.index(memory)))
-    return _of_buffers(profile, timeline, rows.tolist())
+    return _build_buffer_lives(profile, timeline, rows.tolist())
 
 
 def _is_alive(tensor: TrackedTensor, at: int, end: int) -> bool:
-    """What an operation makes is in the states after it; what was there before the run is in its first state too.
+    """Results of an operation are in the states after it; earlier tensors are in the first state of the run too.
 
     What no operation freed is still there in the state after the run: outputs stay until the caller drops them.
     """
@@ -107,7 +107,7 @@ def _is_alive(tensor: TrackedTensor, at: int, end: int) -> bool:
     return tensor.last >= at if tensor.last >= 0 else tensor.stays or end + 1 >= at
 
 
-def _kept_of_earlier_runs(profile: Profile, timeline: Timeline, run: int) -> Iterator[tuple[int, int]]:
+def _find_kept_tensors(profile: Profile, timeline: Timeline, run: int) -> Iterator[tuple[int, int]]:
     """The operations to follow before a run: a finished one leaves behind const-eval results and trace slots."""
     names = profile.forms.names
     kept = {number for number, name in enumerate(names) if name in (*LOAD_CACHED, CAPTURE_TRACE)}
@@ -120,7 +120,7 @@ def _kept_of_earlier_runs(profile: Profile, timeline: Timeline, run: int) -> Ite
             done = max(done, program.end_operation)
 
 
-def _of_tracked(profile: Profile, timeline: Timeline, tensor: TrackedTensor, end: int) -> TensorLife:
+def _build_tracked_life(profile: Profile, timeline: Timeline, tensor: TrackedTensor, end: int) -> TensorLife:
     return TensorLife(
         tensor.name,
         tensor.type,
@@ -135,20 +135,20 @@ def _of_tracked(profile: Profile, timeline: Timeline, tensor: TrackedTensor, end
     )
 
 
-def _of_buffers(profile: Profile, timeline: Timeline, rows: Iterable[int]) -> list[TensorLife]:
+def _build_buffer_lives(profile: Profile, timeline: Timeline, rows: Iterable[int]) -> list[TensorLife]:
     assert timeline.buffers is not None
     weights = {argument.name for argument in profile.arguments if argument.kind in WEIGHT_KINDS}
-    return [_of_buffer(profile, timeline, timeline.buffers, row, weights) for row in rows]
+    return [_build_buffer_life(profile, timeline, timeline.buffers, row, weights) for row in rows]
 
 
-def _of_buffer(
+def _build_buffer_life(
     profile: Profile, timeline: Timeline, buffers: BufferTable, row: int, weights: Collection[str]
 ) -> TensorLife:
     name = buffers.names[int(buffers.name[row])]
     producer, type_number = int(buffers.producer[row]), int(buffers.tensor_type[row])
-    type_ = profile.tensor_types[type_number] if type_number >= 0 else _untyped(buffers, row)
+    type_ = profile.tensor_types[type_number] if type_number >= 0 else _describe_untyped(buffers, row)
     if type_.memory != (memory := MEMORIES[int(buffers.memory[row])]):
-        type_ = replace(type_, memory=memory)  # a buffer is where it was allocated, whatever its tensor was said to be
+        type_ = replace(type_, memory=memory)  # the buffer's memory counts, not the tensor's declared one
     return TensorLife(
         name,
         type_,
@@ -164,7 +164,7 @@ def _of_buffer(
     )
 
 
-def _untyped(buffers: BufferTable, row: int) -> TensorType:
+def _describe_untyped(buffers: BufferTable, row: int) -> TensorType:
     """A buffer that no tensor of the user's owns (a temporary, a program's own table): bytes are all that is known."""
     total = int(buffers.total_bytes[row])
     placed = {"layout": "", "memory": MEMORIES[int(buffers.memory[row])], "placement": ""}
@@ -172,6 +172,6 @@ def _untyped(buffers: BufferTable, row: int) -> TensorType:
 
 
 def _operation_at(timeline: Timeline, state: int) -> int:
-    """The operation a state belongs to; a closing snapshot stands after the last one."""
+    """The operation a state belongs to; a closing snapshot comes after the last one."""
     operation = int(timeline.state_operation[state])
     return operation if operation >= 0 else int(timeline.state_operation[: state + 1].max(initial=timeline.first_index))

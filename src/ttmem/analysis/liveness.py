@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who lived when, worked out from a log: its operations followed over their SSA names, who made, shared, freed what.
+"""Liveness from a log: its operations are followed over SSA names: creation, sharing, freeing.
 
 The layouts say what a tensor needs, the memory states say what really happened; where both are known and disagree
 (a reshape that is a view, a convolution that frees its input), the states win. Names are looked up per program,
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ttmem.analysis.architecture import architecture_of
-from ttmem.analysis.resident_arguments import argument_number, resident_arguments, resident_names
+from ttmem.analysis.architecture import guess_architecture
+from ttmem.analysis.persistent_tensors import argument_number, resident_arguments, resident_names
 from ttmem.analysis.states import bank_size
 from ttmem.profile.model import MEMORIES, VIEW_ALLOCATED, Profile, Timeline
 from ttmem.profile.operation_forms import OperationForm
@@ -60,9 +60,9 @@ class Liveness:
         self.tensors: list[TrackedTensor] = []
         self._values: dict[int, dict[str, TrackedTensor]] = {}
         self._cache: dict[str, list[TrackedTensor | None]] = {}
-        """Const-eval results by the hash of the function that made them; None where one lies on the host."""
+        """Const-eval results by the hash of the function that made them; None for one on the host."""
         self._needs: dict[int, int] = {}
-        self._architecture = architecture_of(profile)
+        self._architecture = guess_architecture(profile)
         self._banks = {memory: bank_size(profile, timeline, memory)[0] for memory in MEMORIES}
         self._lookups = {lookup.operation: lookup for lookup in timeline.lookups}
         self._children: dict[int, list[int]] = {}
@@ -76,7 +76,7 @@ class Liveness:
         self._residents: dict[tuple[str, int], TrackedTensor] = {}
         """Arguments that earlier runs left on the device, by name and type."""
         self._followed = (0, 0)
-        self._growth_of = _Growth(profile, timeline)
+        self._growth_of = _OperationGrowth(profile, timeline)
         self._growth: tuple[list[int], ...] | None = None
         """Of the operations ``_followed``, once one of them asks: few do."""
 
@@ -138,7 +138,7 @@ class Liveness:
         if form.name in _CALLS and self._call(index, program, form):
             return
         freed_bytes = 0
-        if form.frees_input and operands and self._freed_input(index, operands[0], form):
+        if form.frees_input and operands and self._frees_input(index, operands[0], form):
             operands[0].last = index
             freed_bytes = operands[0].bytes_per_bank
         for name, type_number in zip(form.results, form.result_types, strict=False):
@@ -195,7 +195,7 @@ class Liveness:
             self._end_program(number)
 
     def _end_program(self, number: int) -> None:
-        """What the caller's results need stays, the rest dies with the program's executor."""
+        """Keep what the caller's results need; the rest is freed with the program's executor."""
         timeline = self.timeline
         program = timeline.programs[number]
         values = self._values.pop(number, {}).values()
@@ -295,7 +295,7 @@ class Liveness:
                 held.last = index
 
     def _bytes_per_bank(self, number: int) -> int:
-        """What the allocator takes for a type: pages aligned, then rounded up to the chip's quantum."""
+        """Return the allocated bytes of a type: pages aligned, then rounded up to the chip's quantum."""
         known = self._needs.get(number)
         if known is None:
             type_ = self.profile.tensor_types[number]
@@ -332,32 +332,32 @@ class Liveness:
         base = candidates[0]
         if len(candidates) > 1:
             base = min(candidates, key=lambda held: abs(held.bytes_per_bank - needed))
-        grown = self._grown(memory, index)
+        grown = self._growth_by_operation(memory, index)
         if grown != _UNKNOWN and needed > 4 * self.profile.source.state_error_bytes:  # a change that can be seen
             return base if grown + freed_bytes < needed // 2 and base.bytes_per_bank >= needed // 2 else None
         is_same = base.type.padded_bytes == type_.padded_bytes or form.name == _MESH_SHARD
         return base if form.name in _VIEWS and is_same else None
 
-    def _freed_input(self, index: int, operand: TrackedTensor, form: OperationForm) -> bool:
-        """Whether an operation that may free its input did so by itself."""
+    def _frees_input(self, index: int, operand: TrackedTensor, form: OperationForm) -> bool:
+        """Return True if an operation that may free its input did so."""
         memory = operand.type.memory
         if memory not in MEMORIES:
             return False
-        grown = self._grown(memory, index)
+        grown = self._growth_by_operation(memory, index)
         types = self.profile.tensor_types
         made = sum(self._bytes_per_bank(n) for n in form.result_types if n >= 0 and types[n].memory == memory)
         return grown != _UNKNOWN and grown < made - operand.bytes_per_bank // 2
 
-    def _grown(self, memory: str, index: int) -> int:
-        """How much a memory grew by an operation that is followed now."""
+    def _growth_by_operation(self, memory: str, index: int) -> int:
+        """Return the growth of a memory by an operation of the current run."""
         first, end = self._followed
         if self._growth is None:
             self._growth = self._growth_of(first, end)
         return self._growth[MEMORIES.index(memory)][index - first]
 
 
-class _Growth:
-    """How much each operation made each memory grow; known where both states around it are.
+class _OperationGrowth:
+    """Growth of each memory by each operation; known where both states around it are.
 
     Prepared once: of a run's past only single operations are asked for, thousands of times.
     """
@@ -374,7 +374,7 @@ class _Growth:
         self._last = np.sort(np.array([program.end_operation - 1 for program in timeline.programs], np.int64))
 
     def __call__(self, first: int, end: int) -> tuple[list[int], ...]:
-        """Of the operations [first, end), per memory."""
+        """Return the growth by the operations [first, end), per memory."""
         asked = slice(*np.searchsorted(self._operation, (first, end)))
         ended = self._last[slice(*np.searchsorted(self._last, (first, end)))] - first
         operation = self._operation[asked] - first

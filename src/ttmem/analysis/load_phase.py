@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the weights came in: uploads before the first operation, then const-eval inside the first run."""
+"""Loading of the weights: uploads before the first operation, then const-eval inside the first run."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ _CACHED = "load_cached"
 
 @dataclass(frozen=True, slots=True)
 class LoadPhase:
-    """What one process had in a memory before it computed, and what loading added inside its runs."""
+    """Bytes of a process in a memory before it computed, and bytes that loading added inside its runs."""
 
     memory: str
     before_first_bytes_per_bank: int
@@ -35,16 +35,16 @@ class LoadPhase:
 
 def load_phase(profile: Profile, memory: str = "DRAM") -> LoadPhase | None:
     """The rank that held most when its weights were in; None when the memory was never seen."""
-    by_rank = [_of_process(profile, timeline, memory) for timeline in profile.timelines]
+    by_rank = [_measure_process(profile, timeline, memory) for timeline in profile.timelines]
     return max(filter(None, by_rank), key=lambda result: result.loaded_bytes_per_bank or 0, default=None)
 
 
-def _of_process(profile: Profile, timeline: Timeline, memory: str) -> LoadPhase | None:
+def _measure_process(profile: Profile, timeline: Timeline, memory: str) -> LoadPhase | None:
     states = state_column(profile, timeline, memory)
     if not len(states.value):
         return None
     const_eval = const_eval_programs(profile, timeline)
-    # One trailing False stands for "outside any program" (-1 indexes it).
+    # One trailing False means "outside any program" (-1 indexes it).
     in_const_eval = np.array([*const_eval, False])[timeline.program]
     name_is_upload, name_is_cached = (
         np.array([name.rpartition(".")[2] == wanted for name in profile.forms.names], dtype=bool)

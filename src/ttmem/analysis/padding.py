@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much of the DRAM peak is padding: shapes rounded up to tiles."""
+"""Padding at the DRAM peak: shapes rounded up to tiles."""
 
 from dataclasses import dataclass
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ttmem.analysis.states import between_operations, known, state_column
+from ttmem.analysis.states import change_between_operations, known, state_column
 from ttmem.profile.model import BEFORE_OPERATION, MEMORIES, STATE_NAMES, WITHIN_OPERATION, Profile, Timeline
 
 
@@ -33,7 +33,7 @@ class Peak:
     timeline: int
     error_bytes: int
     within_operation: bool = False
-    """The fullest moment lies inside ``at_index``, among its temporaries; a log cannot show such a moment."""
+    """The fullest moment is inside ``at_index``, among its temporaries; a log cannot show such a moment."""
 
 
 def peaks(profile: Profile) -> dict[str, Peak]:
@@ -74,7 +74,7 @@ def peaks_of(profile: Profile, timeline_number: int) -> dict[str, Peak]:
             caused_by_location=cause_location,
             free_bytes_at_peak=free,
             largest_free_bytes_at_peak=largest_free,
-            end_bytes_per_bank=int(between_operations(timeline, states).value[-1:].sum()),
+            end_bytes_per_bank=int(change_between_operations(timeline, states).value[-1:].sum()),
             state=state,
             timeline=timeline_number,
             error_bytes=profile.source.state_error_bytes,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How full L1 really got: tensors and the programs' own buffers together, for profiles that know both."""
+"""L1 use of tensors and programs together, for profiles that know both."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

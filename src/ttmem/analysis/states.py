@@ -6,7 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ttmem.profile.model import MEMORIES, VIEW_ALLOCATED, VIEW_BANKS, VIEW_TOTAL, WITHIN_OPERATION, Profile, Timeline
+from ttmem.profile.model import (
+    MEMORIES,
+    UNREAD,
+    VIEW_ALLOCATED,
+    VIEW_BANKS,
+    VIEW_TOTAL,
+    WITHIN_OPERATION,
+    Profile,
+    Timeline,
+)
 from ttmem.profile.operation_forms import Int64
 
 
@@ -28,13 +37,13 @@ class OperationPlace:
 
 
 def known(number: int) -> int | None:
-    """An index or a rank; -1 stands for none in the columns of a profile."""
+    """An index or a rank; -1 means none in the columns of a profile."""
     return number if number >= 0 else None
 
 
 @dataclass(frozen=True, slots=True)
 class StateColumn:
-    """One figure of one memory over the states of a timeline that show it."""
+    """A figure of a memory over the states of a timeline that show it."""
 
     state: NDArray[np.intp]
     """Positions in the timeline's columns of states."""
@@ -57,7 +66,7 @@ def bank_size(profile: Profile, timeline: Timeline, memory: str) -> tuple[int, i
 
 def change_per_operation(profile: Profile, timeline: Timeline, memory: str) -> Int64:
     """After-state minus before-state (bytes per bank) of every operation that has both, 0 for the others."""
-    states = between_operations(timeline, state_column(profile, timeline, memory))
+    states = change_between_operations(timeline, state_column(profile, timeline, memory))
     change = np.zeros(len(timeline), dtype=np.int64)
     cause = timeline.state_cause[states.state[1:]]
     before = timeline.state_operation[states.state[:-1]]
@@ -66,7 +75,7 @@ def change_per_operation(profile: Profile, timeline: Timeline, memory: str) -> I
     return change
 
 
-def between_operations(timeline: Timeline, states: StateColumn) -> StateColumn:
+def change_between_operations(timeline: Timeline, states: StateColumn) -> StateColumn:
     """Without the moments inside operations: those are neither before nor after."""
     kept = timeline.state_kind[states.state] != WITHIN_OPERATION
     return StateColumn(state=states.state[kept], value=states.value[kept])
@@ -86,3 +95,27 @@ def operation_line(timeline: Timeline, operation: int | None) -> int | None:
     if operation is None or not timeline.first_index <= operation < timeline.end_index:
         return None
     return int(timeline.line[operation - timeline.first_index])
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Missing figures of a memory; false when none is missing."""
+
+    text: str = ""
+    """With the lines."""
+    contradicts: bool = False
+    """Figures that were read contradict each other. Else a peak that was read is a lower bound of the true one."""
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+
+NOTHING_UNREAD = Unread()
+
+
+def unread(profile: Profile, memory: str) -> Unread:
+    """Return the figures of a memory that could not be read."""
+    found = profile.facts.get(UNREAD)
+    entries = [found[key] for key in (memory, "") if key in found] if isinstance(found, dict) else []
+    entries = [entry for entry in entries if isinstance(entry, dict)]
+    return Unread("; ".join(str(one.get("text")) for one in entries), any(one.get("contradicts") for one in entries))

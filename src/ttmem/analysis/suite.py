@@ -10,7 +10,7 @@ from ttmem.analysis.lifetimes import TensorLife
 from ttmem.analysis.peaks import Peak, peaks
 from ttmem.analysis.programs_l1 import ProgramPeak, programs_peak
 from ttmem.profile.model import Profile
-from ttmem.profile.runs import Run, of_runs, runs
+from ttmem.profile.runs import Run, find_runs, select_runs
 
 WITH_PROGRAMS = "L1 with programs"
 _MOST_TENSORS = 5
@@ -18,7 +18,7 @@ _MOST_TENSORS = 5
 
 @dataclass(frozen=True, slots=True)
 class MemoryOfTest:
-    """What one test needed."""
+    """Memory that a test needed."""
 
     number: int
     """Of its run."""
@@ -32,7 +32,7 @@ class MemoryOfTest:
 
     @property
     def figures(self) -> dict[str, int]:
-        """What is compared: bytes per bank by memory, and per core for L1 with programs."""
+        """Figures to compare: bytes per bank by memory, and per core for L1 with programs."""
         found = {memory: peak.peak_bytes_per_bank for memory, peak in self.peaks.items()}
         return found | ({WITH_PROGRAMS: self.programs.total_bytes_per_core} if self.programs else {})
 
@@ -54,7 +54,7 @@ class GrownTest:
 
 @dataclass(frozen=True, slots=True)
 class SuiteGrowth:
-    """What a baseline says."""
+    """A test's figures in a baseline."""
 
     compared: int
     """Tests that ended well in both."""
@@ -65,12 +65,12 @@ class SuiteGrowth:
 
 
 def memory_of_tests(profile: Profile) -> dict[str, MemoryOfTest]:
-    """By the test's name; of one that was run again, the last time."""
+    """Return the last run of each test by its name."""
     by_number: dict[int, list[Run]] = {}
-    for run in runs(profile):
+    for run in find_runs(profile):
         if run.program:
             by_number.setdefault(run.number, []).append(run)
-    return {parts[0].program: _test(of_runs(profile, parts), parts) for parts in by_number.values()}
+    return {parts[0].program: _test(select_runs(profile, parts), parts) for parts in by_number.values()}
 
 
 def _test(profile: Profile, parts: Sequence[Run]) -> MemoryOfTest:
@@ -88,14 +88,14 @@ def _test(profile: Profile, parts: Sequence[Run]) -> MemoryOfTest:
 
 
 def suite_growth(before: Profile, after: Mapping[str, MemoryOfTest], limit: Limit) -> SuiteGrowth:
-    """Which tests need more than ``limit`` allows over what they needed; those that failed say nothing."""
+    """Return the tests that grew by more than ``limit``; failed tests do not count."""
     earlier = memory_of_tests(before)
     both = [test for test in after if test in earlier and after[test].finished and earlier[test].finished]
     grown = [
         one
         for test in both
         for memory, used in after[test].figures.items()
-        if (one := _grown(test, memory, earlier[test].figures.get(memory), used, limit)) is not None
+        if (one := _find_growth(test, memory, earlier[test].figures.get(memory), used, limit)) is not None
     ]
     grown.sort(key=lambda one: (-(one.growth_percent or float("inf")), -one.growth_bytes, one.id, one.memory))
     return SuiteGrowth(
@@ -106,7 +106,7 @@ def suite_growth(before: Profile, after: Mapping[str, MemoryOfTest], limit: Limi
     )
 
 
-def _grown(test: str, memory: str, before: int | None, after: int, limit: Limit) -> GrownTest | None:
+def _find_growth(test: str, memory: str, before: int | None, after: int, limit: Limit) -> GrownTest | None:
     if before is None or after <= before:
         return None
     share = 100 * (after - before) / before if before else None

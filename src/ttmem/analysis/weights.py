@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which weights the model has, and which of them really cost device memory."""
+"""Weights of the model, and the device memory that they take."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ WEIGHT_KINDS = ("parameter", "constant")
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """One parameter or constant, counted once over all graphs that take it; logical bytes on one chip."""
+    """A parameter or constant, counted once over all graphs that take it; logical bytes on one chip."""
 
     name: str
     shape: tuple[int, ...]
@@ -29,7 +29,7 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """All weights, largest first; logical bytes on one chip, but for ``device_bytes``: what they take of its memory.
+    """The weights, largest first; logical bytes on one chip, except ``device_bytes``: allocated bytes of its memory.
 
     The sums are None where nothing in the source tells what a weight is: unknown is not nothing.
     """
@@ -44,19 +44,19 @@ class Weights:
 
 
 def weights(profile: Profile) -> Weights:
-    """Each weight once: prefill and decode graphs share parameters, and one copy lies on the device."""
+    """Each weight once: prefill and decode graphs share parameters, and one copy is on the device."""
     by_identity: dict[tuple[str, tuple[int, ...], str], list[Argument]] = {}
     for argument in profile.arguments:
         if argument.kind in WEIGHT_KINDS:
             by_identity.setdefault((argument.name, argument.shape, argument.dtype), []).append(argument)
     entries = sorted(
-        (_merged(same) for same in by_identity.values()),
+        (_merge(same) for same in by_identity.values()),
         key=lambda weight: (-weight.bytes, weight.name, weight.shape, weight.dtype),
     )
     bytes_in: Counter[str] = Counter()
     for weight in entries:
         same = by_identity[weight.name, weight.shape, weight.dtype]
-        bytes_in[weight.where] += _taken_bytes(same) if weight.where == "device" else weight.bytes
+        bytes_in[weight.where] += _allocated_bytes(same) if weight.where == "device" else weight.bytes
     is_told = bool(profile.arguments)
     return Weights(
         count=len(entries),
@@ -69,7 +69,7 @@ def weights(profile: Profile) -> Weights:
     )
 
 
-def _merged(same: list[Argument]) -> Weight:
+def _merge(same: list[Argument]) -> Weight:
     places = {argument.on_device for argument in same}
     return Weight(
         name=same[0].name,
@@ -82,6 +82,6 @@ def _merged(same: list[Argument]) -> Weight:
     )
 
 
-def _taken_bytes(same: list[Argument]) -> int:
-    """Of the device's memory, padding included; logical where the source has only the type."""
+def _allocated_bytes(same: list[Argument]) -> int:
+    """Return allocated device bytes, padding included; logical where the source has only the type."""
     return max(one.bytes if one.device_bytes is None else one.device_bytes for one in same)
