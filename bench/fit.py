@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
 
 from ttmem import TtmemError  # noqa: E402
-from ttmem.commands.library.fit import fitted  # noqa: E402
+from ttmem.prediction.answer import predict_request  # noqa: E402
 from ttmem.operators.tracing import kept_tracer  # noqa: E402
 from ttmem.prediction import run_stream  # noqa: E402
 from ttmem.prediction.request import find_demands  # noqa: E402
@@ -150,7 +150,7 @@ def largest_batches(names: list[str], board: str) -> int:
         side = LARGE[name]
         request = Request(VISION[name], board, engine="mock", size=(side, side))
         started = time.perf_counter()
-        said = fitted(request, "batch").largest
+        said = predict_request(request, "batch").largest
         seconds = time.perf_counter() - started
         with run_stream.open_for_request(request) as mock:
 
@@ -199,7 +199,7 @@ VERBS = {
 def verbs() -> int:
     """The whole command, as a user starts it; CPU time is that of all its processes. How many took too much of it."""
     slow = 0
-    code = f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r}); from ttmem.commands import main; sys.exit(main())"
+    code = f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r}); from ttmem.commands.main import main; sys.exit(main())"
     for name, (words, most_seconds) in VERBS.items():
         before, started = os.times(), time.perf_counter()
         options = ["--engine", "mock", "--no-store", "--no-advice", "-q"]

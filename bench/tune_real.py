@@ -22,13 +22,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import ttmem
-from ttmem.commands.library.tune import Tuned
-from ttmem.engines.run_script import CapturedRun
+from ttmem.commands.tune import Tuned
+from ttmem.engines.run_script import ScriptRun
 from ttmem.tuning.edited_run import UNKNOWN
-from ttmem.tuning.captured_run import history
-from ttmem.tuning.edited_run import as_captured
-from ttmem.tuning.figures import Figures, figures
-from ttmem.tuning.verify import Verified, certainty
+from ttmem.tuning.captured_run import read_captured_run
+from ttmem.tuning.edited_run import start_edits
+from ttmem.tuning.figures import Figures, compute_figures
+from ttmem.tuning.verify import Verification, find_certainty
 
 SCRIPTS = (
     "ttnn/ttnn/examples/usage/using_tt_lib.py",
@@ -48,7 +48,7 @@ HEAD = "| script | operations | edits | in the patch | DRAM and L1 before | prom
 _DIGITS, _PIXELS = 10_000, 28
 
 
-def peaks(found: Figures | Verified) -> str:
+def peaks(found: Figures | Verification) -> str:
     """Bytes per bank."""
     return f"{found.dram_peak_bytes_per_bank:,} / {found.l1_peak_bytes_per_bank:,} B"
 
@@ -57,7 +57,7 @@ def row(title: str, script: str, arguments: Sequence[str], board: str, python: s
     """One script, in the current folder."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
 
-    def captured() -> CapturedRun:
+    def captured() -> ScriptRun:
         return ttmem.run(script, arguments, board=board, python=python, output=nowhere, timeout=240)
 
     run = captured()
@@ -77,9 +77,9 @@ def row(title: str, script: str, arguments: Sequence[str], board: str, python: s
         Path("tune.diff").write_bytes(patch.text.encode())
         subprocess.run(["patch", "-p1", "-i", "tune.diff"], check=True, capture_output=True)
         again = captured()
-        peak = peaks(figures(as_captured(history(again.profile))))
+        peak = peaks(compute_figures(start_edits(read_captured_run(again.profile))))
         kept = "as promised" if peak == promised else f"not {promised}"
-        if certainty([one for one in found.applied if one.edit in edits]) == UNKNOWN:
+        if find_certainty([one for one in found.applied if one.edit in edits]) == UNKNOWN:
             kept = f"no promise, {promised} was a guess"
         patched = f"status {again.status}, {peak}, {kept}"
     cells = (count, len(found.steps), applied, peaks(found.before), peaks(found.after), measured, patched)

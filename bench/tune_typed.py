@@ -29,15 +29,18 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "bench")]
 
 import ttmem  # noqa: E402
-from ttmem.commands.library.tune import Tuned  # noqa: E402
-from ttmem.commands.library.whatif import WhatIf  # noqa: E402
-from ttmem.engines.run_script import CapturedRun, RunSettings, run_script  # noqa: E402
-from ttmem.reports.tune.document import TunedEdit  # noqa: E402
-from ttmem.tuning.edited_run import BOUNDED, UNKNOWN  # noqa: E402
-from ttmem.tuning.captured_run import history  # noqa: E402
-from ttmem.tuning.edited_run import as_captured  # noqa: E402
-from ttmem.tuning.figures import Figures, figures  # noqa: E402
-from ttmem.tuning.verify import certainty, gets_further  # noqa: E402
+from ttmem.commands.tune import Tuned  # noqa: E402
+from ttmem.commands.whatif import WhatIf  # noqa: E402
+from ttmem.engines.run_script import ScriptRun, RunSettings, run_script  # noqa: E402
+from ttmem.reports.tune import TunedEdit  # noqa: E402
+from ttmem.tuning.captured_run import read_captured_run  # noqa: E402
+from ttmem.tuning.edited_run import (  # noqa: E402
+    BOUNDED,
+    UNKNOWN,
+    start_edits,  # noqa: E402
+)
+from ttmem.tuning.figures import Figures, compute_figures  # noqa: E402
+from ttmem.tuning.verify import find_certainty, is_further  # noqa: E402
 from tune.typed_programs import script  # noqa: E402
 from tune_real import DRIVER, digits, models  # noqa: E402
 
@@ -60,7 +63,7 @@ class Typed:
         self.nowhere = os.open(os.devnull, os.O_WRONLY)
         self.sources = {path: path.read_bytes() for path in Path().glob("*.py")}
 
-    def run(self) -> CapturedRun:
+    def run(self) -> ScriptRun:
         settings = RunSettings(python=self.python, board=self.board, measure_programs=False, timeout_seconds=300)
         script, *arguments = self.command
         return run_script(script, arguments, settings=settings, output=self.nowhere)
@@ -69,7 +72,7 @@ class Typed:
         first = self.run()
         count = sum(map(len, first.profile.timelines))
         try:
-            dram, _ = peaks(figures(as_captured(history(first.profile))))
+            dram, _ = peaks(compute_figures(start_edits(read_captured_run(first.profile))))
         except ttmem.TtmemError as error:
             return {"operations": 0, "skipped": str(error)}
         if not count:
@@ -109,25 +112,25 @@ class Typed:
         else:
             apply(f"--- a/{name}\n+++ b/{name}\n{edit.hunk}\n")
 
-    def difference(self, first: CapturedRun, promise: WhatIf) -> str:
+    def difference(self, first: ScriptRun, promise: WhatIf) -> str:
         """Run what was changed: what is not as before or as promised; empty when nothing is."""
         again = self.run()
         for path, text in self.sources.items():
             path.write_bytes(text)
         if again.status not in (first.status, 0):
             return f"{_ENDS} {again.status}"
-        before, run = history(first.profile), history(again.profile)
-        got, promised = peaks(figures(as_captured(run))), peaks(promise.after)
-        if before.is_short and gets_further(before, run):  # what comes after the call that failed was not known
+        before, run = read_captured_run(first.profile), read_captured_run(again.profile)
+        got, promised = peaks(compute_figures(start_edits(run))), peaks(promise.after)
+        if before.is_short and is_further(before, run):  # what comes after the call that failed was not known
             whole = before.unfinished is not None and before.unfinished.is_known
             last = len(before.operations) - 1
-            got, promised = (one.peaks_until(last, inclusive=whole)[:2] for one in (as_captured(run), promise.draft))
-        confidence = certainty(promise.applied)
+            got, promised = (one.peaks_until(last, inclusive=whole)[:2] for one in (start_edits(run), promise.draft))
+        confidence = find_certainty(promise.applied)
         is_less = all(one <= other for one, other in zip(got, promised, strict=True))
         is_kept = got == promised or confidence == UNKNOWN or (confidence == BOUNDED and is_less)
         return "" if is_kept else f"{got} B, not {promised} B"
 
-    def patched(self, answer: Tuned, first: CapturedRun) -> str:
+    def patched(self, answer: Tuned, first: ScriptRun) -> str:
         """The script with all of the patch."""
         found = answer.patch()
         if not found.text:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import click
 
-from ttmem.commands import cli
+from ttmem.commands.main import cli
 from ttmem.commands.mcp import is_for_people
-from ttmem.commands.mcp_server.tools import tools_of
+from ttmem.commands.mcp_server.tools import list_tools
 from ttmem.commands.tt_memory_profiler import command as profiler
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -80,7 +80,7 @@ def tools_page() -> str:
     text = (DOCS / "mcp.md").read_text(encoding="utf-8")
     before, mark, rest = text.partition("-->\n")
     _, end, after = rest.partition("<!-- end -->")
-    rows = [f"| `{tool.name}` | {tool.line} |\n" for tool in tools_of(cli, is_for_people)]
+    rows = [f"| `{tool.name}` | {tool.line} |\n" for tool in list_tools(cli, is_for_people)]
     return "".join([before, mark, "\n| tool | asks |\n|---|---|\n", *rows, "\n", end, after])
 
 

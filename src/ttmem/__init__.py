@@ -22,19 +22,19 @@ from ttmem.base.errors import TtmemError
 from ttmem.base.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from ttmem.commands.library.boards import boards
-    from ttmem.commands.library.check import check
-    from ttmem.commands.library.diff import diff
-    from ttmem.commands.library.explain import explain
-    from ttmem.commands.library.export import export
-    from ttmem.commands.library.fit import fit
-    from ttmem.commands.library.replay import replay
-    from ttmem.commands.library.run import run
-    from ttmem.commands.library.sweep import sweep
-    from ttmem.commands.library.tensor import tensor
-    from ttmem.commands.library.test import test
-    from ttmem.commands.library.tune import tune
-    from ttmem.commands.library.whatif import whatif
+    from ttmem.commands.boards import boards
+    from ttmem.commands.check import check
+    from ttmem.commands.diff import diff
+    from ttmem.commands.explain import explain
+    from ttmem.commands.export import export
+    from ttmem.commands.fit import fit
+    from ttmem.commands.replay import replay
+    from ttmem.commands.run import run
+    from ttmem.commands.sweep import sweep
+    from ttmem.commands.tensor import tensor
+    from ttmem.commands.test import test
+    from ttmem.commands.tune import tune
+    from ttmem.commands.whatif import whatif
     from ttmem.commands.read import read
     from ttmem.prediction.chunks import chunked
     from ttmem.prediction.guard import guard
@@ -62,18 +62,11 @@ __all__ = [
     "whatif",
 ]
 
-# Where the public names live that would pull in numpy: `import ttmem` stays cheap, also for a shell completion.
-_HOMES = {
+# The modules of the public names, most of which need numpy: `import ttmem` stays cheap, also for a shell completion.
+_HOMES = {name: f"commands.{name}" for name in __all__} | {
     "Profile": "profile.model",
     "chunked": "prediction.chunks",
     "guard": "prediction.guard",
-    "read": "commands.read",
-} | {
-    name: f"commands.library.{name}"
-    for name in (
-        *("boards", "check", "diff", "explain", "export", "fit", "replay", "run", "sweep", "tensor", "test", "tune"),
-        "whatif",
-    )
 }
 __getattr__ = lazy_names(__name__, _HOMES)
 

@@ -24,7 +24,7 @@ import zstandard
 from support.command_line import BLACKHOLE_OOM, FIVE_RUNS, ROOT, environment
 from support.command_line import EXAMPLES as EXAMPLE_LOGS
 from ttmem.base.home import home_folder
-from ttmem.commands import cli
+from ttmem.commands.main import cli
 from ttmem.commands.tt_memory_profiler import command as profiler
 
 DATA = ROOT / "tests" / "data"

@@ -21,8 +21,9 @@ from click.testing import CliRunner
 from support.command_line import FIVE_RUNS, REAL_OOM, Result, call, command_line, environment, start
 from ttmem import __version__
 from ttmem.base.errors import MissingPartError
-from ttmem.commands import cli, profile
+from ttmem.commands import profile
 from ttmem.commands._group import VerbGroup
+from ttmem.commands.main import cli
 
 Run = Callable[..., Result]
 
@@ -62,7 +63,7 @@ def test_a_new_verb_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for name, line in (("alpha", "The first."), ("add_up", "Adds numbers.")):
         (package / f"{name}.py").write_text(
             f'# A comment\n"""``ttmem group {name.replace("_", "-")}``: {line}\n\nMore."""\n'
-            "import click\nfrom ttmem.commands.run_command import verb\n"
+            "import click\nfrom ttmem.commands.command_line import verb\n"
             "@verb('')\n@click.argument('numbers', nargs=-1, type=int)\n"
             "def command(numbers):\n    print(sum(numbers))\n"
         )

@@ -9,9 +9,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from ttmem.commands import cli
-from ttmem.commands._options import folder_option, one_of, together, words_option
-from ttmem.commands.parameter_types import Known
+from ttmem.commands.main import cli
+from ttmem.commands.options import RegistryName, choose_one, combine_options, folder_option, words_option
 
 
 def _commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
@@ -37,7 +36,7 @@ def test_names_out_of_a_registry_know_their_words_in_every_verb(option: str) -> 
     found = declared(option)
     assert found
     for path, param in found.items():
-        assert isinstance(param.type, Known), path
+        assert isinstance(param.type, RegistryName), path
         assert param.type.words() or option == "--baseline", path
 
 
@@ -61,7 +60,7 @@ def test_every_answer_in_json_is_asked_for_alike() -> None:
 
 def test_several_options_as_one_keep_their_order_and_their_words() -> None:
     @click.command()
-    @together(
+    @combine_options(
         words_option("--board", "boards", metavar="BOARD,..", help="Boards."),
         folder_option("Where to."),
     )
@@ -75,7 +74,7 @@ def test_several_options_as_one_keep_their_order_and_their_words() -> None:
 
 
 def test_exclusive_flags() -> None:
-    assert one_of(json=False, llm=True) == "llm"
-    assert one_of(json=False, llm=False) is None
+    assert choose_one(json=False, llm=True) == "llm"
+    assert choose_one(json=False, llm=False) is None
     with pytest.raises(click.UsageError, match="choose one of --json and --llm"):
-        one_of(json=True, llm=True)
+        choose_one(json=True, llm=True)

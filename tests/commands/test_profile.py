@@ -28,7 +28,7 @@ from support.command_line import (
     environment,
     start,
 )
-from ttmem.commands import _progress
+from ttmem.commands import output
 from ttmem.profile import profile_file
 
 Run = Callable[..., Result]
@@ -354,20 +354,20 @@ class _Screen:
 def test_progress_is_only_for_a_person_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN a clock that we own
     now = [0.0]
-    monkeypatch.setattr(_progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(output.time, "monotonic", lambda: now[0])
     # WHEN stderr is a file THEN readers need not even count
     monkeypatch.setattr("sys.stderr", _Screen(terminal=False))
-    with _progress.progress_bar("reading") as progress:
+    with output.progress_bar("reading") as progress:
         assert progress is None
     # WHEN it is a terminal THEN there is nothing for a second, then a bar, and it is gone afterwards
     screen = _Screen(terminal=True)
     monkeypatch.setattr("sys.stderr", screen)
-    with _progress.progress_bar("reading run.log") as progress:
+    with output.progress_bar("reading run.log") as progress:
         assert progress is not None
         progress(1, 10)
         assert screen.text == ""
         now[0] = 1.5
         progress(5, 10)
         assert "reading run.log" in screen.text
-    with _progress.progress_bar("reading", quiet=True) as progress:
+    with output.progress_bar("reading", quiet=True) as progress:
         assert progress is None

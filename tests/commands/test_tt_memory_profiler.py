@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.command_line import FIVE_RUNS, Result, call, command_line, environment, start
-from ttmem.commands.tt_memory_profiler import child_environment
+from ttmem.commands.tt_memory_profiler import build_child_environment
 
 
 def profiler(*arguments: object, **options: object) -> Result:
@@ -121,7 +121,7 @@ def test_the_child_gets_what_a_full_profile_needs() -> None:
 
 
 def test_the_users_own_settings_win_and_are_mentioned() -> None:
-    child, notes = child_environment(
+    child, notes = build_child_environment(
         {"TTXLA_LOGGER_LEVEL": "INFO", "TT_RUNTIME_MEMORY_LOG_LEVEL": "any", "PATH": "/bin"}
     )
     assert child == {
@@ -135,7 +135,7 @@ def test_the_users_own_settings_win_and_are_mentioned() -> None:
 
 
 def test_a_log_file_of_the_runtime_is_no_detour() -> None:
-    child, notes = child_environment({"TTMLIR_RUNTIME_LOGGER_FILE": "/elsewhere.log"})
+    child, notes = build_child_environment({"TTMLIR_RUNTIME_LOGGER_FILE": "/elsewhere.log"})
     assert "TTMLIR_RUNTIME_LOGGER_FILE" not in child
     assert len(notes) == 1
     assert "TTMLIR_RUNTIME_LOGGER_FILE=/elsewhere.log is unset" in notes[0]

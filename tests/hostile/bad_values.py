@@ -30,7 +30,7 @@ import zstandard
 import ttmem
 from readers.captures.fixtures import DATA, unpacked_capture, unpacked_report
 from support.command_line import FIVE_RUNS, REAL_OOM
-from ttmem.commands import main
+from ttmem.commands.main import main
 from ttmem.profile import profile_file as storage
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b1m\r\u202eevil\u2066\u200b\ufeff\x00\x7f\ud800 name"
@@ -197,7 +197,7 @@ def write_profile(path: Path, document: Any) -> None:
     """Sealed as ttmem would: its digest is no protection against somebody who can write it."""
     packed = msgspec.msgpack.encode(document)
     payload = zstandard.ZstdCompressor().compress(packed)
-    header = (storage._MAGIC, storage.SCHEMA_VERSION, len(payload), len(packed), storage._digest(payload))
+    header = (storage._MAGIC, storage.SCHEMA_VERSION, len(payload), len(packed), storage._compute_digest(payload))
     path.write_bytes(storage._HEADER.pack(*header) + payload)
 
 

@@ -16,7 +16,7 @@ import zstandard
 from fuzz.children import Child, Limits, Ran
 from fuzz.model_sources import model_kinds
 from ttmem.profile import profile_file
-from ttmem.reports.kit.documents import indented
+from ttmem.reports.kit.documents import format_json
 
 _MEMORY = 500 << 20
 _DIGITS = b"9" * 6_000
@@ -290,8 +290,10 @@ def test_a_capture_of_millions_of_empty_nodes(child: Child, tmp_path: Path) -> N
 
 def _saved(document: bytes, *, says: int | None = None, version: int = 2) -> bytes:
     payload = zstandard.ZstdCompressor(level=1).compress(document)
-    digest = profile_file._digest(payload)
-    return profile_file._HEADER.pack(profile_file._MAGIC, version, len(payload), says or len(document), digest) + payload
+    digest = profile_file._compute_digest(payload)
+    return (
+        profile_file._HEADER.pack(profile_file._MAGIC, version, len(payload), says or len(document), digest) + payload
+    )
 
 
 @pytest.mark.parametrize(
@@ -493,7 +495,7 @@ def test_figures_that_sum_to_infinity(child: Child, tmp_path: Path) -> None:
     path.write_text(head + f"a,{'9' * 5000},{'9' * 5000},1e308\n" + "b,1e308,1e308,1e308\n" * 10)
     for form in ((), ("--json",)):
         assert ask(child, "cb", "profile", path, *form).code == 0
-    assert indented({"a": [float("inf"), float("nan"), 1.5]}, 1) == '{\n "a": [\n  null,\n  null,\n  1.5\n ]\n}'
+    assert format_json({"a": [float("inf"), float("nan"), 1.5]}, 1) == '{\n "a": [\n  null,\n  null,\n  1.5\n ]\n}'
 
 
 @pytest.mark.parametrize("field", ["copies = 999999999999999999999999", "copies = 99999999", "split = 0", "split = 1"])

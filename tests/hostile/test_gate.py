@@ -90,9 +90,9 @@ def test_json_stays_the_same_document(text: str, hostile: str) -> None:
 def test_a_console_adds_its_own_colours_and_nothing_else(text: str, color: bool) -> None:
     report = TextReport(80, color=color)
     report.print(text, style="bold")
-    report.print(Table.of_texts(["name", text], [[text, HOSTILE]]))
+    report.print(Table.build(["name", text], [[text, HOSTILE]]))
     report.print_unfolded(text)
-    shown = report.text()
+    shown = report.render()
     assert isinstance(shown, Styled)
     assert bad_characters(OURS.sub("", shown)) == set()
     assert color or "\x1b" not in shown
@@ -242,7 +242,7 @@ def test_no_verb_that_predicts_or_plays_passes_it_on_either(kind: MadeKind, tmp_
 @pytest.mark.parametrize("words", [["boards"], ["profile", "nowhere.log"], ["tune", str(RUN)], ["--help"]], ids=str)
 def test_streams_that_were_closed(words: list[str], tmp_path: Path) -> None:
     """An answer that cannot be given is exit code 2; what was closed is not replaced by another stream or a file."""
-    code = "import sys; from ttmem.commands import main; sys.exit(main(sys.argv[1:]))"
+    code = "import sys; from ttmem.commands.main import main; sys.exit(main(sys.argv[1:]))"
     line = shlex.join([sys.executable, "-c", code, *words])
     env = environment(TTMEM_HOME=str(tmp_path))
     usual = subprocess.run(line, shell=True, env=env, capture_output=True, check=False)
@@ -294,20 +294,19 @@ def test_errors_that_name_what_was_typed(words: list[str], monkeypatch: pytest.M
 _WRITERS = {
     "base/atomic_files.py": "write_text is the gate for files; write_bytes is for data",
     "commands/output.py": "emit and say are the gate for a terminal",
-    "commands/run_command.py": "our own help",
+    "commands/command_line.py": "our own help",
     "commands/__init__.py": "our own help",
     "commands/_group.py": "our own help",
-    "commands/_child.py": "a program's own output, passed through",
+    "commands/user_program.py": "a program's own output, passed through",
     "commands/tune.py": "a patch holds the lines of the user's own source to the byte, or it does not apply",
-    "reports/exports/csv_files.py": "through the gate, cell by cell",
+    "reports/exports/tables.py": "through the gate, cell by cell",
     "reports/exports/perfetto.py": "JSON in ASCII",
     "reports/exports/visualizer.py": "JSON in ASCII, and a database",
-    "reports/exports/_place.py": "a mark of our own",
     "operators/case_files.py": "JSON in ASCII",
     "operators/sweeps/expectations.py": "JSON in ASCII",
     "operators/sweeps/journal.py": "JSON in ASCII, and a database",
     "profile/profile_file.py": "a saved profile",
-    "base/atomic_folders.py": "what the store was given: data, JSON through the gate, pages",
+    "base/atomic_folders.py": "what the store was given: data, JSON through the gate, pages; a mark of our own",
 }
 
 

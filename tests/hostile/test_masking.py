@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import ttmem
 from ttmem.base import toml
-from ttmem.reports.explain import issue
-from ttmem.reports.explain.privacy import Mask, _vocabulary
+from ttmem.reports import explain
+from ttmem.reports.explain_privacy import Mask, _read_vocabulary
 
 KNOWLEDGE = Path(ttmem.__file__).parent / "failures" / "knowledge"
 OOM = (
@@ -25,7 +25,7 @@ OOM = (
 )
 
 ALNUM = string.ascii_letters + string.digits
-LETTERS = st.text(string.ascii_lowercase, min_size=6, max_size=12).filter(lambda word: word not in _vocabulary())
+LETTERS = st.text(string.ascii_lowercase, min_size=6, max_size=12).filter(lambda word: word not in _read_vocabulary())
 MIXED = st.text(ALNUM, min_size=8, max_size=40).filter(
     lambda word: any(map(str.isdigit, word)) and any(map(str.isalpha, word)) and not word.lower().startswith("0x")
 )
@@ -125,7 +125,9 @@ Cookie: session={}
 def _tell_tale(private: str) -> list[str]:
     """Stretches of it that would give it away."""
     words = [
-        word for word in re.split(r"[^A-Za-z0-9]+", private) if len(word) >= 6 and word.lower() not in _vocabulary()
+        word
+        for word in re.split(r"[^A-Za-z0-9]+", private)
+        if len(word) >= 6 and word.lower() not in _read_vocabulary()
     ]
     return words or [private]
 
@@ -133,7 +135,7 @@ def _tell_tale(private: str) -> list[str]:
 @given(PRIVATE, st.sampled_from(CONTEXTS))
 @settings(max_examples=600)
 def test_no_private_thing_is_left_in_any_context(private: str, context: str) -> None:
-    shown = Mask().quoted(f"Out of Memory: {context.format(private, private)} not enough space")
+    shown = Mask().mask_quotation(f"Out of Memory: {context.format(private, private)} not enough space")
     for word in _tell_tale(private):
         assert word not in shown, (context, private, shown)
     assert "not enough space" in shown or "password" in context or "bearer" in context.lower()
@@ -144,7 +146,7 @@ def test_no_private_thing_is_left_in_any_context(private: str, context: str) -> 
 def test_the_whole_report_has_none_either(private: str, context: str) -> None:
     said = context.format(private, private)
     text = f"{said}\n{OOM}\n{said}\nRuntimeError: TT_FATAL @ /x/y.cpp:3: size > 0\ninfo:\ncannot read {said}\n"
-    report = issue.render(ttmem.explain(text).diagnoses)
+    report = explain.render_issue(ttmem.explain(text).diagnoses)
     for word in _tell_tale(private):
         assert word not in report, (context, private)
     assert "16777216 B L1 buffer across 8 banks" in report
@@ -163,7 +165,7 @@ def _examples() -> list[str]:
 def test_the_library_s_own_messages_stay_word_for_word() -> None:
     mask = Mask()
     for text in _examples():
-        assert mask.quoted(text) == text
+        assert mask.mask_quotation(text) == text
     assert mask.masked == []
 
 
@@ -178,7 +180,7 @@ def test_the_library_s_own_messages_stay_word_for_word() -> None:
     ],
 )
 def test_what_helps_a_maintainer_stays(text: str) -> None:
-    kept = Mask().quoted(text)
+    kept = Mask().mask_quotation(text)
     assert kept.count("<word>") <= text.count("shape0"), kept
 
 

@@ -20,16 +20,16 @@ from hypothesis import strategies as st
 
 from support.command_line import FIVE_RUNS, REAL_OOM, command_line, environment
 from support.mcp_talk import talk
-from ttmem.commands import cli
+from ttmem.commands.main import cli
 from ttmem.commands.mcp import is_for_people
-from ttmem.commands.mcp_server.tools import Tool, tools_of
-from ttmem.commands.mcp_server.tools import command_line as words_of
-from ttmem.commands.mcp_server.wire import readable
+from ttmem.commands.mcp_server.server import repair_line
+from ttmem.commands.mcp_server.tools import Tool, list_tools
+from ttmem.commands.mcp_server.tools import build_command_line as words_of
 
 needs_sdk = pytest.mark.skipif(
     importlib.util.find_spec("mcp") is None, reason="THE MCP SERVER WAS NOT TESTED: pip install mcp"
 )
-TOOLS = list(tools_of(cli, is_for_people))
+TOOLS = list(list_tools(cli, is_for_people))
 OUTSIDE = "is outside of the folders that may be used here"
 
 
@@ -79,9 +79,9 @@ def test_no_value_of_any_tool_is_taken_for_an_option(data: st.DataObject) -> Non
 def test_every_line_of_json_becomes_one_that_the_sdk_reads(value: Any, surrogate: str) -> None:
     """Strings of Hypothesis hold no lone surrogates, so some are put in; what can be read comes back unchanged."""
     line = json.dumps({"id": 1, "value": [value, surrogate]}).encode() + b"\n"
-    assert json.loads(readable(line))["value"] == [value, surrogate]
+    assert json.loads(repair_line(line))["value"] == [value, surrogate]
     hostile = json.dumps({"id": 1, "value": [value, f"\ud800{surrogate}\udc00\udfff"]}).encode() + b"\n"
-    read = json.loads(readable(hostile))
+    read = json.loads(repair_line(hostile))
     read["value"][1].encode()  # THEN no half of a pair is left
     assert read["value"][0] == value
 

@@ -15,9 +15,9 @@ import pytest
 from fit.language.configurations import LLAMA_8B
 from support.command_line import call, environment
 from support.mcp_talk import talk
-from ttmem.commands import cli
+from ttmem.commands.main import cli
 from ttmem.commands.mcp import is_for_people
-from ttmem.commands.mcp_server.tools import tools_of
+from ttmem.commands.mcp_server.tools import list_tools
 from ttmem.engines.interpreters import Interpreter
 
 needs_sdk = pytest.mark.skipif(
@@ -157,7 +157,7 @@ def test_scripts_below_the_root_run(place: Path, with_ttnn: Interpreter) -> None
 
 
 def test_no_tool_takes_an_interpreter() -> None:
-    named = {parameter.name for tool in tools_of(cli, is_for_people) for parameter in tool.parameters}
+    named = {parameter.name for tool in list_tools(cli, is_for_people) for parameter in tool.parameters}
     assert not {name for name in named if "python" in name}
 
 

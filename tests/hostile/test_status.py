@@ -17,7 +17,7 @@ import pytest
 from support.command_line import call, environment, start
 from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.run_script import run_script
-from ttmem.engines.workspace import workspace
+from ttmem.engines.workspace import open_workspace
 
 pytestmark = [pytest.mark.slow, pytest.mark.oracle]
 
@@ -75,9 +75,9 @@ def plain(with_ttnn: Interpreter) -> Callable[[Path], int]:
     """The status that the interpreter itself ends a script with, on the same mock board."""
 
     def run(script: Path) -> int:
-        with workspace(with_ttnn, board="n150") as place:
+        with open_workspace(with_ttnn, board="n150") as place:
             command = [with_ttnn.path, str(script)]
-            done = subprocess.run(command, env=place.environment(os.environ), capture_output=True, check=False)
+            done = subprocess.run(command, env=place.build_environment(os.environ), capture_output=True, check=False)
         return 128 - done.returncode if done.returncode < 0 else done.returncode
 
     return run

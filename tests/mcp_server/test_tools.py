@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttmem.commands import cli
-from ttmem.commands._options import writable_place
+from ttmem.commands.main import cli
 from ttmem.commands.mcp import is_for_people
-from ttmem.commands.mcp_server.tools import Parameter, Tool, command_line, tools_of
-from ttmem.commands.mcp_server.verbs import VerbFailedError
+from ttmem.commands.mcp_server.tools import Parameter, Tool, VerbFailedError, build_command_line, list_tools
+from ttmem.commands.options import check_output_path
 
-TOOLS = {tool.name: tool for tool in tools_of(cli, is_for_people)}
+TOOLS = {tool.name: tool for tool in list_tools(cli, is_for_people)}
 
 
 def program() -> click.Group:
@@ -32,7 +31,7 @@ def program() -> click.Group:
     @click.option("--users", type=click.IntRange(1, 64), help="How many.")
     @click.option("--weights", "kinds", multiple=True, help="Data types.")
     @click.option("--alive/--no-alive", default=None, help="What was alive.")
-    @click.option("--html", callback=writable_place, help="A page.")
+    @click.option("--html", callback=check_output_path, help="A page.")
     def fit(**_: Any) -> None: ...
 
     @click.command("silent", help="No JSON.")
@@ -43,7 +42,7 @@ def program() -> click.Group:
 
 
 def test_a_verb_is_a_tool_as_it_stands() -> None:
-    (tool,) = tools_of(program(), is_for_people)
+    (tool,) = list_tools(program(), is_for_people)
     assert (tool.name, tool.line, tool.flags) == ("more_verbs_fit", "Whether TARGET fits.", ("--quiet",))
     assert dict(tool.formats) == {"markdown": "--llm", "json": "--json"}
     assert next(iter(tool.formats)) == "markdown"
@@ -71,29 +70,29 @@ def test_a_verb_is_a_tool_as_it_stands() -> None:
     ],
 )
 def test_the_words_that_ask_it(arguments: dict[str, Any], words: list[str]) -> None:
-    (tool,) = tools_of(program(), is_for_people)
-    assert command_line(tool, "json", arguments) == (["more-verbs", "fit", "--quiet", "--json", *words], "")
+    (tool,) = list_tools(program(), is_for_people)
+    assert build_command_line(tool, "json", arguments) == (["more-verbs", "fit", "--quiet", "--json", *words], "")
 
 
 def test_what_is_pasted_goes_to_stdin() -> None:
     explain, replay = TOOLS["explain"], TOOLS["replay"]
-    assert command_line(explain, "markdown", {"text": "Out of Memory"}) == (
+    assert build_command_line(explain, "markdown", {"text": "Out of Memory"}) == (
         ["explain", "--quiet", "--llm", "--", "-"],
         "Out of Memory",
     )
-    assert command_line(explain, "json", {"source": "a\nb"})[1] == "a\nb"
-    assert command_line(explain, "json", {"source": "run.log"}) == (
+    assert build_command_line(explain, "json", {"source": "a\nb"})[1] == "a\nb"
+    assert build_command_line(explain, "json", {"source": "run.log"}) == (
         ["explain", "--quiet", "--json", "--", "run.log"],
         "",
     )
-    words, rows = command_line(replay, "json", {"steps": [{"free": "a"}, {"free": "b"}], "board": "n150"})
+    words, rows = build_command_line(replay, "json", {"steps": [{"free": "a"}, {"free": "b"}], "board": "n150"})
     assert words == ["replay", "--json", "--board=n150", "--", "-"]
     assert rows == '{"free": "a"}\n{"free": "b"}\n'
 
 
 def test_an_argument_needs_those_before_it() -> None:
     with pytest.raises(VerbFailedError, match="'r_tiles' needs 'tiles_per_shard' too"):
-        command_line(TOOLS["cb_simulate"], "json", {"r_tiles": "4"})
+        build_command_line(TOOLS["cb_simulate"], "json", {"r_tiles": "4"})
 
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
@@ -104,7 +103,7 @@ def test_every_parameter_is_described_and_none_writes_beside_the_answer(tool: To
         found = command.get_command(click.Context(command), name)
         assert found is not None
         command = found
-    writing = {option for param in command.params if param.callback is writable_place for option in param.opts}
+    writing = {option for param in command.params if param.callback is check_output_path for option in param.opts}
     assert not writing & {parameter.option for parameter in tool.parameters}
     assert all(parameter.description for parameter in tool.parameters)
     assert all(parameter.name.isidentifier() for parameter in tool.parameters)
@@ -121,7 +120,7 @@ def test_no_text_is_ever_an_option_of_its_own(name: str, data: st.DataObject) ->
         if parameter.type is str
     }
     try:
-        words, _ = command_line(tool, next(iter(tool.formats)), arguments)
+        words, _ = build_command_line(tool, next(iter(tool.formats)), arguments)
     except VerbFailedError:
         return
     allowed = {parameter.option for parameter in tool.parameters}

@@ -13,7 +13,7 @@ from support.recorded_suite import BANK, grown_suite, recorded_suite
 from ttmem import TtmemError
 from ttmem.analysis.budget import parse_limit
 from ttmem.analysis.suite import memory_of_tests, suite_growth
-from ttmem.commands.test import BaselineSuite, answer, suite_name
+from ttmem.commands.test import BaselineSuite, judge_suite, choose_suite_name
 from ttmem.profile import profile_file
 from ttmem.reports import suite as suite_report
 
@@ -46,7 +46,7 @@ def test_a_test_that_pytest_did_not_survive_is_told(tmp_path: Path) -> None:
 
     for timed_out, outcome in ((True, "timeout"), (False, "crashed")):
         recorded = read_suite(tmp_path, name="b", source="", engine="mock", board="n150", timed_out=timed_out)
-        told = answer(143, "mock n150", recorded, timed_out=timed_out).document
+        told = judge_suite(143, "mock n150", recorded, timed_out=timed_out).document
         assert (told.tests[0].outcome, told.tests[0].failure is not None) == (outcome, True)
 
 
@@ -67,7 +67,7 @@ def test_another_board_is_no_baseline(tmp_path: Path) -> None:
     recorded = recorded_suite(tmp_path / "events")
     other = replace(recorded.profile, facts={**recorded.profile.facts, "board": "p150"})
     with pytest.raises(TtmemError, match="the baseline is of p150, this run of n150"):
-        answer(0, "mock n150", recorded, baseline=BaselineSuite(other, parse_limit("2%")))
+        judge_suite(0, "mock n150", recorded, baseline=BaselineSuite(other, parse_limit("2%")))
 
 
 def test_the_terminal_and_junit_say_what_grew(tmp_path: Path) -> None:
@@ -91,5 +91,5 @@ def test_the_terminal_and_junit_say_what_grew(tmp_path: Path) -> None:
 def test_a_suite_is_called_after_what_was_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("test_block.py").touch()
-    assert suite_name(["-k", "x", "test_block.py::test_one"]) == "test_block"
-    assert suite_name(["-x"]) == "tests"
+    assert choose_suite_name(["-k", "x", "test_block.py::test_one"]) == "test_block"
+    assert choose_suite_name(["-x"]) == "tests"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ttmem.analysis.budget import parse_limit
-from ttmem.commands.library.test import BaselineSuite, Suite, answer
-from ttmem.engines.suite import RecordedSuite, read_suite
+from ttmem.commands.test import BaselineSuite, Suite, judge_suite
+from ttmem.engines.run_tests import RecordedSuite, read_suite
 
 BANK = 64 << 20
 _NOTHING = [[12, BANK, 0, BANK, BANK], [64, 1 << 20, 0, 1 << 20, 1 << 20], [64, 0, 0, 0, 0], [12, 0, 0, 0, 0]]
@@ -75,4 +75,4 @@ def grown_suite(folder: Path) -> Suite:
     """The same, with a baseline in which the large test needed half of it."""
     before = recorded_suite(folder / "before", large=4 << 20)
     baseline = BaselineSuite(before.profile, parse_limit("2%"))
-    return answer(1, "mock n150", recorded_suite(folder / "after"), baseline=baseline)
+    return judge_suite(1, "mock n150", recorded_suite(folder / "after"), baseline=baseline)

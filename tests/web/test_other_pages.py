@@ -15,7 +15,7 @@ from reports.stories import two_layers
 from support.build_profile import ProfileBuilder, tensor
 from support.command_line import BLACKHOLE_OOM, FIVE_RUNS, ROOT, call
 from support.recorded_suite import grown_suite, recorded_suite
-from ttmem.commands.library.test import answer
+from ttmem.commands.test import judge_suite
 from ttmem.engines.run_tests import read_suite
 from ttmem.reports import profile_files
 
@@ -254,7 +254,7 @@ def test_long_names_and_failures_are_wrapped(opened: Opened, tmp_path: Path, wid
     recorded = read_suite(
         tmp_path / "events", name="suite", source="test_a.py", engine="mock", board="n150", timed_out=False
     )
-    document = answer(1, "mock n150", recorded).document
+    document = judge_suite(1, "mock n150", recorded).document
     page = opened(profile_files.render_html(recorded.profile, tests=document), "#view=tests", width=width)
     table = page.locator("[data-view=tests] .scroll")
     # THEN the table is as wide as the screen, and its rows have one height

@@ -14,7 +14,7 @@ import click
 
 from ttmem.base.errors import TtmemError
 from ttmem.base.text_safety import one_line
-from ttmem.commands.parameter_types import give_words
+from ttmem.commands.options import complete_words
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -37,7 +37,7 @@ class WithExamples(click.Command):
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **{"context_settings": CONTEXT, **settings})
-        give_words(self.params)
+        complete_words(self.params)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The examples, never re-wrapped."""
@@ -48,9 +48,39 @@ class WithExamples(click.Command):
 
 
 class GroupWithExamples(WithExamples, click.Group):
-    """A verb of several words."""
+    """A verb that has verbs of its own, listed in the order in which they are declared."""
 
-    command_class = WithExamples
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, subcommand_metavar="VERB ...", **settings)
+
+    @property
+    def lines(self) -> dict[str, str]:
+        """Return each verb with its line of help."""
+        return {name: command.get_short_help_str(100) for name, command in self.commands.items()}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all verbs."""
+        return list(self.lines)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table of verbs."""
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(self.lines.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb, or suggest one."""
+        if args and args[0] not in self.lines and not args[0].startswith("-"):
+            raise click.UsageError(f"no verb '{args[0]}'{self.guess_verb(args[0])}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def guess_verb(self, word: str) -> str:
+        """Return a hint for a word that is no verb; empty when no verb is spelled like it."""
+        import difflib
+
+        close = difflib.get_close_matches(word, self.lines, n=1)
+        return f"; did you mean '{close[0]}'?" if close else ""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """A group without a verb is a question that its help answers."""
@@ -61,14 +91,24 @@ class GroupWithExamples(WithExamples, click.Group):
 
 
 def verb(
-    examples: str, *, cls: type[WithExamples] = WithExamples, context: dict[str, Any] = CONTEXT
-) -> Callable[[Callable[..., Any]], WithExamples]:
-    """Declare a verb of its file's name: its function returns the exit code (None is 0), its docstring is the help."""
+    examples: str,
+    *,
+    group: click.Group | None = None,
+    line: str | None = None,
+    cls: type[WithExamples] = WithExamples,
+    **settings: Any,
+) -> Callable[[Callable[..., Any]], Any]:
+    """Declare a verb: its function returns the exit code (None is 0), its docstring is the help.
+
+    It has the name of its file, or in a ``group`` that of its function; ``line`` is its help in the group's table.
+    """
 
     def declare(function: Callable[..., Any]) -> WithExamples:
-        name = function.__module__.rpartition(".")[2].replace("_", "-")
-        command = click.command(name, cls=cls, epilog=examples, context_settings=context)(function)
+        name = (function.__name__ if group else function.__module__.rpartition(".")[2]).strip("_").replace("_", "-")
+        command = click.command(name, cls=cls, epilog=examples, short_help=line, **settings)(function)
         command.params.append(debug_option())
+        if group:
+            group.add_command(command)
         return command
 
     return declare
@@ -91,7 +131,7 @@ def _set_debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         settings.debug = True
 
 
-def exit_code_of(command: click.Command, argv: Sequence[str] | None, *, prog_name: str, settings: Settings) -> int:
+def run_to_exit_code(command: click.Command, argv: Sequence[str] | None, *, prog_name: str, settings: Settings) -> int:
     """Parse, invoke, flush; whatever is raised becomes an exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     settings.debug = os.environ.get("TTMEM_DEBUG", "") not in ("", "0")

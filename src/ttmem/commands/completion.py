@@ -3,8 +3,8 @@
 
 import click
 
-from ttmem.commands.output import emit
 from ttmem.commands.command_line import completion_variable, verb
+from ttmem.commands.output import emit
 
 
 @verb("""

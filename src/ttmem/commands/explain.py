@@ -4,18 +4,72 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ttmem.commands.options import one_of, output_option, quiet_option, refuse_overwriting
-from ttmem.commands.output import color_wanted, columns, emit, json_text, note
+from ttmem.base.errors import BadInputError
 from ttmem.commands.command_line import verb
+from ttmem.commands.options import choose_one, output_option, quiet_option, refuse_overwriting
+from ttmem.commands.output import emit, json_text, looks, note, progress_bar
+from ttmem.commands.read import Progress
 
 if TYPE_CHECKING:
-    from ttmem.commands.library.explain import Explained
-    from ttmem.reports.explain.privacy import Mask
+    from ttmem.failures import Diagnosis
+    from ttmem.readers.sources import Located
+    from ttmem.reports.explain_privacy import Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """The diagnoses, and remarks for the user."""
+
+    diagnoses: list[Diagnosis]
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return the document of ``ttmem explain --json``: one entry per failure."""
+        from ttmem.reports.explain_document import build_document
+
+        return [entry.to_json() for entry in build_document(self.diagnoses)]
+
+
+def explain(
+    source: str | Path, *, board: str | None = None, alive: bool | None = None, progress: Progress | None = None
+) -> Explained:
+    """Explain every failure in a text or a source of any kind: the numbers, the cause, and what to change.
+
+    ``source`` is a failure message, a file, ``-`` for standard input or the name of a stored report; ``board`` is
+    where it happened. ``alive``: also read a log as a profile, so that the diagnosis can name the live tensors
+    (None: where that is quick). Text without a failure is an answer: one diagnosis of class ``none``.
+    """
+    if board is not None:
+        from ttmem.hardware import BOARDS
+
+        board = BOARDS.find(board).name
+    located = find_source(str(source))
+    if located is None:
+        from ttmem.failures import explain as explain_text
+
+        return Explained(explain_text(str(source), board=board))
+    from ttmem.analysis.source_diagnosis import diagnose_source
+
+    found = diagnose_source(located, board=board, alive=alive, progress=progress)
+    return Explained(found.diagnoses, found.notes)
+
+
+def find_source(source: str) -> Located | None:
+    """Find the file or stored report of that name, or ``-``; None when the argument is the text itself."""
+    from ttmem.readers.sources import locate
+
+    try:
+        return locate(source)
+    except BadInputError:
+        if " " in source.strip() or "\n" in source:
+            return None  # a message has blanks; a single word that is no file is a mistyped name
+        raise
 
 
 @verb("""
@@ -46,7 +100,7 @@ def command(
     show_masked: bool,
     output: Path | None,
     quiet: bool,
-    **asked: Any,
+    **settings: Any,
 ) -> None:
     """Explain a memory failure: the numbers, the cause, and what to change.
 
@@ -54,72 +108,55 @@ def command(
     or the name of a stored report. Each failure is reported once; text without one gives class 'none'. Exit code 0
     whenever the text could be read.
     """
-    form = one_of(json=as_json, llm=as_llm, issue=as_issue)
+    form = choose_one(json=as_json, llm=as_llm, issue=as_issue)
     if source is None:
         if sys.stdin.isatty():
             raise click.UsageError("missing argument: a file, a message in quotes, or - for stdin")
         source = "-"
-    import ttmem
-    from ttmem.commands._progress import progress_bar
-    from ttmem.commands.library.explain import find_source
-
     located = find_source(source)
     if located is not None:
         refuse_overwriting(located.path, output)
     with progress_bar(f"reading {located.path if located else 'the text'}", quiet=quiet) as progress:
-        explained = ttmem.explain(source, progress=progress, **asked)
-    mask = _mask() if form == "issue" else None
-    emit(_rendered(explained, form, mask, to_file=output is not None), output)
+        explained = explain(source, progress=progress, **settings)
+    mask = _create_mask() if form == "issue" else None
+    emit(_render(explained, form, mask, output), output)
     if mask is not None:
         _report_masked(mask, show=show_masked, quiet=quiet)
     for text in (*explained.notes, *([f"wrote {output}"] if output else [])):
         note(text, quiet=quiet)
 
 
-def _mask() -> Mask:
-    from ttmem.reports.explain.privacy import Mask
+def _create_mask() -> Mask:
+    """Return a mask that knows the account and host of this machine: nothing in a text marks them as such."""
+    import getpass
+    import socket
 
-    return Mask(_own_names())
+    from ttmem.reports.explain_privacy import Mask
+
+    try:
+        account = getpass.getuser()
+    except (KeyError, OSError):  # a container without an entry for its user
+        account = ""
+    return Mask([account, socket.gethostname()])
 
 
 def _report_masked(mask: Mask, *, show: bool, quiet: bool) -> None:
-    """What is not in the report, so that its author can judge both that nothing is left and that enough is."""
-    counts = ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in mask.counts().items())
+    """Print what was masked, so that the author can judge the report."""
+    counts = ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in mask.count_kinds().items())
     hint = "" if show or not counts else "; --show-masked lists them"
     note(f"masked: {counts or 'nothing'}{hint}; read the report before you publish it", quiet=quiet)
     for kind, text in dict.fromkeys(mask.masked) if show else ():
         note(f"  {kind}: {text}")
 
 
-def _rendered(explained: Explained, form: str | None, mask: Mask | None, *, to_file: bool) -> str:
+def _render(explained: Explained, form: str | None, mask: Mask | None, output: Path | None) -> str:
     if form == "json":
         return json_text(explained.to_json())
-    from ttmem.reports.explain import terminal
+    from ttmem.reports import explain as report
 
     if form == "llm":
-        from ttmem.reports.explain import markdown
-
-        return markdown.render(explained.diagnoses)
+        return report.render_markdown(explained.diagnoses)
     if form == "issue":
-        from ttmem.reports.explain import issue
-
-        return issue.render(explained.diagnoses, mask=mask)
-    encoding = "utf-8" if to_file else (sys.stdout.encoding or "ascii")
-    return terminal.render(
-        explained.diagnoses,
-        width=columns(),
-        color=not to_file and color_wanted(sys.stdout),
-        ascii_only="utf" not in encoding.lower(),
-    )
-
-
-def _own_names() -> list[str]:
-    """Account and host of this machine: they may be in the text without any sign of what they are."""
-    import getpass
-    import socket
-
-    try:
-        account = getpass.getuser()
-    except (KeyError, OSError):  # a container without an entry for its user
-        account = ""
-    return [account, socket.gethostname()]
+        return report.render_issue(explained.diagnoses, mask=mask)
+    encoding = "utf-8" if output else (sys.stdout.encoding or "ascii")
+    return report.render_terminal(explained.diagnoses, **looks(output), ascii_only="utf" not in encoding.lower())

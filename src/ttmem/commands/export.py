@@ -1,19 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem export``: Write a profile for ttnn-visualizer, Perfetto, or as Parquet or CSV tables."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ttmem.commands.options import jobs_option, quiet_option, selection_options, source_argument
-from ttmem.commands.output import emit, note
 from ttmem.commands.command_line import verb
+from ttmem.commands.options import jobs_option, quiet_option, selection_options, source_argument
+from ttmem.commands.output import emit, note, progress_bar
+from ttmem.commands.profile_answer import protect_sources
+from ttmem.commands.read import Progress, Source, read
 
 _NEXT = {
     "visualizer": "ttnn-visualizer --profiler-path '{out}'",
     "perfetto": "open https://ui.perfetto.dev and drop '{out}' on it (it stays on your machine)",
 }
+
+
+def export(
+    source: Source,
+    to: str,
+    out: str | Path,
+    *,
+    run: int | str | None = None,
+    rank: int | None = None,
+    with_source: bool = False,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Write a source for ``visualizer``, ``perfetto``, ``parquet`` or ``csv`` and return where it went.
+
+    ``perfetto`` writes a file, the others a folder: one of an earlier export is replaced, any other one that is not
+    empty is refused. ``with_source`` embeds the user's source files where the format has a place for them.
+    """
+    from ttmem.reports import exports
+
+    exports.check_place(to, Path(out))
+    profile = read(source, run=run, rank=rank, jobs=jobs, progress=progress)
+    return exports.export(profile, to, out, with_source=with_source)
 
 
 @verb("""
@@ -39,15 +66,11 @@ def command(source: str, target: str, out: Path, which_run: str, quiet: bool, **
     """Write SOURCE in the format of another tool and print the path.
 
     A folder of an earlier export is replaced; any other folder that is not empty is refused. Warnings of the source
-    travel along. Addresses of tensors that a log names are simulated, and the export says so.
+    are exported too. Addresses of tensors that a log names are simulated, and the export says so.
     """
-    import ttmem
-    from ttmem.commands import profile_answer
-    from ttmem.commands._progress import progress_bar
-
-    profile_answer.protect(source, outputs=(out,))
+    protect_sources(source, outputs=(out,))
     with progress_bar(f"reading {source}", quiet=quiet) as progress:
-        written = ttmem.export(source, target, out, run=which_run, progress=progress, **part)
+        written = export(source, target, out, run=which_run, progress=progress, **part)
     emit(str(written), None)
     if following := _NEXT.get(target):
         note(f"next: {following.format(out=written)}", quiet=quiet)

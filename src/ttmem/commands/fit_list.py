@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ttmem fit --list FILE``: a line is what would follow ``ttmem fit``, a target and its options."""
+"""``ttmem fit --list FILE``: many models on many boards; a line is a target with its options."""
+
+from __future__ import annotations
 
 import shlex
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,71 +15,53 @@ from ttmem.base.errors import BadInputError
 from ttmem.base.limits import LIST_BYTES
 from ttmem.base.text_files import read_text
 from ttmem.base.text_safety import one_line
-from ttmem.commands._progress import progress_bar
-from ttmem.commands.output import color_wanted, emit, json_text, note, say
+from ttmem.commands.output import emit, json_text, looks, note, progress_bar, say
 
 if TYPE_CHECKING:
-    from ttmem.prediction.model_matrix import MatrixRow, Progress
+    from ttmem.commands.fit import FitOptions
+    from ttmem.prediction.model_matrix import ListedModel, MatrixRow, Progress
 
-Fields = Callable[[dict[str, Any]], dict[str, Any]]
 _LINE = "a line is a TARGET and its options: hf:ViTConfig --size 640x640"
-_OF_ALL = {"python", "torch_python", "board"}
-"""For the command line alone: an interpreter may be any program, and boards are those of the whole table."""
+_COMMAND_LINE_ONLY = {"python", "torch_python", "board"}
+"""Options that a line cannot have: an interpreter may be any program, and boards are those of the whole table."""
 
 
-def run(
-    list_path: Path,
-    command: click.Command,
-    fields_of: Fields,
-    common: dict[str, Any],
-    *,
-    boards: Sequence[str],
-    folder: Path | None,
-    workers: int | None,
-    scheduler: str | None,
-    as_json: bool,
-    quiet: bool,
-) -> int:
-    """Answer the whole list; exit 1 when a row could not be answered, 0 however many fit."""
-    from ttmem.commands.library.fit import request_of
-    from ttmem.commands.model_matrix import atlas
-    from ttmem.engines.interpreters import chosen_python
-    from ttmem.prediction.model_matrix import ListedModel
+def fit_list(asked: FitOptions, command: click.Command, model_options: Collection[str]) -> int:
+    """Predict the whole list; exit 1 when a row could not be answered, 0 however many fit."""
+    from ttmem.prediction.answer import list_boards
+    from ttmem.prediction.model_matrix import make_matrix
+    from ttmem.reports import model_matrix as report
     from ttmem.reports.kit.console import TextReport
-    from ttmem.reports.model_matrix import files
 
+    folder, path, quiet = asked.output, asked.list_path, asked.quiet
+    assert path is not None
     if folder is None:
         raise BadInputError("--list needs a folder", hint="-o FOLDER: journal and tables; a second call resumes")
-    models = []
-    for where, text, params in _lines(list_path, command, common):
-        try:
-            fields = fields_of(params)
-            python = chosen_python(fields.pop("python"), fields.pop("ttnn"))
-            models.append(ListedModel(text, request_of(fields.pop("target"), python=python, **fields)))
-        except BadInputError as error:
-            raise BadInputError(error.message, where=where, hint=error.hint) from None
+    models = _read_models(path, asked, command, model_options)
     remarks: list[str] = []
     with progress_bar("models", quiet=quiet, of_bytes=False) as progress:
-        made = atlas(
+        rows = make_matrix(
             models,
-            boards,
+            list_boards(asked.boards or (asked.board,)),
             folder,
-            workers=workers or 1,
-            scheduler=scheduler,
-            progress=_shown(progress, quiet=quiet),
+            workers=asked.workers or 1,
+            scheduler=asked.scheduler,
+            progress=_report_rows(progress, quiet=quiet),
             remark=remarks.append,
         )
+    matrix = report.build_document(rows)
+    report.write_files(matrix, folder)
     for text in remarks:
         note(text, quiet=quiet)
-    if as_json:
-        emit(json_text(made), None)
+    if asked.as_json:
+        emit(json_text(matrix), None)
     else:
-        report = TextReport(color=color_wanted(sys.stdout))
-        report.print(files.overview(made))
-        emit(report.text(), None)
-    note(f"wrote {folder / files.PAGE}, {files.CSV}, {files.JSON} and {files.MARKDOWN}", quiet=quiet)
+        overview = TextReport(color=looks()["color"])
+        overview.print(report.build_overview(matrix))
+        emit(overview.render(), None)
+    note(f"wrote {folder / report.PAGE}, {report.CSV}, {report.JSON} and {report.MARKDOWN}", quiet=quiet)
     failed: dict[tuple[str, str], list[str]] = {}
-    for row in made.rows:
+    for row in matrix.rows:
         if row.fits is None:
             failed.setdefault((row.model, row.reason), []).append(row.board)
     for (model, reason), unanswered in failed.items():
@@ -85,23 +69,28 @@ def run(
     return 1 if failed else 0
 
 
-def _shown(bar: Callable[..., None] | None, *, quiet: bool) -> "Progress":
-    """Each row as it is answered: in the bar of a terminal, as a line of a log."""
-    from ttmem.reports.model_matrix.files import verdict
+def _report_rows(bar: Callable[..., None] | None, *, quiet: bool) -> Progress:
+    """Return a function that shows each row as it is answered: in the bar of a terminal, else as a line of a log."""
+    from ttmem.reports.model_matrix import describe_verdict
 
-    def show(done: int, total: int, row: "MatrixRow") -> None:
+    def show(done: int, total: int, row: MatrixRow) -> None:
+        place = f"{row.model} on {row.board}"
         if bar:
-            bar(done, total, f"{row.model} on {row.board}")
+            bar(done, total, place)
         else:
-            note(f"{done} of {total}: {row.model} on {row.board}: {verdict(row)} ({row.seconds} s)", quiet=quiet)
+            note(f"{done} of {total}: {place}: {describe_verdict(row)} ({row.seconds} s)", quiet=quiet)
 
     return show
 
 
-def _lines(path: Path, command: click.Command, common: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
-    """Place, text and parameters of each line; the options of the call itself hold where a line says nothing."""
+def _read_models(
+    path: Path, asked: FitOptions, command: click.Command, model_options: Collection[str]
+) -> list[ListedModel]:
+    """Read one model per line; where a line has no option, that of the call counts."""
+    from ttmem.prediction.model_matrix import ListedModel
+
+    models = []
     text = read_text(path, most=LIST_BYTES, what="a list of models")
-    found = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
@@ -120,13 +109,16 @@ def _lines(path: Path, command: click.Command, common: dict[str, Any]) -> list[t
             if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
         }
         for param in command.params:
-            if param.name in given and param.name not in {"target", *common} - _OF_ALL:
+            if param.name in given and param.name not in set(model_options) - _COMMAND_LINE_ONLY:
                 option = max(param.opts, key=len)
-                raise BadInputError(f"{option} cannot be part of a line", where=where, hint=f"{_LINE}; {option} "
-                                    "belongs on the command line")  # fmt: skip
+                hint = f"{_LINE}; {option} belongs on the command line"
+                raise BadInputError(f"{option} cannot be part of a line", where=where, hint=hint)
         if not given.get("target"):
             raise BadInputError("a line needs a TARGET", where=where, hint="hf:ViTConfig --size 640x640")
-        found.append((where, " ".join(words), {**common, **given}))
-    if not found:
+        try:
+            models.append(ListedModel(" ".join(words), replace(asked, **given).build_request()))
+        except BadInputError as error:
+            raise BadInputError(error.message, where=where, hint=error.hint) from None
+    if not models:
         raise BadInputError("lists no model", where=str(path), hint="one line per model: a TARGET and its options")
-    return found
+    return models

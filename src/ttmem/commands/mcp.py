@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from ttmem.commands.options import writable_place
 from ttmem.commands.command_line import verb
+from ttmem.commands.options import check_output_path
 
 _VERBS_FOR_PEOPLE = {"device install", "reports rm"}
 """They change this machine or delete what is stored."""
@@ -42,7 +42,7 @@ def command(ctx: click.Context, roots: tuple[Path, ...]) -> None:
     asked for more (at most 100), about 25,000 tokens in all, with their caveats in them. Tools read files below the
     roots, stored reports and pasted text, nothing else, and write to the store and to the output that a call names.
     """
-    from ttmem.commands.mcp_server import serve
+    from ttmem.commands.mcp_server.server import serve
 
     for root in roots:
         if not root.is_dir():
@@ -53,7 +53,7 @@ def command(ctx: click.Context, roots: tuple[Path, ...]) -> None:
 
 
 def is_for_people(path: str, param: click.Parameter | None) -> bool:
-    """Whether agents do without a verb, or without an option of it: the one place that says so."""
+    """Return whether agents do without a verb, or without an option of it."""
     if param is None:
         return path in _VERBS_FOR_PEOPLE
-    return param.callback is writable_place or not _OPTIONS_FOR_PEOPLE.isdisjoint(param.opts)
+    return param.callback is check_output_path or not _OPTIONS_FOR_PEOPLE.isdisjoint(param.opts)

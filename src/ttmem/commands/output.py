@@ -1,19 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where text goes: the answer to stdout or a file, everything else to stderr."""
+"""Output: the answer goes to stdout or a file, everything else (notes, a progress bar) to stderr."""
+
+from __future__ import annotations
 
 import os
 import shutil
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from ttmem.base.text_safety import escape_control_characters, one_line
 
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
 NARROWEST_COLUMNS = 60
+PATIENCE_SECONDS = 1.0
 
 
 def emit(answer: str, output: Path | None) -> None:
-    """The answer, whole: into the file if one was named, else alone on stdout."""
+    """Write the whole answer into the file, or alone to stdout."""
     text = escape_control_characters(answer)
     text = text if not text or text.endswith("\n") else f"{text}\n"
     if output is None:
@@ -26,7 +35,7 @@ def emit(answer: str, output: Path | None) -> None:
 
 
 def write_fully(stream: BinaryIO, content: bytes) -> None:
-    """Write all of it: an unbuffered stream (PYTHONUNBUFFERED) takes what it can, and Python would drop the rest."""
+    """Write all of it: an unbuffered stream (PYTHONUNBUFFERED) may take less, and Python would drop the rest."""
     left = memoryview(content)
     while left:
         left = left[stream.write(left) :]
@@ -34,23 +43,23 @@ def write_fully(stream: BinaryIO, content: bytes) -> None:
 
 
 def note(text: str, *, quiet: bool = False) -> None:
-    """A remark for the person at the terminal."""
+    """Print a remark for the person at the terminal."""
     if not quiet:
         say(text)
 
 
 def warn(text: str) -> None:
-    """Something that did not go as asked but does not change the answer."""
+    """Print a warning: something failed, but the answer is the same."""
     say(f"ttmem: warning: {one_line(text)}")
 
 
 def say(text: str, *, end: str = "\n", before: str = "") -> None:
-    """Everything that goes to stderr, through the gate; ``before`` is our own (it clears a line)."""
+    """Print to stderr without control characters; ``before`` is our own (it clears a line)."""
     print(f"{before}{escape_control_characters(text)}", end=end, file=sys.stderr, flush=True)
 
 
 def stderr_descriptor() -> int:
-    """Where a program that we start may print: our stderr, also when something in this process took its place."""
+    """Return the descriptor for a program that we start: our stderr, even when ``sys.stderr`` was replaced."""
     try:
         return sys.stderr.fileno()
     except (AttributeError, OSError, ValueError):
@@ -58,26 +67,69 @@ def stderr_descriptor() -> int:
 
 
 def json_text(document: Any) -> str:
-    """One JSON document, indented; ASCII alone, so that no terminal encoding and no odd file name can break it."""
+    """Format one JSON document: indented, ASCII alone, so that no terminal encoding and no file name can break it."""
     import msgspec
 
-    from ttmem.reports.kit.documents import indented
+    from ttmem.reports.kit.documents import format_json
 
-    return indented(msgspec.to_builtins(document))
+    return format_json(msgspec.to_builtins(document))
 
 
 def color_wanted(stream: TextIO) -> bool:
-    """Colour on a terminal unless NO_COLOR says otherwise; FORCE_COLOR keeps it in a pipe."""
+    """Return whether to use colour: on a terminal, unless NO_COLOR is set; in a pipe with FORCE_COLOR."""
     if os.environ.get("NO_COLOR"):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")
 
 
 def looks(output: Path | None = None) -> dict[str, Any]:
-    """How an answer is drawn: as wide as the terminal, in colour when a person looks at it."""
+    """Return width and colour of an answer: those of the terminal; no colour in a file."""
     return {"width": columns(), "color": output is None and color_wanted(sys.stdout)}
 
 
 def columns() -> int:
-    """How wide a table may be."""
+    """Return the width of tables."""
     return max(NARROWEST_COLUMNS, shutil.get_terminal_size((100, 24)).columns)
+
+
+@contextmanager
+def progress_bar(label: str, *, quiet: bool = False, of_bytes: bool = True) -> Iterator[Callable[..., None] | None]:
+    """Yield a function to call with (done, total); None where nobody would see the bar, so that readers need not count.
+
+    It appears after a second and only on a terminal. A third argument replaces ``label``.
+    """
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    started, shown = time.monotonic(), list[Any]()
+
+    def update(done: int, total: int, name: str = label) -> None:
+        if not shown and time.monotonic() - started >= PATIENCE_SECONDS:
+            shown.append(_start_bar(label, of_bytes=of_bytes))
+        for bar in shown:
+            bar.update(
+                bar.task_ids[0], completed=done, total=total or None, description=escape_control_characters(name)
+            )
+
+    try:
+        yield update
+    finally:
+        for bar in shown:
+            bar.stop()
+
+
+def _start_bar(label: str, *, of_bytes: bool) -> Progress:
+    from rich import progress
+    from rich.console import Console
+
+    amount = progress.DownloadColumn() if of_bytes else progress.MofNCompleteColumn()
+    columns = (
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        amount,
+        progress.TimeRemainingColumn(),
+    )
+    bar = progress.Progress(*columns, console=Console(stderr=True), transient=True)
+    bar.start()
+    bar.add_task(escape_control_characters(label), total=None)
+    return bar

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem profile``: Report what filled the memory: peaks, consumers, padding, weights, failure."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,15 @@ import click
 
 from ttmem.commands import options
 from ttmem.commands.command_line import verb
+from ttmem.commands.profile_answer import (
+    follow_log,
+    print_answer,
+    print_next_command,
+    protect_sources,
+    read_with_progress,
+    store_profile,
+    try_store,
+)
 
 
 @verb("""
@@ -50,29 +61,34 @@ def command(
     ttnn-visualizer report (folder or db.sqlite), a folder of tt-metal memory-report CSVs, ttrt memory results, a module
     dump (.mlir), a saved profile, or the name of a stored report. Figures are per bank unless they say otherwise.
     """
-    from ttmem.commands import profile_answer
     from ttmem.profile import store
     from ttmem.profile.runs import select
     from ttmem.readers.sources import locate
 
-    form = options.one_of(json=as_json, llm=as_llm, csv=as_csv)
+    form = options.choose_one(json=as_json, llm=as_llm, csv=as_csv)
     if idle is not None and not follow:
         raise click.UsageError("--idle goes with --follow")
     if name is not None:
         name = store.check_name(name)
-    profile_answer.protect(source, outputs=(output, html_path))
+    protect_sources(source, outputs=(output, html_path))
     located = locate(source)
     if follow:
-        profile = profile_answer.follow_to_the_end(located, name=name, idle_seconds=idle, quiet=quiet)
+        profile = follow_log(located, name=name, idle_seconds=idle, quiet=quiet)
     else:
-        profile = profile_answer.read(source, name=name, quiet=quiet, **reading)
+        profile = read_with_progress(source, name=name, quiet=quiet, **reading)
     known = located.stored if not name else None
-    kept = profile_answer.deliver(
+
+    def keep() -> store.StoredReport | None:
+        if known or no_store:
+            return known
+        return try_store(lambda: store_profile(profile, origin=located.origin, name=name))
+
+    kept = print_answer(
         select(profile, run=which_run, rank=rank),
         form,
         html_path=html_path,
         output=output,
         quiet=quiet,
-        store=lambda: known or (None if no_store else profile_answer.keep(profile, located, name=name)),
+        store=keep,
     )
-    profile_answer.say_what_next(profile, kept, quiet=quiet, stored_now=known is None, check=form is not None)
+    print_next_command(profile, kept, quiet=quiet, stored_now=known is None, check=form is not None)

@@ -48,20 +48,20 @@ def pytest_configure(config: Any) -> None:
     from ttmem.base.errors import TtmemError
     from ttmem.commands.pytest_report import ReportPlugin
     from ttmem.engines.interpreters import find_interpreter
-    from ttmem.engines.workspace import workspace
+    from ttmem.engines.workspace import open_workspace
 
     if "ttnn" in sys.modules:
         raise pytest.UsageError("--ttmem-board: ttnn was loaded already (by a plugin or 'python -c'); it must be first")
     surroundings = ExitStack()
     try:
         interpreter = find_interpreter(sys.executable)
-        place = surroundings.enter_context(workspace(interpreter, board=board, card=card))
+        place = surroundings.enter_context(open_workspace(interpreter, board=board, card=card))
         report = ReportPlugin(config, place)
     except TtmemError as error:
         surroundings.close()
         hint = f" ({error.hint})" if error.hint else ""
         raise pytest.UsageError(f"--ttmem-board: {error}{hint}") from None
-    environment, users_own = place.environment(os.environ), place.users_own
+    environment, users_own = place.build_environment(os.environ), place.user_variables
     for name in place.unset:
         os.environ.pop(name, None)
     os.environ.update(environment)

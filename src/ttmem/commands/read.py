@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem.read``: the memory history of a source."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
-from ttmem.profile.model import Profile
-from ttmem.readers.sources import locate
+if TYPE_CHECKING:
+    from ttmem.profile.model import Profile
 
-Source = str | Path | Profile
+Source: TypeAlias = "str | Path | Profile"
 """A path, ``-`` for standard input, the name of a stored report, or a profile that was read before."""
 Progress = Callable[[int, int], None]
 """Called with (bytes done, bytes in all) while a source is read."""
@@ -23,22 +26,21 @@ def read(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> Profile:
-    """What ``ttmem profile`` reads: a runtime log, a capture, a visualizer report, a saved or stored profile, ...
+    """Read a runtime log, a capture, a visualizer report, a saved or stored profile, ...
 
     ``run`` (a number from 0, ``"last"`` or ``"all"``) and ``rank`` narrow it to one part; operation indices stay those
     of the whole source. ``name`` renames the profile, ``mlir`` lists module dumps that belong to a log, ``jobs`` is the
     number of processes that read a large one. Raises ``TtmemError`` for whatever cannot be read, with the reason.
     """
+    from ttmem import readers
+    from ttmem.profile.model import Profile
+    from ttmem.profile.runs import select
+    from ttmem.readers.sources import locate
+
     if isinstance(source, Profile):
         profile = source
     else:
-        from ttmem import readers
-
         profile = readers.read(locate(source).path, jobs=jobs, progress=progress, mlir=mlir, name=name)
     if name is not None:  # a saved profile keeps the name it was saved under unless another one is asked for
-        profile = profile.renamed(name)
-    if run is None and rank is None:
-        return profile
-    from ttmem.profile.runs import select
-
-    return select(profile, run=run, rank=rank)
+        profile = profile.rename(name)
+    return profile if run is None and rank is None else select(profile, run=run, rank=rank)

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem reports``: List, find and remove the stored reports."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import click
 
 from ttmem.base.errors import BadInputError
+from ttmem.commands.command_line import GroupWithExamples, debug_option, verb
 from ttmem.commands.options import json_option
 from ttmem.commands.output import emit, json_text, looks, note
-from ttmem.commands.command_line import GroupWithExamples, debug_option
+
+if TYPE_CHECKING:
+    from ttmem.profile.store import StoredReport
 
 _EXAMPLES = """
 ttmem reports
@@ -29,44 +34,43 @@ def command(ctx: click.Context, as_json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         return
     from ttmem.profile import store
-    from ttmem.reports.report_list import document, terminal
+    from ttmem.reports.report_list import build_document, render_terminal
 
-    found = document.document(str(store.folder()), store.listing())
+    found = build_document(str(store.locate_folder()), store.list_reports())
     if as_json:
         emit(json_text(found), None)
     elif found.reports:
-        emit(terminal.render(found, **looks()), None)
+        emit(render_terminal(found, **looks()), None)
     else:
         note(f"no reports in {found.folder}; 'ttmem profile LOG' makes one")
 
 
-@command.command("path", epilog="ttmem reports path bert")
+command.params.append(debug_option())
+
+
+@verb("ttmem reports path bert", group=command)
 @click.argument("name")
 def path(name: str) -> None:
     """Print the folder of the report NAME."""
-    emit(str(_stored(name).folder), None)
+    emit(str(_find_report(name).folder), None)
 
 
-@command.command("rm", epilog="ttmem reports rm bert bert-2")
+@verb("ttmem reports rm bert bert-2", group=command)
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 def rm(names: tuple[str, ...]) -> None:
     """Delete the reports NAME..., without asking; their logs are kept."""
     from ttmem.profile import store
 
-    for report in [_stored(name) for name in dict.fromkeys(names)]:  # all are there, or none is removed
+    for report in [_find_report(name) for name in dict.fromkeys(names)]:  # all exist, or none is removed
         store.remove(report.name)
         note(f"removed {report.folder}")
 
 
-for _command in (command, path, rm):
-    _command.params.append(debug_option())
-
-
-def _stored(name: str) -> Any:
+def _find_report(name: str) -> StoredReport:
     from ttmem.profile import store
 
     report = store.find(name)
     if report is None:
-        known = ", ".join(store.names()) or "none"
+        known = ", ".join(store.list_names()) or "none"
         raise BadInputError(f"no stored report '{name}'", hint=f"stored reports: {known}")
     return report

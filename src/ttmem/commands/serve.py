@@ -14,9 +14,9 @@ import click
 
 from ttmem.base.errors import BadInputError, MissingPartError
 from ttmem.base.extras import install_command
+from ttmem.commands.command_line import verb
 from ttmem.commands.options import path_option, quiet_option
 from ttmem.commands.output import emit, note
-from ttmem.commands.command_line import verb
 
 _HOST = "127.0.0.1"
 _PORT = 8000
@@ -45,7 +45,7 @@ def command(name: str | None, port: int | None, follow: Path | None, wants_open:
     try:
         import uvicorn
 
-        from ttmem.commands.page_server.app import application
+        from ttmem.commands.page_server.app import create_application
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith(("starlette", "uvicorn", "anyio", "h11")):
             raise
@@ -53,17 +53,17 @@ def command(name: str | None, port: int | None, follow: Path | None, wants_open:
     from ttmem.profile import store
 
     if name is not None and store.find(name) is None:
-        known = ", ".join(store.names()[:20]) or "none"
+        known = ", ".join(store.list_names()[:20]) or "none"
         raise BadInputError(f"no stored report '{name}'", hint=f"stored reports: {known}")
     if follow is not None and not follow.is_file():
         raise BadInputError("there is no such file to follow", where=str(follow))
     token = secrets.token_urlsafe(24)
-    listening = _bound(port)
+    listening = _open_socket(port)
     chosen = listening.getsockname()[1]
     path = f"report/{quote(name, safe='')}" if name else "follow" if follow else ""
     url = f"http://{_HOST}:{chosen}/{path}?token={token}"
     settings = uvicorn.Config(
-        application(token, log=follow),
+        create_application(token, log=follow),
         log_level="critical",
         access_log=False,
         lifespan="on",
@@ -93,14 +93,14 @@ def _has_screen() -> bool:
     return sys.stdout.isatty() and (sys.platform == "darwin" or any(map(os.environ.get, screens)))
 
 
-def _bound(port: int | None) -> socket.socket:
-    """A socket that listens on this machine alone; who names a port gets that one or an error."""
+def _open_socket(port: int | None) -> socket.socket:
+    """Open a socket that listens on this machine alone; a named port is that one or an error."""
     for wanted in (_PORT, 0) if port is None else (port,):
         listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((_HOST, wanted))
-            listening.listen(128)  # who reads the address may ask at once
+            listening.listen(128)  # whoever reads the address may connect at once
             return listening
         except OSError as error:
             listening.close()

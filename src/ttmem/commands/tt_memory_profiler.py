@@ -14,10 +14,17 @@ from typing import TYPE_CHECKING
 import click
 
 from ttmem.base.errors import BadInputError, TtmemError
-from ttmem.commands.user_program import OWN_FAILURE, run_and_capture
-from ttmem.commands.options import file_option, one_of, quiet_option
+from ttmem.commands.command_line import CONTEXT, Settings, WithExamples, describe, run_to_exit_code, verb
+from ttmem.commands.options import choose_one, file_option, quiet_option
 from ttmem.commands.output import emit, note, warn
-from ttmem.commands.command_line import CONTEXT, Settings, WithExamples, describe, exit_code_of, verb
+from ttmem.commands.profile_answer import (
+    print_next_command,
+    read_with_progress,
+    render_profile,
+    store_profile,
+    try_store,
+)
+from ttmem.commands.user_program import OWN_FAILURE, run_and_capture
 
 if TYPE_CHECKING:
     from ttmem.profile.model import Profile
@@ -41,11 +48,11 @@ tt-memory-profiler --visualize model
 """
 
 
-class _Profiler(WithExamples):
-    """Everything after the target belongs to the target, and ``--`` in front of it means a command, not a script."""
+class _ProfilerCommand(WithExamples):
+    """A command whose words after the target belong to the target; ``--`` before it means a command, not a script."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Remember whether the target stands after a ``--``, which click itself forgets."""
+        """Remember whether the target comes after a ``--``, which click itself forgets."""
         given = list(args)
         rest = super().parse_args(ctx, args)
         target: tuple[str, ...] = ctx.params.get("target", ())
@@ -54,7 +61,7 @@ class _Profiler(WithExamples):
         return rest
 
 
-@verb(_EXAMPLES, cls=_Profiler, context={**CONTEXT, "allow_interspersed_args": False})
+@verb(_EXAMPLES, cls=_ProfilerCommand, context_settings={**CONTEXT, "allow_interspersed_args": False})
 @click.option("--log", "log_only", is_flag=True, help="Only run TARGET and keep its log.")
 @click.option("--analyze", is_flag=True, help="Only read the log TARGET, store its report and print the summary.")
 @click.option("--visualize", is_flag=True, help="Only write the HTML report of TARGET (a log or a stored name).")
@@ -86,7 +93,7 @@ def command(
     """
     from ttmem.profile import store
 
-    mode = one_of(log=log_only, analyze=analyze, visualize=visualize)
+    mode = choose_one(log=log_only, analyze=analyze, visualize=visualize)
     if name is not None:
         name = store.check_name(name)
     if mode in ("analyze", "visualize"):
@@ -99,12 +106,12 @@ def command(
         return 0
     if output is not None:
         raise click.UsageError("-o goes with --visualize; the log has its own place under ./logs", ctx)
-    words = list(target) if is_command else _script(target, python)
-    model = name or _model_name(target, is_command=is_command)
-    status, log_path = _capture(words, model, show_on_stdout=mode == "log", quiet=quiet)
+    words = list(target) if is_command else _build_command(target, python)
+    model = name or _choose_model_name(target, is_command=is_command)
+    status, log_path = _run_and_log(words, model, show_on_stdout=mode == "log", quiet=quiet)
     if mode == "log":
         if not quiet:
-            _warn_of_nothing(log_path)
+            _warn_if_empty(log_path)
         note(f"next: tt-memory-profiler --analyze {log_path}", quiet=quiet)
         return status
     try:
@@ -117,8 +124,8 @@ def command(
     return status
 
 
-def _warn_of_nothing(log_path: Path) -> None:
-    """A log that holds nothing to analyse is said to be one at once, not by the next command."""
+def _warn_if_empty(log_path: Path) -> None:
+    """Warn at once of a log that holds nothing to analyse."""
     from ttmem.readers.runtime_log.reader import NO_RUNTIME_LINES
 
     with log_path.open("rb") as log:
@@ -128,11 +135,11 @@ def _warn_of_nothing(log_path: Path) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the profiler and return its exit code."""
-    return exit_code_of(command, argv, prog_name="tt-memory-profiler", settings=Settings(failure_code=OWN_FAILURE))
+    return run_to_exit_code(command, argv, prog_name="tt-memory-profiler", settings=Settings(failure_code=OWN_FAILURE))
 
 
-def child_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The child's variables, and what to tell the user about them: their own settings win, except for a detour."""
+def build_child_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Return the child's variables and notes on them: the user's own settings win, except for another log file."""
     child = {**LOGGING, "PYTHONUNBUFFERED": "1", **environment}
     notes = [
         f"{variable}={environment[variable]} is kept as you set it ({wanted} is what a full profile needs)"
@@ -144,7 +151,7 @@ def child_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], l
     return child, notes
 
 
-def _script(target: Sequence[str], python: str) -> list[str]:
+def _build_command(target: Sequence[str], python: str) -> list[str]:
     script = Path(target[0])
     if not script.is_file():
         hint = f"to run a command, put -- before it: tt-memory-profiler --log -- {' '.join(target)}"
@@ -152,18 +159,18 @@ def _script(target: Sequence[str], python: str) -> list[str]:
     return [python, *target]
 
 
-def _model_name(target: Sequence[str], *, is_command: bool) -> str:
-    """After the script, also when it is an argument of pytest or torchrun."""
+def _choose_model_name(target: Sequence[str], *, is_command: bool) -> str:
+    """Name the model after the script, also when it is an argument of pytest or torchrun."""
     from ttmem.profile import store
 
     scripts = (word.partition("::")[0] for word in target if word.partition("::")[0].endswith(".py"))
     chosen = next(scripts, target[0]) if is_command else target[0]
-    return store.usable_name(Path(chosen).name.removesuffix(".py"))
+    return store.make_usable_name(Path(chosen).name.removesuffix(".py"))
 
 
-def _capture(words: Sequence[str], model: str, *, show_on_stdout: bool, quiet: bool) -> tuple[int, Path]:
-    """Run the child; its output is the answer only when nothing else will be."""
-    environment, notes = child_environment(os.environ)
+def _run_and_log(words: Sequence[str], model: str, *, show_on_stdout: bool, quiet: bool) -> tuple[int, Path]:
+    """Run the child; its output goes to stdout only where no other answer does."""
+    environment, notes = build_child_environment(os.environ)
     for text in notes:
         note(f"tt-memory-profiler: {text}", quiet=quiet)
     log_path = _new_log_folder(model) / f"{model}_profile.log"
@@ -180,7 +187,7 @@ def _capture(words: Sequence[str], model: str, *, show_on_stdout: bool, quiet: b
 
 
 def _new_log_folder(model: str) -> Path:
-    """A folder that did not exist before: two runs within one second get two folders."""
+    """Create a new folder: two runs within one second get two folders."""
     stem = f"{model}_{time.strftime('%Y%m%d_%H%M%S')}"
     for number in itertools.count(1):
         folder = Path("logs") / (stem if number == 1 else f"{stem}-{number}")
@@ -195,27 +202,26 @@ def _new_log_folder(model: str) -> Path:
 
 
 def _read_and_keep(source: str, *, name: str | None, summary: bool, quiet: bool) -> tuple[Profile, StoredReport | None]:
-    from ttmem.commands import profile_answer
     from ttmem.readers.sources import locate
 
     located = locate(source)
-    profile = profile_answer.read(source, name=name, quiet=quiet)
-    kept = located.stored if located.stored and name is None else profile_answer.keep(profile, located, name=name)
+    profile = read_with_progress(source, name=name, quiet=quiet)
+    kept = located.stored
+    if kept is None or name is not None:
+        kept = try_store(lambda: store_profile(profile, origin=located.origin, name=name))
     if summary:
-        emit(profile_answer.render(profile, None, to_file=False), None)
-        profile_answer.say_what_next(profile, kept, quiet=quiet)
+        emit(render_profile(profile, None), None)
+        print_next_command(profile, kept, quiet=quiet)
     return profile, kept
 
 
 def _print_page(profile: Profile, kept: StoredReport | None, *, output: Path | None, open_page: bool) -> None:
-    """Where the page is; written now when it goes elsewhere or when the store could not take it."""
+    """Print the path of the page; write it when it goes elsewhere or the store could not take it."""
     page = kept.html_path if kept and output is None else output or Path(f"{profile.name}_report.html")
     if not kept or output is not None:
-        from ttmem.commands import profile_answer as _profiles
-
         if output is None and page.exists():
             raise BadInputError("is there already", where=str(page), hint="say where the page goes with -o FILE")
-        emit(profile_answer.render(profile, "html", to_file=True), page)
+        emit(render_profile(profile, "html"), page)
     emit(str(page), None)
     if open_page:
         import webbrowser

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verbs that run a program of the user's: its words, its exit status and the signals to it are passed through.
+"""Run a program of the user: its arguments, its exit status and the signals to it are forwarded.
 
 ``run_and_capture`` is a ``tee`` that keeps the exit status. stdout and stderr share one pipe there, because an error
-text belongs to the operation whose line stands before it; two pipes would lose that order.
+text belongs to the operation whose line comes before it; two pipes would lose that order.
 """
+
+from __future__ import annotations
 
 import contextlib
 import os
@@ -22,8 +24,8 @@ from typing import Any, BinaryIO
 import click
 
 from ttmem.base.errors import BadInputError
-from ttmem.commands.output import write_fully
 from ttmem.commands.command_line import CONTEXT, Settings, WithExamples
+from ttmem.commands.output import write_fully
 
 OWN_FAILURE = 125
 """As ``env`` and ``timeout`` do: every other status is the child's."""
@@ -33,30 +35,30 @@ PASSING_CONTEXT = {**CONTEXT, "ignore_unknown_options": True, "help_option_names
 _CHUNK_BYTES = 1 << 16
 _POLL_SECONDS = 0.2
 _GRACE_SECONDS = 2.0
-"""How long a background process of the child may hold the pipe open in silence after the child itself has ended."""
+"""Longest time that a silent background process may hold the pipe open after the child itself has ended."""
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
-class PassingThrough(WithExamples):
-    """Words that are no options of ours belong to the child, and so does its exit status: our own failures are 125."""
+class UserProgramCommand(WithExamples):
+    """A command whose unknown words go to the child, whose exit status becomes ours; our own failures are 125."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """From here on every failure of ours has that code, wrong usage included."""
+        """Set the exit code of our own failures, wrong usage included."""
         if settings := ctx.find_object(Settings):
             settings.failure_code = OWN_FAILURE
         return super().parse_args(ctx, args)
 
 
-def passing_signals() -> dict[str, Any]:
-    """The options of ``ttmem.run`` and ``ttmem.test`` for a child that gets the signals that are sent to us."""
+def forward_signals_options() -> dict[str, Any]:
+    """Return the options of ``ttmem.run`` and ``ttmem.test`` that forward our signals to the child."""
     shares_terminal = _is_foreground()
-    return {"own_session": not shares_terminal, "supervise": partial(_forwarding, shares_terminal=shares_terminal)}
+    return {"own_session": not shares_terminal, "supervise": partial(_forward_signals, shares_terminal=shares_terminal)}
 
 
 def run_and_capture(
     command: Sequence[str], *, log_path: Path, environment: Mapping[str, str], echo: BinaryIO | None
 ) -> tuple[int, str]:
-    """The child's status as a shell reports it (128 + signal when it was killed), and why the copy is incomplete."""
+    """Return the child's status (128 + signal when it was killed), and why the copy of its output is incomplete."""
     shares_terminal = _is_foreground()
     try:
         child = subprocess.Popen(
@@ -73,14 +75,14 @@ def run_and_capture(
         reason = getattr(error, "strerror", None) or error
         hint = "is it installed, and on PATH?" if isinstance(error, FileNotFoundError) else ""
         raise BadInputError(f"cannot run it: {reason}", where=command[0], hint=hint) from None
-    with _forwarding(child, shares_terminal=shares_terminal), log_path.open("xb", buffering=0) as log:
+    with _forward_signals(child, shares_terminal=shares_terminal), log_path.open("xb", buffering=0) as log:
         problem = _tee(child, log, echo)
         status = child.wait()
     return (128 - status if status < 0 else status), problem
 
 
 def _tee(child: subprocess.Popen[bytes], log: BinaryIO, echo: BinaryIO | None) -> str:
-    """Copy until the pipe ends. A full disk or a closed terminal must not stop the child, so reading goes on."""
+    """Copy until the pipe ends. A full disk or a closed terminal must not stop the child, so reading continues."""
     assert child.stdout is not None
     pipe = child.stdout.fileno()
     problem = ""
@@ -97,13 +99,13 @@ def _tee(child: subprocess.Popen[bytes], log: BinaryIO, echo: BinaryIO | None) -
                 return problem
             last_output = time.monotonic()
             if not problem:
-                problem = _trouble_writing(log, chunk)
-            if echo is not None and _trouble_writing(echo, chunk):
+                problem = _write_or_explain(log, chunk)
+            if echo is not None and _write_or_explain(echo, chunk):
                 echo = None
 
 
-def _trouble_writing(stream: BinaryIO, chunk: bytes) -> str:
-    """Write everything, or say why not."""
+def _write_or_explain(stream: BinaryIO, chunk: bytes) -> str:
+    """Write everything, or return the reason why not."""
     try:
         write_fully(stream, chunk)
     except (OSError, ValueError) as error:
@@ -112,7 +114,7 @@ def _trouble_writing(stream: BinaryIO, chunk: bytes) -> str:
 
 
 def _is_foreground() -> bool:
-    """Whether a terminal would deliver Ctrl-C to our process group, and so to the child."""
+    """Return whether a terminal would deliver Ctrl-C to our process group, and so to the child."""
     for stream in (sys.stdin, sys.stderr, sys.stdout):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             return os.tcgetpgrp(stream.fileno()) == os.getpgrp()
@@ -120,16 +122,16 @@ def _is_foreground() -> bool:
 
 
 @contextlib.contextmanager
-def _forwarding(child: subprocess.Popen[bytes], *, shares_terminal: bool) -> Iterator[None]:
-    """Pass signals on to the child and live on to report how it ended.
+def _forward_signals(child: subprocess.Popen[bytes], *, shares_terminal: bool) -> Iterator[None]:
+    """Forward signals to the child and stay alive to report how it ended.
 
-    The second Ctrl-C, or the second request to end, is no request any more: a program may ignore the first.
+    The second Ctrl-C or SIGTERM kills it: a program may ignore the first.
     """
-    asked: Counter[int] = Counter()
+    received: Counter[int] = Counter()
 
     def forward(number: int, _: FrameType | None) -> None:
-        asked[number] += 1
-        if asked[number] > 1 and number in (signal.SIGINT, signal.SIGTERM):
+        received[number] += 1
+        if received[number] > 1 and number in (signal.SIGINT, signal.SIGTERM):
             end_all = getattr(child, "kill_family", child.kill)
             end_all()
             if not shares_terminal:

@@ -1,28 +1,96 @@
 # SPDX-License-Identifier: Apache-2.0
 """``ttmem whatif``: Predict the peaks of a captured run after an edit, before you make it."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ttmem.commands import options
-from ttmem.commands.output import emit, json_text, looks
 from ttmem.commands.command_line import verb
+from ttmem.commands.output import emit, json_text, looks
+from ttmem.commands.profile_answer import print_next_command, protect_sources, store_profile, try_store
+from ttmem.commands.read import Source, read
+
+if TYPE_CHECKING:
+    from ttmem.profile.model import Profile
+    from ttmem.reports.whatif import WhatIfDocument
+    from ttmem.tuning.edited_run import AppliedEdit, EditedRun
+    from ttmem.tuning.edits import Edit
+    from ttmem.tuning.figures import Figures
 
 
-def _edit_option(name: str, kind: str, form: str, text: str) -> Callable[[Any], Any]:
-    """An edit as an option of its own, which may be given again and again."""
+@dataclass(frozen=True, eq=False)
+class WhatIf:
+    """The predicted effect of edits."""
 
-    def as_edits(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[str]:
-        return [f"{kind}:{_with_value(kind, value)}" for value in values]
+    before: Figures
+    after: Figures
+    applied: tuple[AppliedEdit, ...]
+    draft: EditedRun
+    programs_doubt: str = ""
+    """Why the L1 use of programs is not certain; empty when it is."""
 
-    return click.option(name, f"{kind}_edits", metavar=form, multiple=True, callback=as_edits, help=text)
+    def profile(self, name: str | None = None) -> Profile:
+        """Return the changed run as a Profile: ``diff`` it, ``check`` it, store it."""
+        from ttmem.tuning.replay import build_profile
+
+        return build_profile(self.draft, name or f"{self.draft.history.profile.name}-whatif")
+
+    def document(self) -> WhatIfDocument:
+        """Return the answer of ``ttmem whatif``."""
+        from ttmem.reports.whatif import build_document
+
+        return build_document(self.before, self.after, self.applied, self.draft, self.programs_doubt)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document of ``ttmem whatif --json``."""
+        return self.document().to_json()
 
 
-def _with_value(kind: str, value: str) -> str:
-    """``gelu@47:4`` says ``gelu@47=4``."""
+def whatif(source: Source, edits: Sequence[str | Edit], *, board: str | None = None) -> WhatIf:
+    """Apply edits (``free:x@41``, ``memory:q@12=DRAM``, ``dtype:*.weight=bfloat8_b``, ...) to a captured run.
+
+    It is played again on the twin's allocator; without edits that gives the captured addresses to the byte.
+    """
+    from ttmem.tuning.apply_edit import apply_edit
+    from ttmem.tuning.captured_run import read_captured_run
+    from ttmem.tuning.edited_run import start_edits
+    from ttmem.tuning.edits import BOARD, CHUNK, Edit, parse_edit
+    from ttmem.tuning.figures import compute_figures
+    from ttmem.tuning.programs import update_programs
+
+    last = (CHUNK, BOARD)  # parts are those of the tensors as all other edits leave them
+    chosen = [parse_edit(one) if isinstance(one, str) else one for one in edits]
+    if board is not None:
+        chosen.append(Edit(BOARD, value=board))
+    chosen.sort(key=lambda edit: last.index(edit.kind) if edit.kind in last else -1)
+    start = draft = start_edits(read_captured_run(read(source)))
+    applied: list[AppliedEdit] = []
+    for edit in chosen:
+        draft, one = apply_edit(draft, edit)
+        applied.append(one)
+    draft, doubt = update_programs(draft)
+    return WhatIf(compute_figures(start), compute_figures(draft), tuple(applied), draft, doubt)
+
+
+def _edit_option(name: str, kind: str, form: str) -> Callable[[Any], Any]:
+    """Declare an edit as an option of its own, which may be repeated."""
+
+    def parse(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[str]:
+        return [f"{kind}:{_join_value(kind, value)}" for value in values]
+
+    about = f"As {kind}:{_join_value(kind, form)}."
+    return click.option(name, f"{kind}_edits", metavar=form, multiple=True, callback=parse, help=about)
+
+
+def _join_value(kind: str, value: str) -> str:
+    """Spell ``gelu@47:4`` as ``gelu@47=4``."""
     target, _, parts = value.rpartition(":")
     return f"{target}={parts}" if kind == "chunk" and "=" not in value and target else value
 
@@ -35,14 +103,14 @@ ttmem whatif block --free-early x@41 --dtype weights=bfloat8_b --chunk gelu@47:4
 """)
 @options.source_argument("source")
 @click.argument("edits", nargs=-1, metavar="EDIT...")
-@_edit_option("--free-early", "free", "TENSOR@LINE", "As free:TENSOR@LINE.")
-@_edit_option("--inplace", "inplace", "TENSOR@LINE", "As inplace:TENSOR@LINE.")
-@_edit_option("--memory", "memory", "TENSOR=MEMORY", "As memory:TENSOR=MEMORY.")
-@_edit_option("--dtype", "dtype", "PATTERN=TYPE", "As dtype:PATTERN=TYPE.")
-@_edit_option("--shard", "shard", "TENSOR=FORM", "As shard:TENSOR=FORM.")
-@_edit_option("--chunk", "chunk", "OPERATION@LINE:PARTS", "As chunk:OPERATION@LINE=PARTS.")
-@_edit_option("--order", "order", "TENSOR=WHEN", "As order:TENSOR=WHEN.")
-@_edit_option("--region", "region", "REGION=BYTES", "As region:REGION=BYTES.")
+@_edit_option("--free-early", "free", "TENSOR@LINE")
+@_edit_option("--inplace", "inplace", "TENSOR@LINE")
+@_edit_option("--memory", "memory", "TENSOR=MEMORY")
+@_edit_option("--dtype", "dtype", "PATTERN=TYPE")
+@_edit_option("--shard", "shard", "TENSOR=FORM")
+@_edit_option("--chunk", "chunk", "OPERATION@LINE:PARTS")
+@_edit_option("--order", "order", "TENSOR=WHEN")
+@_edit_option("--region", "region", "REGION=BYTES")
 @click.option("--board", metavar="BOARD", help="As if it ran on this board.")
 @click.option("--name", metavar="NAME", help="Store the changed run under this name, for 'diff', 'check' and the page.")
 @options.json_option
@@ -71,27 +139,24 @@ def command(
     region:L1_SMALL=0           open the device with another region
     board=p150                  run it on another board
 
-    TENSOR is the name in the report, a pattern may mean several, 'weights' all that objects keep; LINE is where it is
-    made, #INDEX an operation. The run is played again on the twin's allocator, so addresses, fragmentation and clashes
-    count.
+    TENSOR is the name in the report, a pattern may match several, 'weights' is everything that objects keep; LINE is
+    where it is made, #INDEX an operation. The run is played again on the twin's allocator, so addresses, fragmentation
+    and clashes count.
     """
-    import ttmem
-    from ttmem.commands import profile_answer
     from ttmem.profile import store
-    from ttmem.readers.sources import Located
-    from ttmem.reports.whatif import terminal
+    from ttmem.reports.whatif import render_terminal
 
     edits = (*edits, *(edit for given in more.values() for edit in given))
     if not edits and board is None:
         raise click.UsageError("no EDIT was given")
     if name is not None:
         name = store.check_name(name)
-    profile_answer.protect(source, outputs=(output,))
-    found = ttmem.whatif(source, edits, board=board)
+    protect_sources(source, outputs=(output,))
+    found = whatif(source, edits, board=board)
     answer = found.document()
     if name is not None:
-        profile = found.profile(name)
-        kept = profile_answer.keep(profile, Located(f"{source} with {' '.join(edits)}", None), name=name)
-        profile_answer.say_what_next(profile, kept, quiet=quiet)
-    emit(json_text(answer.to_json()) if as_json else terminal.render(answer, **looks(output)), output)
+        profile, origin = found.profile(name), os.path.realpath(f"{source} with {' '.join(edits)}")
+        kept = try_store(lambda: store_profile(profile, origin=origin, name=name))
+        print_next_command(profile, kept, quiet=quiet)
+    emit(json_text(answer.to_json()) if as_json else render_terminal(answer, **looks(output)), output)
     return 0 if found.after.fits else 1

@@ -326,20 +326,25 @@ class Profile:
     def plot(self, memory: str = "DRAM") -> str:
         """Return one memory over the operations as SVG text; in a notebook
         ``IPython.display.SVG(profile.plot("L1"))``."""
-        from ttmem.commands import notebook
+        from ttmem.reports.profile_timeline import render_svg
 
-        return notebook.plot(self, memory)
+        return render_svg(self, memory)
 
     def __repr__(self) -> str:
         count = sum(map(len, self.timelines))
         return f"<Profile {self.name!r}: {self.source.kind}, {count:,} operation{'s' * (count != 1)}>"
 
     def _repr_html_(self) -> str:
-        from ttmem.commands import notebook
+        from ttmem.reports.profile_files import render_notebook
 
-        return notebook.summary_html(self)
+        return render_notebook(self)
 
     def _table(self, name: str) -> Any:
-        from ttmem.commands import notebook
+        from ttmem.reports.exports import tables
 
-        return notebook.table(self, name)
+        builders = {
+            "operations": tables.build_operations,
+            "states": tables.build_states,
+            "tensors": tables.build_tensors,
+        }
+        return tables.build_arrow_table(builders[name](self), extra="notebook")

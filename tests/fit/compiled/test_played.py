@@ -10,7 +10,7 @@ import pytest
 
 from fit.compiled.some_modules import function, linear_layer, module, tiles
 from readers.log_lines import Log
-from ttmem.analysis.alignment import partners
+from ttmem.analysis.alignment import pair_forms
 from ttmem.commands.diff import diff
 from ttmem.commands.fit import Fit, fit
 from ttmem.engines.interpreters import Interpreter
@@ -103,7 +103,7 @@ def test_a_prediction_and_a_log_of_the_same_graph_are_aligned_by_operation(tmp_p
     l1 = [0.0] * 10 + [0.125]
     log = measured(text, [(count * 2048 / (1 << 20), one) for count, one in zip(tiles_in_bank, l1, strict=True)])
     compared = ("ttnn.to_device", "ttnn.to_layout", "ttnn.matmul", "ttnn.to_memory_config")
-    pairs = partners(log, predicted, set(compared))
+    pairs = pair_forms(log, predicted, set(compared))
     assert {predicted.forms.name_of(after): log.forms.name_of(before) for after, before in pairs.items()} == {
         name: name for name in compared
     }

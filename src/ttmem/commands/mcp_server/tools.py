@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tools out of verbs: every command that can answer in JSON is one, and its options and arguments are the parameters.
+"""Tools from verbs: every command that can answer in JSON is one; its options and arguments are the parameters.
 
 Nothing is declared twice: names, descriptions, choices, ranges and defaults are those of the command line. What belongs
-to a terminal alone (colours, files beside the answer, waiting for Ctrl-C) is left out by whoever hands the commands in.
+to a terminal alone (colours, files next to the answer, waiting for Ctrl-C) is left out by the caller.
 """
 
 import json
@@ -13,15 +13,18 @@ from typing import Any
 
 import click
 
-from ttmem.commands.mcp_server.verbs import VerbFailedError
+
+class VerbFailedError(Exception):
+    """The verb refused; the text is its error message, with its hint."""
+
 
 LeaveOut = Callable[[str, click.Parameter | None], bool]
-"""Whether agents do without a verb (its path, None) or without one of its parameters."""
+"""Return whether agents do without a verb (its path, None) or without one of its parameters."""
 
 FORMATS = {"--json": "json", "--llm": "markdown", "--markdown": "markdown", "--csv": "csv"}
 """Flags that choose the form of the answer, and the value of ``format`` that stands for each."""
 ALWAYS = ("--quiet", "--once")
-"""Flags that are given whenever a verb has them: no notes for nobody, and one answer instead of a stream."""
+"""Flags that are passed whenever a verb has them: no notes, and one answer instead of a stream."""
 
 _JSON_FIRST = (("diff",),)
 """Verbs that answered in JSON alone at first: callers that ask for no format rely on it."""
@@ -37,22 +40,22 @@ class Parameter:
     description: str
     type: type = str
     option: str = ""
-    """As it is typed, empty for what stands by itself on the command line."""
+    """As typed; empty for an argument."""
     off_option: str = ""
-    """For a switch that can also be turned off: how."""
+    """The option that turns a switch off, where there is one."""
     many: bool = False
     words: tuple[str, ...] = ()
-    """What it may be, where that is a short list."""
+    """The possible words, where that is a short list."""
     is_strict: bool = False
-    """No spelling but these words."""
+    """Whether no other spelling is accepted."""
     least: float | None = None
     most: float | None = None
     required: bool = False
     default: Any = None
     can_be_pasted: bool = False
-    """Its content may be given instead of its place: several lines of text."""
+    """Whether its content may be given instead of its path: several lines of text."""
     takes_rows: bool = False
-    """Its content may also be a list of objects, one per line of the file."""
+    """Whether its content may also be a list of objects, one per line of the file."""
 
 
 TEXT = Parameter("text", "The text itself, instead of a place where it can be read.")
@@ -81,17 +84,19 @@ class Tool:
         return self.description.partition("\n")[0]
 
 
-def tools_of(program: click.Group, leave_out: LeaveOut) -> Iterator[Tool]:
-    """The tools of all verbs, groups included, in the order of the help."""
+def list_tools(program: click.Group, leave_out: LeaveOut) -> Iterator[Tool]:
+    """Yield the tools of all verbs, groups included, in the order of the help."""
     for path, command in _walk(program, ()):
         options = {option: param for param in command.params for option in param.opts}
         if "--json" in options and not leave_out(" ".join(path), None):
-            yield _tool(path, command, options, leave_out)
+            yield _build_tool(path, command, options, leave_out)
 
 
-def command_line(tool: Tool, format: str, arguments: Mapping[str, Any]) -> tuple[list[str], str]:
-    """The words that ask the verb, and what it gets on stdin. A value can never become an option: those are written
-    as one word with their value, and everything that stands by itself comes after ``--``."""
+def build_command_line(tool: Tool, format: str, arguments: Mapping[str, Any]) -> tuple[list[str], str]:
+    """Return the arguments of the verb, and its stdin.
+
+    A value can never become an option: options are one word with their value, and all arguments come after ``--``.
+    """
     options: list[str] = [*tool.path, *tool.flags, tool.formats[format]]
     alone: list[str] = []
     pasted = str(arguments.get(TEXT.name) or "")
@@ -101,10 +106,10 @@ def command_line(tool: Tool, format: str, arguments: Mapping[str, Any]) -> tuple
         if parameter is TEXT:
             continue
         if parameter.option:
-            options += _option_words(parameter, value)
+            options += _format_option(parameter, value)
             continue
         if parameter.can_be_pasted and is_content(value):
-            value, pasted = "-", value if isinstance(value, str) else _lines_of(value)
+            value, pasted = "-", value if isinstance(value, str) else _format_rows(value)
         elif parameter.can_be_pasted and value is None and pasted:
             value = "-"
         if value is None or value == []:
@@ -116,7 +121,7 @@ def command_line(tool: Tool, format: str, arguments: Mapping[str, Any]) -> tuple
     return [*options, *(["--", *alone] if alone else [])], pasted
 
 
-def _lines_of(rows: list[Any]) -> str:
+def _format_rows(rows: list[Any]) -> str:
     try:
         return "".join(f"{json.dumps(row)}\n" for row in rows)
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists in lists in lists
@@ -124,11 +129,11 @@ def _lines_of(rows: list[Any]) -> str:
 
 
 def is_content(value: object) -> bool:
-    """Whether a value is what a file would hold, and not the name of one."""
+    """Return whether a value is the content of a file, and not its name."""
     return isinstance(value, list) or (isinstance(value, str) and "\n" in value)
 
 
-def _option_words(parameter: Parameter, value: Any) -> list[str]:
+def _format_option(parameter: Parameter, value: Any) -> list[str]:
     if value is None or value == parameter.default:
         return []
     if parameter.type is bool:
@@ -146,12 +151,12 @@ def _walk(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple
                     yield from _walk(child, (*path, name))
 
 
-def _tool(path: tuple[str, ...], command: click.Command, options: Mapping[str, Any], leave_out: LeaveOut) -> Tool:
+def _build_tool(path: tuple[str, ...], command: click.Command, options: Mapping[str, Any], leave_out: LeaveOut) -> Tool:
     formats = {form: flag for flag, form in FORMATS.items() if flag in options}
     if "--llm" in options and path not in _JSON_FIRST:
         formats = {"markdown": formats.pop("markdown"), **formats}
     parameters = [
-        _parameter(param, command)
+        _build_parameter(param, command)
         for param in command.params
         if not {*param.opts} & {*FORMATS, *ALWAYS} and (param.required or not leave_out(" ".join(path), param))
     ]
@@ -161,7 +166,7 @@ def _tool(path: tuple[str, ...], command: click.Command, options: Mapping[str, A
     return Tool(path, description, tuple(parameters), formats, tuple(flag for flag in ALWAYS if flag in options))
 
 
-def _parameter(param: click.Parameter, command: click.Command) -> Parameter:
+def _build_parameter(param: click.Parameter, command: click.Command) -> Parameter:
     about = param.to_info_dict()
     is_argument = isinstance(param, click.Argument)
     kind = param.type
@@ -175,7 +180,7 @@ def _parameter(param: click.Parameter, command: click.Command) -> Parameter:
         default = list(default)
     return Parameter(
         name=long_name.lstrip("-").replace("-", "_"),
-        description=_about_argument(param, command) if is_argument else str(about["help"] or ""),
+        description=_describe_argument(param, command) if is_argument else str(about["help"] or ""),
         type={"Int": int, "IntRange": int, "Float": float, "FloatRange": float, "Bool": bool}.get(
             about["type"]["param_type"], str
         ),
@@ -193,8 +198,8 @@ def _parameter(param: click.Parameter, command: click.Command) -> Parameter:
     )
 
 
-def _about_argument(param: click.Parameter, command: click.Command) -> str:
-    """Arguments have no help of their own: what the verb's help says of this one, else how it is typed."""
+def _describe_argument(param: click.Parameter, command: click.Command) -> str:
+    """Return what the verb's help says of an argument, which has no help of its own, else how it is typed."""
     word = re.sub(r"[^\w.]", "", (param.metavar or str(param.name).upper()).partition(".")[0])
     sentences: Sequence[str] = re.split(r"(?<=[.:])\s+(?=[A-Z])", " ".join((command.help or "").split()))
     found = [text for text in sentences if word and re.search(rf"\b{word}\b", text)]
