@@ -142,7 +142,7 @@ def _choose_base(python: str | None, release: str) -> Interpreter:
         elif not found.python_version.startswith(tuple(f"{version}." for version in WHEEL_PYTHONS)):
             reasons.append(f"{path} is Python {found.python_version}")
         elif found.implementation != "CPython" or not found.has_venv:
-            reasons.append(f"{path} is no CPython with the modules venv and ensurepip")
+            reasons.append(f"{path} is not a CPython with the modules venv and ensurepip")
         else:
             return found
     wanted = " or ".join(WHEEL_PYTHONS)
@@ -181,7 +181,7 @@ def _run(command: list[str], what: str, say: Callable[[str], None] = lambda _: N
 
 def _suggest_hint(lines: Sequence[str]) -> str:
     if any("constraint" in line for line in lines):
-        return "what ttnn itself needs is not changed: choose a version that goes with it"
+        return "ttnn's own requirements are not changed: choose a version that is compatible with them"
     return "it needs an index that has the wheel, and room on the disk; then try again"
 
 

@@ -86,7 +86,7 @@ def choose_python(python: str | None, release: str | None) -> str | None:
     if release is None:
         return python
     if python is not None:
-        raise BadInputError("--python and --ttnn both say which ttnn is run; choose one")
+        raise BadInputError("--python and --ttnn both select a ttnn; choose one")
     check_release(release)
     if not locate_managed_python(release).exists():
         raise MissingPartError(
@@ -99,7 +99,7 @@ def check_release(release: str) -> None:
     """Check a version as the index writes it; anything else would end up in a path and on pip's command line."""
     numbers = _RELEASE.fullmatch(release)
     if numbers is None:
-        raise BadInputError(f"'{release}' is no release of ttnn", hint="write a version such as 0.78.0")
+        raise BadInputError(f"'{release}' is not a release of ttnn", hint="write a version such as 0.78.0")
     if (int(numbers[1]), int(numbers[2])) < OLDEST_TTNN:
         oldest = ".".join(map(str, OLDEST_TTNN))
         raise BadInputError(f"mock boards need ttnn {oldest} or newer, not {release}")

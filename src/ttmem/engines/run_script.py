@@ -110,7 +110,7 @@ def run_script(
         status = 128 - status if status < 0 else status
     if not capture.hello:
         raise WorkerFailedError(
-            f"ttnn did not start (status {status})", where=interpreter.path, hint="ask 'ttmem device doctor' why"
+            f"ttnn did not start (status {status})", where=interpreter.path, hint="'ttmem device doctor' finds out why"
         )
     if not capture.has_ended and not timed_out and status <= 128:
         capture.add({"note": "the script closed the descriptor of its recording: what came after that is missing"})

@@ -151,8 +151,8 @@ def read_suite(folder: Path, *, name: str, source: str, engine: str, board: str,
         ends = [*process.parts, ("", process.capture.count_parts())]
         profile = process.capture.build(name=name, script="", engine=engine, board=board)
         # The first warning lists the ranks, where there are several; merged processes have others.
-        told = profile.source.warnings[len(processes) > 1 and "ranks" in profile.facts :]
-        warnings |= dict.fromkeys(told)
+        known = profile.source.warnings[len(processes) > 1 and "ranks" in profile.facts :]
+        warnings |= dict.fromkeys(known)
         for rank, timeline in enumerate(profile.timelines):
             timelines.append(_assign_tests(timeline, rank, ends, rows, first=tests))
         tests += len(process.parts)
@@ -203,11 +203,13 @@ def _complete_row(row: dict[str, Any], process: _RecordedProcess) -> None:
     """Add to a row what only the recording knows of a test that ended its process: a hang, and the operation."""
     if row["outcome"] not in ("crashed", "timeout"):
         return
-    told = json.loads(row["failure"])
+    known = json.loads(row["failure"])
     if process.hung:
         row["outcome"] = "timeout"
-        told["text"] = "the test did nothing for the time that --test-timeout gives it"
-    row["failure"] = protocol.encode({"text": told["text"], "operation": told["operation"] or process.capture.running})
+        known["text"] = "the test did nothing for the time that --test-timeout gives it"
+    row["failure"] = protocol.encode(
+        {"text": known["text"], "operation": known["operation"] or process.capture.running}
+    )
 
 
 def _build_unfinished_row(test: str, timed_out: bool) -> dict[str, Any]:

@@ -149,7 +149,7 @@ class TtnnEngine(Engine):
             raise EngineFailedError(
                 f"ttnn did not start (status {status})",
                 where=self._interpreter.path,
-                hint="ask 'ttmem device doctor' why",
+                hint="'ttmem device doctor' finds out why",
             )
         self.ttnn_version = hello["ttnn"]
         if "error" in hello:

@@ -50,7 +50,7 @@ from ttmem.twin.tensor_spec import CoreRange, InvalidSpecError, Shard, TensorSpe
 Answer = dict[str, Any]
 
 _LEVELS = (EXACT, BOUNDED, UNKNOWN)
-_TOLD = ("status", "failure_class", "memory", "message", "needed_bytes", "bytes_per_bank")
+_OUTCOME_FIELDS = ("status", "failure_class", "memory", "message", "needed_bytes", "bytes_per_bank")
 _NOTHING = TensorSpec((0,))
 
 
@@ -166,9 +166,9 @@ class TwinEngine(Engine):
                 "memory": L1.name,
                 "message": failure.message,
             }
-        told = classify(failure.message, exception="RuntimeError") if isinstance(failure, InvalidSpecError) else None
-        if told is not None and (isinstance(failure, RefusedError) or told.status == INVALID):
-            return {name: getattr(told, name) for name in _TOLD}
+        known = classify(failure.message, exception="RuntimeError") if isinstance(failure, InvalidSpecError) else None
+        if known is not None and (isinstance(failure, RefusedError) or known.status == INVALID):
+            return {name: getattr(known, name) for name in _OUTCOME_FIELDS}
         return {"status": INVALID, "message": failure.message}
 
     def _forget_doubts(self) -> None:
@@ -230,8 +230,8 @@ class TwinEngine(Engine):
         return self._describe_buffer(buffer)
 
     def _do_host(self, step: Step) -> Answer:
-        told = {key: value for key, value in step.items() if key not in ("host", "fill")}
-        self._tensors.on_host[step["host"]] = replace(spec_from_step(told), memory=HOST)
+        known = {key: value for key, value in step.items() if key not in ("host", "fill")}
+        self._tensors.on_host[step["host"]] = replace(spec_from_step(known), memory=HOST)
         return {}
 
     def _do_free(self, step: Step) -> Answer:

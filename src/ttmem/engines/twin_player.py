@@ -93,9 +93,9 @@ class _PlayedTwin(TwinEngine):
 
     def describe(self, name: str) -> Message:
         buffer, spec = self._tensors.named[name]
-        told = self._describe_buffer(Buffer(buffer.address, self._recorded.place(spec)))
+        described = self._describe_buffer(Buffer(buffer.address, self._recorded.place(spec)))
         shard = getattr(spec, "shard", None)
-        return {**told, "placement": f"{shard.kind}_sharded" if shard is not None else "interleaved"}
+        return {**described, "placement": f"{shard.kind}_sharded" if shard is not None else "interleaved"}
 
     def run_operation(self, entry: ScriptEntry) -> Iterator[Message]:
         """Yield ``start`` and ``end``, then raise the step's error."""

@@ -173,7 +173,7 @@ def find_cache_folder(interpreter: Interpreter) -> Path:
             (parent / name).mkdir(parents=True, exist_ok=True)
             if os.access(parent / name, os.W_OK):
                 return parent / name
-    raise BadInputError("no place for a kernel cache", hint="say where ttmem may write: TTMEM_HOME=FOLDER")
+    raise BadInputError("no place for a kernel cache", hint="set a folder that ttmem may write to: TTMEM_HOME=FOLDER")
 
 
 def make_runtime_root(interpreter: Interpreter, cache: Path) -> Path:

@@ -133,7 +133,7 @@ class DeviceHistory:
         if operation.operands and _WRITES.search(operation.name) and operation.operands[0] in self._buffers:
             self._buffers[operation.operands[0]].is_written = True
         self._add_descriptions(message)
-        operation.freed = " ".join(self._describe_freed_input(*told) for told in message.get("freed", []))
+        operation.freed = " ".join(self._describe_freed_input(*value) for value in message.get("freed", []))
         return index
 
     def _describe_freed_input(self, number: int, shape: list[int], dtype: str) -> str:
@@ -254,9 +254,11 @@ class DeviceHistory:
 
     def _add_descriptions(self, message: dict[str, Any]) -> None:
         for fact, key in (("tensor", "tensors"), ("name", "names")):
-            for number, told in message.get(key, []):
+            for number, value in message.get(key, []):
                 if number in self._buffers:
-                    setattr(self._buffers[number], fact, decode_tensor_type(told) if isinstance(told, dict) else told)
+                    setattr(
+                        self._buffers[number], fact, decode_tensor_type(value) if isinstance(value, dict) else value
+                    )
 
     def keep_paths(self, message: dict[str, Any]) -> None:
         """Keep the later of two paths: a constructor knows only ``self``, which says less than what keeps the

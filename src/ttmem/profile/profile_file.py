@@ -122,7 +122,7 @@ def _unseal(content: bytes, where: str) -> tuple[int, bytes]:
     if len(payload) > payload_bytes or version < 1 or _compute_digest(payload) != digest:
         raise _build_error("is damaged (its digest does not match)", where)
     if document_bytes > min(PROFILE_BYTES, max(PROFILE_FREE_BYTES, PROFILE_RATIO * payload_bytes)):
-        raise _build_error(f"says that it holds {document_bytes:,} bytes, more than can be", where)
+        raise _build_error(f"claims to hold {document_bytes:,} bytes, more than can be", where)
     try:
         if zstandard.frame_content_size(payload) != document_bytes:
             raise ValueError("sizes disagree")
@@ -182,7 +182,7 @@ def _check_profile(profile: Profile) -> None:
         if not isinstance(profile.facts.get(fact), kind | tuple | None if kind is list else kind | None):
             raise ValueError(f"the fact '{fact}' is of another type")
     if unknown := next((one.memory for one in profile.tensor_types if one.memory not in _PLACES), None):
-        raise ValueError(f"a tensor is in '{unknown}', which is no memory")
+        raise ValueError(f"a tensor is in '{unknown}', which is not a memory")
     _check_forms(profile.forms, len(profile.tensor_types))
     for timeline in profile.timelines:
         _check_timeline(timeline, forms=len(profile.forms), views=len(profile.views))

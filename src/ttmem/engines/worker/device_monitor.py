@@ -58,7 +58,7 @@ class DeviceMonitor:
         library: Library,
         device: Any,
         *,
-        listener: EventDispatcher | None = None,
+        dispatcher: EventDispatcher | None = None,
         measure_programs: bool = True,
         rank: int = 0,
     ) -> None:
@@ -67,7 +67,7 @@ class DeviceMonitor:
         """Its number among the devices that are open at the same time."""
         self.chips = frozenset(device.get_device_ids())
         self._number = device.id()
-        self._dispatcher = listener or EventDispatcher(GraphCaptures(library))
+        self._dispatcher = dispatcher or EventDispatcher(GraphCaptures(library))
         self._dispatcher.subscribers[self._number] = self
         self._moves: list[Move] = []
         """Memory moves since the last call."""
@@ -148,11 +148,11 @@ class DeviceMonitor:
         function: Callable[..., Any],
         arguments: tuple[Any, ...],
         options: Mapping[str, Any],
-        then: Callable[[CallRecord], None],
+        on_record: Callable[[CallRecord], None],
         *,
         after_state: bool = False,
     ) -> Any:
-        """Call a function, pass its record to ``then``, and return its result or raise its error unchanged.
+        """Call a function, pass its record to ``on_record``, and return its result or raise its error unchanged.
 
         ``after_state``: the program did nothing since ``state``, so the capture that this began is the call's.
         """
@@ -171,11 +171,11 @@ class DeviceMonitor:
                 if captures:
                     nodes = captured.end()
         except BaseException as error:
-            then(self._record_call(nodes, MeasuredCall(function, arguments, options, None), error))
+            on_record(self._record_call(nodes, MeasuredCall(function, arguments, options, None), error))
             self._dispatcher.start_capture()
             raise
         record = self._record_call(nodes, MeasuredCall(function, arguments, options, results), None)
-        then(record)
+        on_record(record)
         self._dispatcher.start_capture()
         return record.results
 

@@ -103,8 +103,8 @@ class EventDispatcher:
                 self.dispatch(nodes)
                 return
             self._is_overtaken = False
-            for hearer in self.subscribers.values():
-                hearer.mark_out_of_sync()
+            for listener in self.subscribers.values():
+                listener.mark_out_of_sync()
         elif self._between is not None:
             self._is_overtaken = True
 

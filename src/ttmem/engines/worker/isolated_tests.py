@@ -161,8 +161,8 @@ class _ReportSender:
         if self.begun:
             category = warning_message.category
             kind = (category.__module__, category.__qualname__)
-            told = (str(warning_message.message), kind, warning_message.filename, warning_message.lineno)
-            self._send({"warning": pack((told, when, str(nodeid), location))})
+            facts = (str(warning_message.message), kind, warning_message.filename, warning_message.lineno)
+            self._send({"warning": pack((facts, when, str(nodeid), location))})
 
 
 def _pass_warning(config: Any, message: tuple[str, tuple[str, str], str, int], *where: Any) -> None:
@@ -203,7 +203,7 @@ def _simplify(value: Any, depth: int = 0) -> Any:
     try:
         return escape_surrogates(str(value))
     except Exception as error:
-        return f"<{type(value).__name__} whose text cannot be made: {type(error).__name__}>"
+        return f"<{type(value).__name__} without a text: {type(error).__name__}>"
 
 
 def _describe_exit(error: BaseException) -> dict[str, Any]:
@@ -213,15 +213,15 @@ def _describe_exit(error: BaseException) -> dict[str, Any]:
         for frame, line in traceback.walk_tb(error.__traceback__)
         if not frame.f_locals.get("__tracebackhide__")
     ]
-    told = {"reason": str(error), "status": getattr(error, "returncode", None)}
-    return told if isinstance(error, pytest.exit.Exception) else {**told, "place": lines[-1] if lines else ""}
+    facts = {"reason": str(error), "status": getattr(error, "returncode", None)}
+    return facts if isinstance(error, pytest.exit.Exception) else {**facts, "place": lines[-1] if lines else ""}
 
 
-def _end_session(told: dict[str, Any]) -> NoReturn:
+def _end_session(facts: dict[str, Any]) -> NoReturn:
     """End the session of this process as the test ended the copy's."""
-    if "place" in told:
-        raise KeyboardInterrupt(f"{told['reason']} {told['place']}".strip())
-    raise pytest.exit.Exception(told["reason"], told["status"])
+    if "place" in facts:
+        raise KeyboardInterrupt(f"{facts['reason']} {facts['place']}".strip())
+    raise pytest.exit.Exception(facts["reason"], facts["status"])
 
 
 class _LastOperation(NamedTuple):

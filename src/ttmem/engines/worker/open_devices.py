@@ -21,9 +21,9 @@ OVERLAP_NOTE = (
 
 
 class OpenDevices:
-    def __init__(self, library: Library, listener: EventDispatcher, *, measure_programs: bool) -> None:
+    def __init__(self, library: Library, dispatcher: EventDispatcher, *, measure_programs: bool) -> None:
         self._library = library
-        self._dispatcher = listener
+        self._dispatcher = dispatcher
         self._is_measuring = measure_programs
         self._monitors: dict[int, DeviceMonitor] = {}
         self._parents: dict[int, int] = {}
@@ -38,7 +38,7 @@ class OpenDevices:
         taken = {monitor.rank for monitor in self._monitors.values()}
         rank = next(rank for rank in range(len(taken) + 1) if rank not in taken)
         monitor = DeviceMonitor(
-            self._library, device, listener=self._dispatcher, measure_programs=self._is_measuring, rank=rank
+            self._library, device, dispatcher=self._dispatcher, measure_programs=self._is_measuring, rank=rank
         )
         self._monitors[number] = monitor
         if parent is not None:

@@ -15,7 +15,7 @@ def compute_allowed_bytes(limit: object, bank_bytes: int) -> int:
     matched = _LIMIT.fullmatch(str(limit))
     unit = matched[2].lower() if matched else ""
     if matched is None or (unit != "%" and unit not in _UNITS):
-        raise ValueError(f"'{limit}' is no limit: write '90%' of a bank, or bytes per bank such as '1.2MiB'")
+        raise ValueError(f"'{limit}' is not a limit: write '90%' of a bank, or bytes per bank such as '1.2MiB'")
     number = float(matched[1])
     return int(bank_bytes * number / 100 if unit == "%" else number * _UNITS[unit])
 

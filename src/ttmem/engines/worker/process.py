@@ -68,13 +68,6 @@ class ForkedProcess:
             raise
         self._end(kill=self.timed_out)
 
-    @property
-    def describe_end(self) -> str:
-        """Return the reason of an early end, empty for a normal one."""
-        if self.timed_out:
-            return "no answer in time"
-        return signal.Signals(self.signal).name if self.signal else ""
-
     def _end(self, *, kill: bool) -> None:
         os.close(self._reading)
         for send in (os.killpg, os.kill) if self._own_group else (os.kill,):  # the group may not exist yet

@@ -136,8 +136,8 @@ class ProgramMeter:
                 call.function(*arguments, **options)
             except Exception as error:
                 missed = _MISS in str(error)
-                told = f"{type(error).__name__}: {format_error(error)[:300]}"
-                problem = "another program was made without dispatch" if missed else told
+                error_text = f"{type(error).__name__}: {format_error(error)[:300]}"
+                problem = "another program was made without dispatch" if missed else error_text
             finally:
                 nodes = list(library.graph.end_graph_capture())
         needs = tuple(
@@ -151,10 +151,7 @@ class ProgramMeter:
 
     def _has_freed_input(self, call: MeasuredCall) -> bool:
         """Return whether the operation freed an argument, so that it cannot be repeated."""
-        library = self._library
-        given = library.find_tensors((call.arguments, dict(call.options)))
-        on_device = library.ttnn.DEVICE_STORAGE_TYPE
-        return any(tensor.storage_type() == on_device and not tensor.is_allocated() for tensor in given)
+        return any(map(self._library.is_freed, self._library.find_tensors((call.arguments, dict(call.options)))))
 
 
 def describe_call(library: Library, call: MeasuredCall) -> str | None:
@@ -162,15 +159,15 @@ def describe_call(library: Library, call: MeasuredCall) -> str | None:
     described."""
     words: list[str] = []
 
-    def tell(value: Any) -> bool:
+    def describe(value: Any) -> bool:
         if isinstance(value, library.ttnn.Tensor):
             words.append("tensor")
         elif isinstance(value, (list, tuple)):
             words.append(f"{len(value)} of")
-            return all(map(tell, value))
+            return all(map(describe, value))
         elif isinstance(value, dict):
             words.append(f"names {list(value)}")
-            return all(map(tell, value.values()))
+            return all(map(describe, value.values()))
         elif (name := getattr(value, "python_fully_qualified_name", None)) is not None:
             words.append(str(name))
         elif type(value).__module__.partition(".")[0] not in ("builtins", "ttnn"):
@@ -180,10 +177,10 @@ def describe_call(library: Library, call: MeasuredCall) -> str | None:
         else:
             words.append(type(value).__name__)
             fields = _list_fields(type(value))
-            return bool(fields) and all(tell(getattr(value, name)) for name in fields)
+            return bool(fields) and all(describe(getattr(value, name)) for name in fields)
         return True
 
-    return " ".join(words) if tell((call.arguments, dict(call.options))) else None
+    return " ".join(words) if describe((call.arguments, dict(call.options))) else None
 
 
 def _list_fields(type_: type) -> tuple[str, ...]:
@@ -291,8 +288,7 @@ def _find_new_tensors(library: Library, call: MeasuredCall) -> list[Any]:
 def _restore_inputs(library: Library, value: Any, device: Any) -> Any:
     """Allocate arguments again that the operation freed (a convolution frees its input)."""
     if isinstance(value, library.ttnn.Tensor):
-        consumed = value.storage_type() == library.ttnn.DEVICE_STORAGE_TYPE and not value.is_allocated()
-        return library.ttnn.allocate_tensor_on_device(value.spec, device) if consumed else value
+        return library.ttnn.allocate_tensor_on_device(value.spec, device) if library.is_freed(value) else value
     if type(value) is dict:
         return {name: _restore_inputs(library, item, device) for name, item in value.items()}
     if type(value) in (list, tuple):

@@ -321,10 +321,10 @@ def _encode_failure(report: Any) -> str:
 
 def _name_subtest(failure: str, context: Any) -> str:
     """Add the subtest's name to a failure; values are as pytest writes them, in quotes after a pipe."""
-    told = json.loads(failure)
+    loaded = json.loads(failure)
     values = ", ".join(f"{name}={str(value).strip(chr(39))}" for name, value in context.kwargs.items())
     name = " ".join(filter(None, (context.msg, values and f"({values})"))) or "without a name"
-    return json.dumps({**told, "text": f"{told['text']}\nin subtest {name}"})
+    return json.dumps({**loaded, "text": f"{loaded['text']}\nin subtest {name}"})
 
 
 _OPTIONS = {
