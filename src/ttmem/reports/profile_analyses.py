@@ -5,8 +5,7 @@ from functools import cached_property
 
 from ttmem.analysis.consumers import LiveSet, alive_at_peak
 from ttmem.analysis.distribution import distribution
-from ttmem.analysis.failure import RunFailure, failure, failures, run_end
-from ttmem.analysis.failure_diagnosis import diagnose_failure
+from ttmem.analysis.failure import RunFailure, diagnose_failure, failure, failures, run_end
 from ttmem.analysis.findings import findings
 from ttmem.analysis.fragmentation import fragmentation
 from ttmem.analysis.growth import growth
