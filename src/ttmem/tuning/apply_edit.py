@@ -126,25 +126,25 @@ def _write_in_place(draft: EditedRun, group: Group, over: dict[int, int]) -> dic
     return change
 
 
-def find_reusable_input(history: CapturedRun, life: BufferLife) -> BufferLife | None:
+def find_reusable_input(run: CapturedRun, life: BufferLife) -> BufferLife | None:
     """Return the input that a result could overwrite: of the same type, last used there, not freed by the script."""
-    known: dict[int, BufferLife | None] = history.cache.setdefault("reusable", {})
+    known: dict[int, BufferLife | None] = run.cache.setdefault("reusable", {})
     if life.number not in known:
-        known[life.number] = _reusable(history, life)
+        known[life.number] = _reusable(run, life)
     return known[life.number]
 
 
-def _reusable(history: CapturedRun, life: BufferLife) -> BufferLife | None:
+def _reusable(run: CapturedRun, life: BufferLife) -> BufferLife | None:
     if life.producer < 0:
         return None
-    operation = history.operations[life.producer]
+    operation = run.operations[life.producer]
     record = operation.name.removeprefix("ttnn.")
     if record not in RECORDS or RECORDS.find(record).family not in ("unary", "binary") or operation.given & 4:
         return None
-    if len(history.results(operation.index)) != 1:
+    if len(run.results(operation.index)) != 1:
         return None
     for number in operation.inputs[:1]:
-        other = history.lives[number]
+        other = run.lives[number]
         same = (other.type, other.memory, other.bytes_per_bank) == (life.type, life.memory, life.bytes_per_bank)
         same &= life.type is not None and life.type.layout == "tile"  # rows are refused as a target by many
         if same and other.last_use == operation.index and other.given_inside < 0 and other.number != life.number:
@@ -177,9 +177,9 @@ def _change_shards(draft: EditedRun, edit: Edit, group: Group, known: Mapping[in
     return change, doubt
 
 
-def _takes_shards(history: CapturedRun, life: BufferLife) -> bool:
+def _takes_shards(run: CapturedRun, life: BufferLife) -> bool:
     """Return whether all operations on a tensor are elementwise: they accept and keep any form."""
-    names = [history.operations[index].name.removeprefix("ttnn.") for index in life.uses]
+    names = [run.operations[index].name.removeprefix("ttnn.") for index in life.uses]
     return all(name in RECORDS and RECORDS.find(name).family in ("unary", "binary", "clone") for name in names)
 
 
@@ -278,15 +278,15 @@ def _describe_type(type_: TensorType, spec: TensorSpec, placement: Placement, *,
     )
 
 
-def _find_followers(history: CapturedRun, life: BufferLife, option: str) -> Iterable[BufferLife]:
+def _find_followers(run: CapturedRun, life: BufferLife, option: str) -> Iterable[BufferLife]:
     """Yield results with the form of this tensor: it is the first input, and the call has no such option."""
     for index in life.uses:
-        operation = history.operations[index]
+        operation = run.operations[index]
         if operation.inputs[:1] != (life.number,) or operation.given & GIVEN[option]:
             continue
         if option == "memory_config" and operation.name.rpartition(".")[2] in _OWN_MEMORY:
             continue
-        for result in history.results(index):
+        for result in run.results(index):
             if result.type is not None and life.type is not None and _follows(result.type, life.type, option):
                 yield result
 
@@ -295,9 +295,9 @@ def _follows(result: TensorType, own: TensorType, option: str) -> bool:
     return result.dtype == own.dtype if option == "dtype" else result.memory == own.memory
 
 
-def _find_doubt(history: CapturedRun, life: BufferLife, option: str, *, sharded: bool) -> str:
+def _find_doubt(run: CapturedRun, life: BufferLife, option: str, *, sharded: bool) -> str:
     """Return why the promise is a bound: an operation on the tensor may then behave differently."""
-    touching = [history.operations[index] for index in (*life.uses, *([life.producer] if life.producer >= 0 else []))]
+    touching = [run.operations[index] for index in (*life.uses, *([life.producer] if life.producer >= 0 else []))]
     for operation in touching:
         name = operation.name.rpartition(".")[2]
         if name in _COPIES_IF_NEEDED[option]:
@@ -308,9 +308,9 @@ def _find_doubt(history: CapturedRun, life: BufferLife, option: str, *, sharded:
     return f"{UNKNOWN_BECAUSE}its shards may be cut in other ways" if sharded else ""
 
 
-def _makes_any_type(history: CapturedRun, life: BufferLife) -> bool:
+def _makes_any_type(run: CapturedRun, life: BufferLife) -> bool:
     """Return whether the call needs no temporary memory for any data type (``rand`` does)."""
-    name = history.operations[life.producer].name.rpartition(".")[2] if life.producer >= 0 else ""
+    name = run.operations[life.producer].name.rpartition(".")[2] if life.producer >= 0 else ""
     return name in TAKES_DTYPE or name == "to_device"
 
 
@@ -326,20 +326,20 @@ def _change_order(draft: EditedRun, edit: Edit, group: Group, _known: Mapping[in
     """Move uploads before everything else, or each before its first use."""
     if edit.value not in (FIRST, LAST):
         raise BadInputError(f"'{edit}': when?", hint=f"write ={FIRST} or ={LAST} (right before its first use)")
-    history = draft.history
+    run = draft.history
     change: dict[int, EditedBuffer] = {}
     for life in group.lives:
         piece = draft.buffer(life.number)
-        if any(index for index in life.uses[:1] if index == life.producer) or _has_device_inputs(history, life):
+        if any(index for index in life.uses[:1] if index == life.producer) or _has_device_inputs(run, life):
             raise BadInputError(f"'{edit}': it is made from other tensors of the device", hint="only uploads can move")
-        at = 0 if edit.value == FIRST else (history.starts[life.uses[0]] if life.uses else piece.take_at)
+        at = 0 if edit.value == FIRST else (run.starts[life.uses[0]] if life.uses else piece.take_at)
         if at != piece.take_at and piece.is_there:
             change[life.number] = piece._replace(take_at=at)
     return change, ""
 
 
-def _has_device_inputs(history: CapturedRun, life: BufferLife) -> bool:
-    return life.producer >= 0 and bool(history.operations[life.producer].inputs)
+def _has_device_inputs(run: CapturedRun, life: BufferLife) -> bool:
+    return life.producer >= 0 and bool(run.operations[life.producer].inputs)
 
 
 _KINDS: dict[str, Callable[[EditedRun, Edit, Group, Mapping[int, EditedBuffer]], _Effect]] = {

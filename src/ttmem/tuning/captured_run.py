@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
 from ttmem.analysis.failure import RunFailure, failure, failures, memory_failure
-from ttmem.analysis.free_calls import freeing_operations
-from ttmem.analysis.persistent_tensors import lasting_rows
+from ttmem.analysis.persistent_tensors import freeing_operations, lasting_rows
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BOARDS, MemoryMap, OpenSettings, open_board
 from ttmem.profile.model import CLOSING, GIVE, LAUNCH, MEMORIES, START, TAKE, USE, EventTable, Profile, Timeline
@@ -118,7 +117,7 @@ class CapturedRun:
     unfinished: UnfinishedCall | None = None
     made_by: dict[int, list[int]] = field(default_factory=dict)
     """Operation -> the buffers that it left behind."""
-    cache: dict[str, Any] = field(default_factory=dict)
+    cache: dict[object, Any] = field(default_factory=dict)
     """Results computed once per run, see ``remember``."""
 
     @cached_property
@@ -139,6 +138,25 @@ class CapturedRun:
     def replace_events(self, events: EventTable, tensors: KnownTensors, unfinished: UnfinishedCall) -> CapturedRun:
         """Return the run with other events, and the tensors of buffers that no memory state shows."""
         return _build_run(self.profile, replace(self.timeline, events=events), tensors, unfinished)
+
+
+_Rest = ParamSpec("_Rest")
+_Result = TypeVar("_Result")
+
+
+def remember(
+    function: Callable[Concatenate[CapturedRun, _Rest], _Result],
+) -> Callable[Concatenate[CapturedRun, _Rest], _Result]:
+    """Compute a function of a run, and of hashable arguments by position, once per run."""
+
+    @wraps(function)
+    def look_up(run: CapturedRun, /, *rest: _Rest.args, **options: _Rest.kwargs) -> _Result:
+        known: dict[object, _Result] = run.cache.setdefault(function, {})
+        if rest not in known:
+            known[rest] = function(run, *rest, **options)
+        return known[rest]
+
+    return look_up
 
 
 KnownTensors = Mapping[int, tuple[str, TensorType | None]]

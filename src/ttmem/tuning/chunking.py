@@ -45,11 +45,11 @@ class OperationCut(NamedTuple):
 
 def find_cut(draft: EditedRun, index: int, parts: int) -> OperationCut | None:
     """Cut along the outermost dimension with enough parts; None if there is no rule for the operation."""
-    history = draft.history
-    name = history.operations[index].name.removeprefix("ttnn.")
+    run = draft.history
+    name = run.operations[index].name.removeprefix("ttnn.")
     family = RECORDS.find(name).family if name in RECORDS else ""
-    results = [life for life in history.results(index) if life.type is not None]
-    types = [draft.buffer(number).type for number in history.operations[index].inputs]
+    results = [life for life in run.results(index) if life.type is not None]
+    types = [draft.buffer(number).type for number in run.operations[index].inputs]
     if not types or len(results) != 1 or not (family in _ELEMENTWISE or name in (*_PRODUCTS, *_ALONG_THE_LAST)):
         return None
     first, result = types[0], results[0].type
@@ -84,15 +84,15 @@ def _is_batch_of(others: list[TensorType | None], dimension: int) -> bool:
 
 def list_piece_buffers(draft: EditedRun, index: int, cut: OperationCut) -> Iterator[EditedBuffer]:
     """Yield the additional buffers: a part of each input that is cut, and all parts of the result."""
-    history = draft.history
-    first, end = history.starts[index], history.ends[index] + 1
-    inputs = list(history.operations[index].inputs)
+    run = draft.history
+    first, end = run.starts[index], run.ends[index] + 1
+    inputs = list(run.operations[index].inputs)
     size = cut.pieces[-1][1]
     for number in inputs if cut.cuts_all else inputs[:1]:
         type_ = draft.buffer(number).type
         if type_ is not None and len(type_.shape) >= -cut.dimension and type_.shape[cut.dimension] == size:
             yield from _build_buffers(draft, draft.buffer(number), cut, cut.pieces[:1], first, end)
-    for life in history.results(index):
+    for life in run.results(index):
         yield from _build_buffers(draft, draft.buffer(life.number), cut, cut.pieces, first, end)
 
 
@@ -112,13 +112,11 @@ def _build_buffers(
         yield EditedBuffer(whole.memory, placed.taken_bytes_per_bank, placed.total_bytes, None, first, end)
 
 
-def find_temporaries(history: CapturedRun, index: int) -> list[BufferLife]:
+def find_temporaries(run: CapturedRun, index: int) -> list[BufferLife]:
     """Return the buffers that an operation allocates and frees itself."""
-    first, last = history.starts[index], history.ends[index]
-    taken: list[int] | None = history.cache.get("taken")
-    if taken is None:
-        taken = history.cache["taken"] = [life.taken_at for life in history.lives]
-    behind = history.lives[bisect.bisect_left(taken, first) : bisect.bisect_right(taken, last)]
+    first, last = run.starts[index], run.ends[index]
+    begin = bisect.bisect_left(run.lives, first, key=lambda life: life.taken_at)
+    behind = run.lives[begin : bisect.bisect_right(run.lives, last, key=lambda life: life.taken_at)]
     return [life for life in behind if life.given_at <= last + 1 and life.taken_at > first]
 
 
@@ -126,28 +124,28 @@ def chunk_operations(
     draft: EditedRun, edit: Edit, group: Group, cuts: dict[int, OperationCut]
 ) -> tuple[dict[int, EditedBuffer], str]:
     """Shrink temporaries; add parts of inputs and all parts of results while the operation runs."""
-    history = draft.history
+    run = draft.history
     if not edit.value.isdigit() or int(edit.value) < 2:
         raise BadInputError(f"'{edit}': into how many parts?", hint="write chunk:#47=4")
     change: dict[int, EditedBuffer] = {}
-    quantum = history.memory_map.quantum_bytes
+    quantum = run.memory_map.quantum_bytes
     added = draft.next_number()
     doubt = ""
     for index in dict.fromkeys(life.producer for life in group.lives if life.producer >= 0):
-        if index in draft.cut or any(life.number in draft.written_over for life in history.results(index)):
+        if index in draft.cut or any(life.number in draft.written_over for life in run.results(index)):
             raise BadInputError(
                 f"'{edit}': operation {index} runs in parts or writes in place already", hint="write one edit of it"
             )
         cut = find_cut(draft, index, int(edit.value))
         if cut is None:
-            doubt = f"{UNKNOWN_BECAUSE}how {history.operations[index].name} is cut is not known"
+            doubt = f"{UNKNOWN_BECAUSE}how {run.operations[index].name} is cut is not known"
         else:
             cuts[index] = cut
             for piece in list_piece_buffers(draft, index, cut):
                 change[added] = piece
                 added += 1
         share = cut.share if cut is not None else 1 / int(edit.value)
-        for life in find_temporaries(history, index):
+        for life in find_temporaries(run, index):
             piece = draft.buffer(life.number)
             size = -(-int(piece.bytes_per_bank * share + 1) // quantum) * quantum
             change[life.number] = piece._replace(bytes_per_bank=min(size, piece.bytes_per_bank))

@@ -18,7 +18,7 @@ from ttmem.hardware import DATA_TYPES, MemoryMap
 from ttmem.hardware import MEMORIES as MEMORY_RECORDS
 from ttmem.profile.model import MEMORIES
 from ttmem.profile.tensor_type import TensorType
-from ttmem.tuning.captured_run import CapturedRun
+from ttmem.tuning.captured_run import CapturedRun, remember
 from ttmem.tuning.edits import CHUNK, FREE, Edit
 from ttmem.tuning.groups import Group
 from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
@@ -136,12 +136,12 @@ class EditedRun:
 
     def peaks_until(self, operation: int, *, inclusive: bool) -> tuple[int, int, int]:
         """Return the peaks of DRAM, L1, and L1 with programs until an operation begins or ends."""
-        history = self.history
-        end = history.ends[operation] + 1 if inclusive else history.starts[operation]
+        run = self.history
+        end = run.ends[operation] + 1 if inclusive else run.starts[operation]
         curves = self.curves()
         dram, l1 = (int(curves[MEMORIES.index(memory)][:end].max(initial=0)) for memory in ("DRAM", "L1"))
         totals, _ = self.programs_curve(curves)
-        at, _, _ = list_launch_columns(history)
+        at, _, _ = list_launch_columns(run)
         return dram, l1, int(totals[at < end].max(initial=l1))
 
     def programs_curve(self, curves: list[BytesCurve]) -> tuple[BytesCurve, NDArray[np.int32]]:
@@ -155,41 +155,34 @@ class EditedRun:
         return curves[L1_NUMBER][at] + static, operation
 
 
-def list_captured_buffers(history: CapturedRun) -> list[EditedBuffer]:
+@remember
+def list_captured_buffers(run: CapturedRun) -> list[EditedBuffer]:
     """List the captured buffers."""
-    known: list[EditedBuffer] | None = history.cache.get("pieces")
-    if known is None:
-        known = history.cache["pieces"] = [
-            EditedBuffer(life.memory, life.bytes_per_bank, life.total_bytes, life.type, life.taken_at, life.given_at)
-            for life in history.lives
-        ]
-    return known
+    return [
+        EditedBuffer(life.memory, life.bytes_per_bank, life.total_bytes, life.type, life.taken_at, life.given_at)
+        for life in run.lives
+    ]
 
 
-def compute_base_curves(history: CapturedRun) -> list[BytesCurve]:
+@remember
+def compute_base_curves(run: CapturedRun) -> list[BytesCurve]:
     """Compute the curves of the run without edits."""
-    known = history.cache.get("curves")
-    if known is None:
-        steps = np.zeros((len(MEMORIES), history.length + 1), np.int64)
-        for life in history.lives:
-            steps[life.memory, life.taken_at] += life.bytes_per_bank
-            steps[life.memory, min(life.given_at, history.length)] -= life.bytes_per_bank
-        known = history.cache["curves"] = list(np.cumsum(steps, axis=1)[:, :-1])
-    return list(known)
+    steps = np.zeros((len(MEMORIES), run.length + 1), np.int64)
+    for life in run.lives:
+        steps[life.memory, life.taken_at] += life.bytes_per_bank
+        steps[life.memory, min(life.given_at, run.length)] -= life.bytes_per_bank
+    return list(np.cumsum(steps, axis=1)[:, :-1])
 
 
-def list_launch_columns(history: CapturedRun) -> tuple[NDArray[np.int64], NDArray[np.int32], BytesCurve]:
+@remember
+def list_launch_columns(run: CapturedRun) -> tuple[NDArray[np.int64], NDArray[np.int32], BytesCurve]:
     """Return launches with known needs as columns: position, operation, static bytes per core."""
-    known = history.cache.get("launches")
-    if known is None:
-        told = [launch for launch in history.launches if launch.static_bytes_per_core >= 0]
-        known = history.cache["launches"] = (
-            np.array([launch.at for launch in told], np.int64),
-            np.array([launch.operation for launch in told], np.int32),
-            np.array([launch.static_bytes_per_core for launch in told], np.int64),
-        )
-    at, operation, static = known
-    return at, operation, static
+    known = [launch for launch in run.launches if launch.static_bytes_per_core >= 0]
+    return (
+        np.array([launch.at for launch in known], np.int64),
+        np.array([launch.operation for launch in known], np.int32),
+        np.array([launch.static_bytes_per_core for launch in known], np.int64),
+    )
 
 
 def _add(curves: list[BytesCurve], piece: EditedBuffer, sign: int) -> None:
@@ -197,9 +190,9 @@ def _add(curves: list[BytesCurve], piece: EditedBuffer, sign: int) -> None:
         curves[piece.memory][piece.take_at : piece.give_at] += sign * piece.bytes_per_bank
 
 
-def start_edits(history: CapturedRun) -> EditedRun:
+def start_edits(run: CapturedRun) -> EditedRun:
     """Return the run without edits."""
-    return EditedRun(history, pools=history.pools, memory_map=history.memory_map)
+    return EditedRun(run, pools=run.pools, memory_map=run.memory_map)
 
 
 EXACT = "exact"

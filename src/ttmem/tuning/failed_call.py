@@ -61,64 +61,62 @@ class CallRest:
         return tuple(move for move in self.moves if move.kind != LAUNCH)
 
 
-def complete_run(history: CapturedRun, ended: RunFailure) -> CapturedRun:
+def complete_run(run: CapturedRun, ended: RunFailure) -> CapturedRun:
     """Return the run with its last call completed, or unchanged if the failure has no place among its events."""
     is_clash = ended.failure_class.startswith("buffers/")
-    wanted = None if is_clash else _find_request(history, ended)
-    if ended.operation_index is None or ended.operation_index != len(history.operations) - 1:
-        return _complete_outside(history, ended, wanted)
-    call = _FailedCall(history, ended, wanted)
+    wanted = None if is_clash else _find_request(run, ended)
+    if ended.operation_index is None or ended.operation_index != len(run.operations) - 1:
+        return _complete_outside(run, ended, wanted)
+    call = _FailedCall(run, ended, wanted)
     if wanted is None and not call.failed.size:
-        return history  # the library failed before it made a program, without a size
+        return run  # the library failed before it made a program, without a size
     plain = call.rebuild_run(call.describe_captured())
     return call.rebuild_run(call.find_rest(plain))
 
 
-def _find_request(history: CapturedRun, ended: RunFailure) -> CallMove | None:
+def _find_request(run: CapturedRun, ended: RunFailure) -> CallMove | None:
     """Return the request that failed."""
     needed = ended.numbers.get("bytes_per_bank", 0)
     if ended.memory not in MEMORIES or not needed:
         return None
-    quantum = history.memory_map.quantum_bytes
+    quantum = run.memory_map.quantum_bytes
     memory = MEMORIES.index(ended.memory)
     return CallMove(TAKE, -1, memory, -(-needed // quantum) * quantum, ended.numbers.get("requested_bytes", needed))
 
 
-def _complete_outside(history: CapturedRun, ended: RunFailure, wanted: CallMove | None) -> CapturedRun:
+def _complete_outside(run: CapturedRun, ended: RunFailure, wanted: CallMove | None) -> CapturedRun:
     """Complete an upload between operations: it is requested when as much is allocated as the failure reports."""
     if wanted is None:
-        return history
-    after = max([-1, *history.ends])
-    at = next(_find_full_positions(history, ended, wanted.memory, after + 1, history.length), after + 1)
-    ended_there = _describe_unfinished(history, ended, at, CallRest((), is_known=True, are_programs_known=True))
-    row = (TAKE, len(history.operations), 0, ended_there.number, wanted.memory, wanted.size, wanted.total, 0, -1)
-    return history.replace_events(_splice(_events(history), at, at, [row]), {}, ended_there)
+        return run
+    after = max([-1, *run.ends])
+    at = next(_find_full_positions(run, ended, wanted.memory, after + 1, run.length), after + 1)
+    ended_there = _describe_unfinished(run, ended, at, CallRest((), is_known=True, are_programs_known=True))
+    row = (TAKE, len(run.operations), 0, ended_there.number, wanted.memory, wanted.size, wanted.total, 0, -1)
+    return run.replace_events(_splice(_events(run), at, at, [row]), {}, ended_there)
 
 
 def _describe_unfinished(
-    history: CapturedRun, ended: RunFailure, at: int, rest: CallRest, unwound: Sequence[int] = ()
+    run: CapturedRun, ended: RunFailure, at: int, rest: CallRest, unwound: Sequence[int] = ()
 ) -> UnfinishedCall:
-    number = int(np.count_nonzero(_events(history).kind[:at] == TAKE))
+    number = int(np.count_nonzero(_events(run).kind[:at] == TAKE))
     known = {"is_known": rest.is_known, "are_programs_known": rest.are_programs_known}
     return UnfinishedCall(
-        len(history.operations) - 1, number, ended.numbers.get("banks", 0), unwound=tuple(unwound), **known
+        len(run.operations) - 1, number, ended.numbers.get("banks", 0), unwound=tuple(unwound), **known
     )
 
 
-def _events(history: CapturedRun) -> EventTable:
-    assert history.timeline.events is not None
-    return history.timeline.events
+def _events(run: CapturedRun) -> EventTable:
+    assert run.timeline.events is not None
+    return run.timeline.events
 
 
-def _find_full_positions(history: CapturedRun, ended: RunFailure, memory: int, first: int, last: int) -> Iterator[int]:
+def _find_full_positions(run: CapturedRun, ended: RunFailure, memory: int, first: int, last: int) -> Iterator[int]:
     """Yield positions before which a memory was as full as the failure reports."""
-    events = _events(history)
+    events = _events(run)
     told = ended.numbers.get("allocated")
-    sizes = {life.number: life.bytes_per_bank for life in history.lives if life.memory == memory}
+    sizes = {life.number: life.bytes_per_bank for life in run.lives if life.memory == memory}
     taken = sum(
-        life.bytes_per_bank
-        for life in history.lives
-        if life.memory == memory and life.taken_at < first <= life.given_at
+        life.bytes_per_bank for life in run.lives if life.memory == memory and life.taken_at < first <= life.given_at
     )
     for at in range(first, last + 1):
         if told is None or taken == told:
@@ -131,13 +129,13 @@ def _find_full_positions(history: CapturedRun, ended: RunFailure, memory: int, f
 class _FailedCall:
     """The events of the failed operation in three parts: done, freed by the error, and the rest."""
 
-    def __init__(self, history: CapturedRun, ended: RunFailure, wanted: CallMove | None) -> None:
-        self.history, self.ended, self.wanted = history, ended, wanted
-        self.index = len(history.operations) - 1
-        self.first, self.end = history.starts[self.index], history.ends[self.index] + 1
-        events = _events(history)
+    def __init__(self, run: CapturedRun, ended: RunFailure, wanted: CallMove | None) -> None:
+        self.history, self.ended, self.wanted = run, ended, wanted
+        self.index = len(run.operations) - 1
+        self.first, self.end = run.starts[self.index], run.ends[self.index] + 1
+        events = _events(run)
         self.kinds = events.kind.tolist()
-        self.own = [life.number for life in history.lives if self.first < life.taken_at < self.end]
+        self.own = [life.number for life in run.lives if self.first < life.taken_at < self.end]
         self.refused = max((at for at in range(self.first, self.end) if self.kinds[at] == LAUNCH), default=-1)
         self.was_launched = wanted is None and self.refused == self.end - 1
         """A refused program is the last event of its operation."""
@@ -148,7 +146,7 @@ class _FailedCall:
         self.places = list(range(unwinding, last + 1))
         """Possible positions of the failure; earlier frees are the operation's own."""
         if wanted is not None:
-            self.places = list(_find_full_positions(history, ended, wanted.memory, unwinding, last)) or self.places[:1]
+            self.places = list(_find_full_positions(run, ended, wanted.memory, unwinding, last)) or self.places[:1]
         self.last = last
         self.failed = self._describe_failed_move()
 
@@ -214,11 +212,11 @@ class _FailedCall:
 
     def _name_result(self, rest: CallRest, number: int) -> str:
         """Return the name of a result: from an earlier turn of a loop, else from the source."""
-        history, operation = self.history, self.history.operations[self.index]
+        run, operation = self.history, self.history.operations[self.index]
         position = sorted(rest.results).index(number)
-        for other in reversed(history.operations[: self.index]):
+        for other in reversed(run.operations[: self.index]):
             if (other.path, other.name) == (operation.path, operation.name):
-                names = [life.name for life in history.results(other.index)]
+                names = [life.name for life in run.results(other.index)]
                 if position < len(names):
                     return names[position]
         depth = len(operation.path) - 1 - operation.named_at

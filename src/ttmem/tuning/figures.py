@@ -55,9 +55,9 @@ class Figures:
 def compute_figures(draft: EditedRun, played: ReplayResult | None = None) -> Figures:
     """Compute the figures of a run, replayed to its end or to the first failure."""
     played = played or replay(draft)
-    history = draft.history
-    is_out_of_reach = history.is_short and history.unfinished is None  # the failed request is not among the events
-    end = None if history.is_short else run_end(history.profile)
+    run = draft.history
+    is_out_of_reach = run.is_short and run.unfinished is None  # the failed request is not among the events
+    end = None if run.is_short else run_end(run.profile)
     dram, l1 = MEMORIES.index(DRAM), MEMORIES.index(L1)
     limits = [
         _find_fullest(draft, DRAM, played.peak_at[dram], played.peaks[dram]),

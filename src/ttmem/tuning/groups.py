@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ttmem.base.errors import BadInputError
 from ttmem.engines.worker.call_sites import PASSED_ON, find_target_names
-from ttmem.tuning.captured_run import BufferLife, CapturedRun
+from ttmem.tuning.captured_run import BufferLife, CapturedRun, remember
 from ttmem.tuning.edits import CHUNK, Edit
 from ttmem.tuning.source import SourceFile, SourcePlace, open_source, parse_place
 from ttmem.tuning.syntax import FUNCTIONS, list_targets
@@ -40,23 +40,20 @@ class Group:
         return max(life.bytes_per_bank for life in self.lives)
 
 
-def list_groups(history: CapturedRun) -> list[Group]:
+@remember
+def list_groups(run: CapturedRun) -> list[Group]:
     """List all tensors that operations left behind, in the order in which the program first made them."""
-    known: list[Group] | None = history.cache.get("groups")
-    if known is None:
-        found: dict[tuple[SourcePlace, object], list[BufferLife]] = {}
-        for life in history.lives:
-            if life.name and life.type is not None:
-                site = find_site(history, life)
-                place: object = history.made_by[life.producer].index(life.number) if site.file else life.name
-                found.setdefault((site, place), []).append(life)
-        known = []
-        for (site, position), lives in found.items():
-            name = _choose_common_name(site, position, {life.name for life in lives})
-            is_lasting = any(life.is_lasting for life in lives)
-            known.append(Group(name, site, tuple(lives), is_lasting))
-        history.cache["groups"] = known
-    return known
+    found: dict[tuple[SourcePlace, object], list[BufferLife]] = {}
+    for life in run.lives:
+        if life.name and life.type is not None:
+            site = find_site(run, life)
+            place: object = run.made_by[life.producer].index(life.number) if site.file else life.name
+            found.setdefault((site, place), []).append(life)
+    groups = []
+    for (site, position), lives in found.items():
+        name = _choose_common_name(site, position, {life.name for life in lives})
+        groups.append(Group(name, site, tuple(lives), any(life.is_lasting for life in lives)))
+    return groups
 
 
 def _choose_common_name(site: SourcePlace, place: object, names: set[str]) -> str:
@@ -83,51 +80,39 @@ def find_targets(source: SourceFile, site: SourcePlace) -> tuple[str, ...]:
     return list_targets(statement) if statement is not None else ()
 
 
-def name_group(history: CapturedRun, group: Group) -> tuple[str, str]:
+@remember
+def name_group(run: CapturedRun, group: Group) -> tuple[str, str]:
     """Return the name and, if ambiguous, the line by which an edit names a group."""
-    names: dict[Group, tuple[str, str]] = history.cache.setdefault("names", {})
-    if group not in names:
-        names[group] = _choose_group_name(history, group)
-    return names[group]
-
-
-def _choose_group_name(history: CapturedRun, group: Group) -> tuple[str, str]:
     name = "".join("?" if letter in "@=[]" else letter for letter in group.name)
     if not group.site.file:
         return name, ""
-    if (
-        sum(
-            other.site.line == group.site.line and fnmatchcase(other.name, name)
-            for other in _list_groups_on_line(history, group)
-        )
-        > 1
-    ):
-        return name, str(group.site)
-    return name, str(group.site.line)
+    same_line = _index_groups_by_line(run)[group.site.line]
+    is_clear = sum(fnmatchcase(other.name, name) for other in same_line) <= 1
+    return name, str(group.site.line if is_clear else group.site)
 
 
-def _list_groups_on_line(history: CapturedRun, group: Group) -> list[Group]:
-    """List the groups of all files that are made on a line with this number."""
-    lines: dict[int, list[Group]] = history.cache.setdefault("groups on lines", {})
-    if not lines:
-        for other in list_groups(history):
-            lines.setdefault(other.site.line, []).append(other)
-    return lines[group.site.line]
+@remember
+def _index_groups_by_line(run: CapturedRun) -> dict[int, list[Group]]:
+    """Index the groups of all files by the number of their line."""
+    lines: dict[int, list[Group]] = {}
+    for group in list_groups(run):
+        lines.setdefault(group.site.line, []).append(group)
+    return lines
 
 
-def find_groups(history: CapturedRun, edit: Edit) -> list[Group]:
+def find_groups(run: CapturedRun, edit: Edit) -> list[Group]:
     """Find the groups that an edit means."""
     if edit.target.startswith(_BY_NUMBER):
         index = edit.target[1:]
-        if not index.isdigit() or int(index) >= len(history.operations):
-            last = len(history.operations) - 1
+        if not index.isdigit() or int(index) >= len(run.operations):
+            last = len(run.operations) - 1
             raise BadInputError(f"'{edit}': there is no operation {edit.target}", hint=f"they are #0 to #{last}")
-        lives = [life for life in history.results(int(index)) if life.type is not None]
-        return [Group(life.name, find_site(history, life), (life,)) for life in lives]
-    groups = list_groups(history)
-    found = [group for group in groups if _is_named(group, edit.target) and _is_at(history, group, edit.line)]
+        lives = [life for life in run.results(int(index)) if life.type is not None]
+        return [Group(life.name, find_site(run, life), (life,)) for life in lives]
+    groups = list_groups(run)
+    found = [group for group in groups if _is_named(group, edit.target) and _is_at(run, group, edit.line)]
     if not found and edit.kind == CHUNK:
-        found = [group for group in groups if _is_result_of(history, group, edit)]
+        found = [group for group in groups if _is_result_of(run, group, edit)]
     if not found and edit.target == _ALL_WEIGHTS and not edit.line:
         found = [group for group in groups if group.is_lasting]
     if not found:
@@ -143,11 +128,11 @@ def find_groups(history: CapturedRun, edit: Edit) -> list[Group]:
     return found
 
 
-def _is_result_of(history: CapturedRun, group: Group, edit: Edit) -> bool:
+def _is_result_of(run: CapturedRun, group: Group, edit: Edit) -> bool:
     """Return whether ``gelu@47`` means a group: an operation by its name and line."""
-    operation = history.operations[group.lives[0].producer]
+    operation = run.operations[group.lives[0].producer]
     names = (operation.name, operation.name.removeprefix("ttnn."), operation.name.rpartition(".")[2])
-    return edit.target in names and _is_at(history, group, edit.line)
+    return edit.target in names and _is_at(run, group, edit.line)
 
 
 def _is_named(group: Group, target: str) -> bool:
@@ -155,43 +140,41 @@ def _is_named(group: Group, target: str) -> bool:
     return target in names or any(fnmatchcase(name, target) for name in names)
 
 
-def _is_at(history: CapturedRun, group: Group, line: str) -> bool:
+def _is_at(run: CapturedRun, group: Group, line: str) -> bool:
     """Return whether it is made at a line: by the statement that names it, or by the call itself."""
     if not line:
         return True
     places = [group.site]
     producer = group.lives[0].producer
     if producer >= 0:
-        places.append(parse_place(history.operations[producer].location))
+        places.append(parse_place(run.operations[producer].location))
     file, _, number = line.rpartition(":")
     return any(str(place.line) == number and place.file.endswith(file) for place in places)
 
 
-def find_site(history: CapturedRun, life: BufferLife) -> SourcePlace:
+def find_site(run: CapturedRun, life: BufferLife) -> SourcePlace:
     if life.producer < 0:
         return SourcePlace("", 0)
-    operation = history.operations[life.producer]
-    depth = count_naming_depth(history, life)
+    operation = run.operations[life.producer]
+    depth = count_naming_depth(run, life)
     return parse_place(operation.path[depth]) if 0 <= depth < len(operation.path) else parse_place(operation.location)
 
 
-def count_naming_depth(history: CapturedRun, life: BufferLife) -> int:
-    operation = history.operations[life.producer]
+def count_naming_depth(run: CapturedRun, life: BufferLife) -> int:
+    operation = run.operations[life.producer]
     return len(operation.path) - 1 - operation.named_at
 
 
-def list_files(history: CapturedRun) -> tuple[str, ...]:
+@remember
+def list_files(run: CapturedRun) -> tuple[str, ...]:
     """List the program's files with calls of operations."""
-    known: tuple[str, ...] | None = history.cache.get("files")
-    if known is None:
-        steps = {step for operation in history.operations for step in operation.path}
-        known = history.cache["files"] = tuple(sorted({parse_place(step).file for step in steps} - {""}))
-    return known
+    steps = {step for operation in run.operations for step in operation.path}
+    return tuple(sorted({parse_place(step).file for step in steps} - {""}))
 
 
-def is_as_captured(history: CapturedRun, file: str) -> bool:
+def is_as_captured(run: CapturedRun, file: str) -> bool:
     """Return whether a file is unchanged since the run. Only the script's size is known."""
-    told = history.profile.source
+    told = run.profile.source
     try:
         return not Path(told.name).samefile(file) or not told.bytes or Path(file).stat().st_size == told.bytes
     except OSError:
@@ -268,13 +251,13 @@ class TensorVariable(NamedTuple):
         return f"{library}.deallocate({self.expression})"
 
 
-def find_variable(history: CapturedRun, source: SourceFile, made: ast.stmt, group: Group) -> TensorVariable | None:
+def find_variable(run: CapturedRun, source: SourceFile, made: ast.stmt, group: Group) -> TensorVariable | None:
     """Find the variable: a part of a tuple, an item of a list; None if the statement names something else.
 
     ``y = ttnn.sum(ttnn.gelu(x))`` makes two tensors, and only the outer one is ``y``. A function may return
     another tensor in another run.
     """
-    if not all(always_makes_new_tensor(path) for path in {_inner_path(history, life) for life in group.lives}):
+    if not all(always_makes_new_tensor(path) for path in {_inner_path(run, life) for life in group.lives}):
         return None
     if (node := source.find_expression(group.site)) is not None:
         targets = find_targets(source, group.site)
@@ -283,7 +266,7 @@ def find_variable(history: CapturedRun, source: SourceFile, made: ast.stmt, grou
         if len(targets) > 1:  # q, k, v = ttnn.split(x, 64)
             return TensorVariable(group.name, False) if group.name in targets else None
         if len(targets) == 1:
-            return _find_item(history, group, targets[0])
+            return _find_item(run, group, targets[0])
         made_into = source.parent(node)  # kept = [make() for _ in range(3)]
         targets = list_targets(made)
         if not isinstance(made_into, ast.ListComp) or made_into.elt is not node or len(targets) != 1:
@@ -298,14 +281,14 @@ def find_variable(history: CapturedRun, source: SourceFile, made: ast.stmt, grou
         outer = value
         if isinstance(value, ast.Tuple) and _is_plain(value, len(targets)):
             outer = value.elts[targets.index(group.name)]
-        return TensorVariable(group.name, False) if _is_made_by(history, group, outer) else None
+        return TensorVariable(group.name, False) if _is_made_by(run, group, outer) else None
     if len(targets) != 1 or not isinstance(made, (ast.Assign, ast.AnnAssign)):
         return None
     (target,) = targets
     if isinstance(value, ast.ListComp):
-        return _find_list(group, target) if _is_made_by(history, group, value.elt) else None
-    named = _find_item(history, group, target)
-    return named if named is None or named.expression != target or _is_made_by(history, group, value) else None
+        return _find_list(group, target) if _is_made_by(run, group, value.elt) else None
+    named = _find_item(run, group, target)
+    return named if named is None or named.expression != target or _is_made_by(run, group, value) else None
 
 
 def _list_enclosing(source: SourceFile, node: ast.AST, statement: ast.stmt) -> Iterator[ast.AST]:
@@ -315,12 +298,12 @@ def _list_enclosing(source: SourceFile, node: ast.AST, statement: ast.stmt) -> I
         yield above
 
 
-def _find_item(history: CapturedRun, group: Group, target: str) -> TensorVariable | None:
+def _find_item(run: CapturedRun, group: Group, target: str) -> TensorVariable | None:
     """Return the target, or a part of it if the call makes several tensors."""
     names = {life.name for life in group.lives}
     if len(names) == 1 and next(iter(names)).startswith(f"{target}["):
         return TensorVariable(next(iter(names)), False)
-    made = {sum(one.type is not None for one in history.results(life.producer)) for life in group.lives}
+    made = {sum(one.type is not None for one in run.results(life.producer)) for life in group.lives}
     return TensorVariable(target, False) if made == {1} else None
 
 
@@ -330,16 +313,16 @@ def _find_list(group: Group, target: str) -> TensorVariable | None:
     return TensorVariable(target, True) if {life.name for life in group.lives} == each else None
 
 
-def _inner_path(history: CapturedRun, life: BufferLife) -> tuple[str, ...]:
+def _inner_path(run: CapturedRun, life: BufferLife) -> tuple[str, ...]:
     """Return the calls from the naming statement to the operation."""
-    return history.operations[life.producer].path[count_naming_depth(history, life) :]
+    return run.operations[life.producer].path[count_naming_depth(run, life) :]
 
 
 def _is_plain(value: ast.Tuple, count: int) -> bool:
     return len(value.elts) == count and not any(isinstance(one, ast.Starred) for one in value.elts)
 
 
-def _is_made_by(history: CapturedRun, group: Group, value: ast.expr | None) -> bool:
+def _is_made_by(run: CapturedRun, group: Group, value: ast.expr | None) -> bool:
     """Return whether the value of a statement is the call that made the tensors, or returns them."""
     if isinstance(value, (ast.BinOp, ast.UnaryOp)):
         return True
@@ -348,14 +331,14 @@ def _is_made_by(history: CapturedRun, group: Group, value: ast.expr | None) -> b
     called = value.func
     word = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
     is_only = sum(isinstance(node, ast.Call) for node in ast.walk(value)) == 1
-    makers = {_find_maker(history, life) for life in group.lives}
+    makers = {_find_maker(run, life) for life in group.lives}
     return all(maker == word or (is_only and maker != "") for maker in makers)
 
 
-def _find_maker(history: CapturedRun, life: BufferLife) -> str:
+def _find_maker(run: CapturedRun, life: BufferLife) -> str:
     """Return the function that the naming statement called: the operation, or one of the program's."""
-    operation = history.operations[life.producer]
-    depth = count_naming_depth(history, life) + 1
+    operation = run.operations[life.producer]
+    depth = count_naming_depth(run, life) + 1
     if depth >= len(operation.path):
         return operation.name.rpartition(".")[2]
     place = parse_place(operation.path[depth])

@@ -36,7 +36,7 @@ class Instruction:
 
 def build_instruction(draft: EditedRun, applied: AppliedEdit, hunk: Hunk) -> Instruction:
     """Build the instructions for an edit and its hunk."""
-    edit, history = applied.edit, draft.history
+    edit, run = applied.edit, draft.history
     group = applied.groups[0] if applied.groups else None
     if edit.kind == edits.REGION:
         option = "l1_small_size" if edit.target.upper() == "L1_SMALL" else "trace_region_size"
@@ -44,15 +44,15 @@ def build_instruction(draft: EditedRun, applied: AppliedEdit, hunk: Hunk) -> Ins
         return Instruction("", None, words, "none, as long as nothing uses the region")
     if edit.kind == edits.BOARD or group is None:
         return Instruction("", None, f"run on `--board {edit.value}`", "another board")
-    made = _find_call_place(history, group)
+    made = _find_call_place(run, group)
     if edit.kind == edits.FREE:
-        return _describe_free(history, group, hunk, made)
-    words, cost = _describe_option(history, applied, group, made)
+        return _describe_free(run, group, hunk, made)
+    words, cost = _describe_option(run, applied, group, made)
     return Instruction(made, None, words, cost)
 
 
-def _describe_free(history: CapturedRun, group: Group, hunk: Hunk, made: str) -> Instruction:
-    point = find_free_point(history, group)
+def _describe_free(run: CapturedRun, group: Group, hunk: Hunk, made: str) -> Instruction:
+    point = find_free_point(run, group)
     if hunk.inserted:
         code = hunk.inserted
         return Instruction(str(point.place), code, f"add `{code.strip()}` after {point.place}", "none")
@@ -64,8 +64,8 @@ def _describe_free(history: CapturedRun, group: Group, hunk: Hunk, made: str) ->
             else f"{free} before the return"
         )
         return Instruction(str(point.place), None, words, "none")
-    last = sorted({one for _, one in point.after if 0 <= one < len(history.operations)})
-    places = list(dict.fromkeys(history.operations[one].location for one in last)) or [made]
+    last = sorted({one for _, one in point.after if 0 <= one < len(run.operations)})
+    places = list(dict.fromkeys(run.operations[one].location for one in last)) or [made]
     shown = ", ".join(places[:_MOST_PLACES]) + (
         f" and {len(places) - _MOST_PLACES} more lines" * (len(places) > _MOST_PLACES)
     )
@@ -73,15 +73,15 @@ def _describe_free(history: CapturedRun, group: Group, hunk: Hunk, made: str) ->
     return Instruction(places[-1], None, words, "none, if nothing reads it after that")
 
 
-def _describe_option(history: CapturedRun, applied: AppliedEdit, group: Group, made: str) -> tuple[str, str]:
+def _describe_option(run: CapturedRun, applied: AppliedEdit, group: Group, made: str) -> tuple[str, str]:
     """Return the change of the call that makes the tensors, and its cost."""
     edit = applied.edit
     call = f"the call at {made}" if made else "the call that makes it"
     if made and group.site.file and shorten_path(str(group.site)) != made:
         call += f" for what {shorten_path(str(group.site))} makes with it"
     if edit.kind == edits.INPLACE:
-        other = find_reusable_input(history, group.lives[0])
-        name = name_first_argument(history, group) or (other.name if other is not None else "its input")
+        other = find_reusable_input(run, group.lives[0])
+        name = name_first_argument(run, group) or (other.name if other is not None else "its input")
         return f"pass `output_tensor={name}` to {call}", f"`{name}` is overwritten"
     if edit.kind == edits.MEMORY:
         size = format_mib(sum(life.total_bytes for life in group.lives))
@@ -91,17 +91,17 @@ def _describe_option(history: CapturedRun, applied: AppliedEdit, group: Group, m
     if edit.kind == edits.DTYPE:
         return f"pass `dtype=ttnn.{edit.value}` to {call}", "fewer bits for every value"
     if edit.kind == edits.ORDER:
-        use = history.operations[group.lives[0].uses[0]].location if group.lives[0].uses else ""
+        use = run.operations[group.lives[0].uses[0]].location if group.lives[0].uses else ""
         when = f"right before its first use at {use}" if edit.value == LAST else "before everything else"
         return f"make `{group.name}` {when}", "none, if it is needed once"
     if edit.kind == edits.SHARD:
         return f"pass another memory_config to {call}: {edit.value}", "operations may need a copy in another form"
-    name = history.operations[group.lives[0].producer].name
+    name = run.operations[group.lives[0].producer].name
     words = f"call `ttmem.chunked({name}, dim=...)` at {made}, in {edit.value} parts"
     return words, f"{edit.value} launches and copies of the parts"
 
 
-def is_repeated(history: CapturedRun, finding: Finding, applied: AppliedEdit) -> bool:
+def is_repeated(run: CapturedRun, finding: Finding, applied: AppliedEdit) -> bool:
     """Return whether an edit already covers a finding."""
     edit = applied.edit
     if finding.kind == UNUSED_REGION:
@@ -113,14 +113,14 @@ def is_repeated(history: CapturedRun, finding: Finding, applied: AppliedEdit) ->
     numbers = set(applied.change)
     return takes_care and any(
         life.producer >= 0
-        and history.operations[life.producer].location == finding.location
+        and run.operations[life.producer].location == finding.location
         and MEMORIES[life.memory] == finding.memory
-        for life in history.lives
+        for life in run.lives
         if life.number in numbers
     )
 
 
-def _find_call_place(history: CapturedRun, group: Group) -> str:
+def _find_call_place(run: CapturedRun, group: Group) -> str:
     """Return the call that makes it, which may be inside of the statement that names it."""
     producer = group.lives[0].producer
-    return history.operations[producer].location if producer >= 0 else str(group.site)
+    return run.operations[producer].location if producer >= 0 else str(group.site)

@@ -96,7 +96,7 @@ class Patch:
         return tuple(edit for edit, hunk in self.hunks.items() if hunk.why_not)
 
 
-def build_patch(history: CapturedRun, chosen: Sequence[AppliedEdit]) -> Patch:
+def build_patch(run: CapturedRun, chosen: Sequence[AppliedEdit]) -> Patch:
     """Build a diff with paths relative to the current folder."""
     changes: dict[str, list[Replacement]] = {}
     hunks = {str(applied.edit): Hunk() for applied in chosen}
@@ -104,7 +104,7 @@ def build_patch(history: CapturedRun, chosen: Sequence[AppliedEdit]) -> Patch:
     for applied in sorted(
         chosen, key=lambda one: one.edit.kind == edits.ORDER
     ):  # a moved statement may not contain other changes
-        found = _build_hunk(history, applied, chosen)
+        found = _build_hunk(run, applied, chosen)
         if not found.why_not:
             known = changes.setdefault(found.file, [])
             names[found.file], why_not = _relative_path(found.file)
@@ -128,13 +128,13 @@ def _is_conflict(one: Replacement, other: Replacement) -> bool:
     return one != other and one[:2] < other[2:4] and other[:2] < one[2:4]
 
 
-def _build_hunk(history: CapturedRun, applied: AppliedEdit, chosen: Sequence[AppliedEdit]) -> Hunk:
+def _build_hunk(run: CapturedRun, applied: AppliedEdit, chosen: Sequence[AppliedEdit]) -> Hunk:
     try:
         if applied.edit.kind == edits.FREE:
-            return _build_free(find_free_point(history, _require_one_group(applied)), applied, chosen)
+            return _build_free(find_free_point(run, _require_one_group(applied)), applied, chosen)
         if applied.edit.kind == edits.ORDER:
-            return _build_move(history, _require_one_group(applied), applied.edit.value)
-        file, replacement = _build_replacement(history, applied)
+            return _build_move(run, _require_one_group(applied), applied.edit.value)
+        file, replacement = _build_replacement(run, applied)
     except (NotWritableError, BadInputError) as error:
         return Hunk(why_not=str(error))
     return Hunk(file, (replacement,))
@@ -174,37 +174,37 @@ def _build_free(point: FreePoint, applied: AppliedEdit, chosen: Sequence[Applied
     return Hunk(point.place.file, tuple(found))
 
 
-def _build_move(history: CapturedRun, group: Group, where: str) -> Hunk:
+def _build_move(run: CapturedRun, group: Group, where: str) -> Hunk:
     """Move a statement down to the first use of its tensor."""
     if where != LAST:
         raise NotWritableError("its statement cannot move up by itself")
-    move = find_move(history, group)
+    move = find_move(run, group)
     if isinstance(move, str):
         raise NotWritableError(move)
     away = Replacement(move.line, 0, move.end_line + 1, 0, 0, "")
     return Hunk(group.site.file, (away, Replacement(move.before, 0, move.before, 0, 0, move.text)))
 
 
-def _build_replacement(history: CapturedRun, applied: AppliedEdit) -> tuple[str, Replacement]:
+def _build_replacement(run: CapturedRun, applied: AppliedEdit) -> tuple[str, Replacement]:
     edit = applied.edit
     if edit.kind == edits.REGION:
-        return _replace_region_size(history, applied)
+        return _replace_region_size(run, applied)
     if edit.kind == edits.CHUNK:
         raise NotWritableError("it takes more than one line")
     if edit.kind == edits.BOARD:
         raise NotWritableError("it is no change of the source")
     group = _require_one_group(applied)
     if edit.kind == edits.INPLACE:
-        over = find_overwritten_input(history, group)
+        over = find_overwritten_input(run, group)
         if over.why_not:
             raise NotWritableError(over.why_not)
-        return _set_call_option(history, group, "output_tensor", over.name)
+        return _set_call_option(run, group, "output_tensor", over.name)
     if edit.kind == edits.MEMORY:
-        return _set_call_option(history, group, "memory_config", f"{edit.value.upper()}_MEMORY_CONFIG")
+        return _set_call_option(run, group, "memory_config", f"{edit.value.upper()}_MEMORY_CONFIG")
     if edit.kind == edits.DTYPE:
-        return _set_call_option(history, group, "dtype", edit.value)
+        return _set_call_option(run, group, "dtype", edit.value)
     return _set_call_option(
-        history,
+        run,
         group,
         "memory_config",
         _format_memory_config(edit, MEMORIES[applied.change[group.lives[0].number].memory]),
@@ -224,28 +224,26 @@ def _format_memory_config(edit: edits.Edit, memory: str) -> str:
     return f"create_sharded_memory_config({words}, use_height_and_width_as_shard_shape=True)"
 
 
-def _set_call_option(history: CapturedRun, group: Group, option: str, value: str) -> tuple[str, Replacement]:
+def _set_call_option(run: CapturedRun, group: Group, option: str, value: str) -> tuple[str, Replacement]:
     """Set an option of the call that makes the tensors, if the edit means all of its results."""
     producers = {life.producer for life in group.lives}
-    places = {_find_call_position(history.operations[producer]) for producer in producers if producer >= 0}
+    places = {_find_call_position(run.operations[producer]) for producer in producers if producer >= 0}
     if len(places) != 1 or -1 in producers:
         raise NotWritableError(
             "several calls make it" if places else "the capture does not show the call that makes it"
         )
     (step,) = places
-    others = [
-        one.index for one in history.operations if _find_call_position(one) == step and one.index not in producers
-    ]
+    others = [one.index for one in run.operations if _find_call_position(one) == step and one.index not in producers]
     if option == "output_tensor":  # calls that already write in place make nothing
-        others = [index for index in others if history.results(index)]
-    place = find_call_site(history, group)
+        others = [index for index in others if run.results(index)]
+    place = find_call_site(run, group)
     name = f"{Path(place.file).name}:{place.line}"
     if others:
         raise NotWritableError(f"the call at {name} makes other tensors, too")
     source = open_source(place.file)
-    operation = history.operations[next(iter(producers))]
+    operation = run.operations[next(iter(producers))]
     call = source.find_call(place, operation.name) if source is not None else None
-    if source is None or not is_as_captured(history, place.file):
+    if source is None or not is_as_captured(run, place.file):
         raise NotWritableError(f"{Path(place.file).name} is not here as it was captured")
     if call is None:
         raise NotWritableError(f"more than one call of {operation.name} may be meant at {name}")
@@ -305,10 +303,10 @@ def _is_option_value(argument: ast.expr, option: str) -> bool:
     return word in _TYPES if option == "dtype" else option == "memory_config" and word.endswith("_MEMORY_CONFIG")
 
 
-def _replace_region_size(history: CapturedRun, applied: AppliedEdit) -> tuple[str, Replacement]:
+def _replace_region_size(run: CapturedRun, applied: AppliedEdit) -> tuple[str, Replacement]:
     """Replace the size of a region, if the script opens its device in one place."""
     option = "l1_small_size" if applied.edit.target.upper() == "L1_SMALL" else "trace_region_size"
-    file = history.profile.source.name
+    file = run.profile.source.name
     source = open_source(file)
     if source is None:
         raise NotWritableError("the script is not here")

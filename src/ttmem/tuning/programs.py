@@ -19,7 +19,7 @@ from ttmem.hardware import MEMORIES as MEMORY_RECORDS
 from ttmem.hardware import Memory, MemoryMap
 from ttmem.profile.model import GIVEN, MEMORIES
 from ttmem.profile.tensor_type import TensorType
-from ttmem.tuning.captured_run import CapturedRun
+from ttmem.tuning.captured_run import CapturedRun, remember
 from ttmem.tuning.chunking import find_temporaries
 from ttmem.tuning.edited_run import Change, EditedBuffer, EditedRun, list_captured_buffers, read_spec, start_edits
 from ttmem.tuning.replay import L1AtLaunch, replay
@@ -37,27 +37,27 @@ _MEMORIES = ("DRAM", "L1")
 
 def update_programs(draft: EditedRun) -> tuple[EditedRun, str]:
     """Update what programs need; return the run and why that is uncertain (empty if it is not)."""
-    history = draft.history
+    run = draft.history
     touched = _find_touched(draft)
-    doubt = _describe_unfinished_doubt(history)
+    doubt = _describe_unfinished_doubt(run)
     if not touched:
         return draft, doubt
-    if draft.memory_map is None or draft.memory_map.board_name != history.memory_map.board_name:
+    if draft.memory_map is None or draft.memory_map.board_name != run.memory_map.board_name:
         return draft, "what programs need on another board is taken as it was"
-    before = replay(start_edits(history)).l1_at_launch
+    before = replay(start_edits(run)).l1_at_launch
     after = replay(draft).l1_at_launch
     static: dict[int, tuple[int, ...]] = {}
     change: dict[int, EditedBuffer] = {}
     for index in sorted(touched):
-        captured = _list_captured_static_bytes(history, index)
+        captured = _index_static_bytes(run).get(index)
         if not captured:
             continue
         is_same = not touched[index]
-        if is_same and (before.get(index) == after.get(index) or not _is_sized_by_space(history, index)):
+        if is_same and (before.get(index) == after.get(index) or not _is_sized_by_space(run, index)):
             continue
         found = _recompute(draft, index, captured, before.get(index), after.get(index))
         if found is None:
-            name = history.operations[index].name
+            name = run.operations[index].name
             doubt = doubt or f"what {name} (operation {index}) needs in L1 is taken as it was"
             continue
         static[index], temporaries = found
@@ -66,47 +66,47 @@ def update_programs(draft: EditedRun) -> tuple[EditedRun, str]:
     return changed.add_change(change) if change else changed, doubt
 
 
-def _describe_unfinished_doubt(history: CapturedRun) -> str:
+def _describe_unfinished_doubt(run: CapturedRun) -> str:
     """Return a doubt if a run failed: the programs of its last call may be unknown."""
-    last = history.unfinished
+    last = run.unfinished
     if last is None or last.are_programs_known:
         return ""
-    return f"what {history.operations[last.operation].name} (operation {last.operation}) needs in L1 is not known"
+    return f"what {run.operations[last.operation].name} (operation {last.operation}) needs in L1 is not known"
 
 
 def _find_touched(draft: EditedRun) -> dict[int, bool]:
     """Find operations on changed tensors (True), and those that depend on the free space in L1 (False)."""
-    history, before = draft.history, list_captured_buffers(draft.history)
+    run, before = draft.history, list_captured_buffers(draft.history)
     found: dict[int, bool] = {}
     moves_l1 = False
     for number, piece in draft.changed.items():
-        if number >= len(history.lives):
+        if number >= len(run.lives):
             continue
-        life, was = history.lives[number], before[number]
+        life, was = run.lives[number], before[number]
         moves_l1 |= "L1" in (MEMORIES[piece.memory], MEMORIES[was.memory])
         is_other = piece.is_there and (piece.memory, piece.type) != (was.memory, was.type)
         if is_other:
             found |= dict.fromkeys((*life.uses, life.producer), True)
     found.pop(-1, None)
-    if history.unfinished is not None and _is_sized_by_space(history, history.unfinished.operation):
-        found.setdefault(history.unfinished.operation, False)  # it has space now
+    if run.unfinished is not None and _is_sized_by_space(run, run.unfinished.operation):
+        found.setdefault(run.unfinished.operation, False)  # it has space now
     if moves_l1:
-        for operation in history.operations:
-            if _is_sized_by_space(history, operation.index):
+        for operation in run.operations:
+            if _is_sized_by_space(run, operation.index):
                 found.setdefault(operation.index, False)
     return found
 
 
-def _is_sized_by_space(history: CapturedRun, index: int) -> bool:
+def _is_sized_by_space(run: CapturedRun, index: int) -> bool:
     """Return whether the size of its programs depends on the free space in L1."""
-    operation, draft = history.operations[index], start_edits(history)
-    results = [life.type for life in history.results(index) if life.type is not None]
+    operation, draft = run.operations[index], start_edits(run)
+    results = [life.type for life in run.results(index) if life.type is not None]
     types = tuple(draft.buffer(number).type for number in operation.inputs)
-    known: dict[object, bool] = history.cache.setdefault("sized by space", {})
+    known: dict[object, bool] = run.cache.setdefault("sized by space", {})
     key = (operation.name, operation.given, types, *results)
     if key not in known:
         calls = list_possible_calls(draft, index, results[0]) if len(results) == 1 else ()
-        known[key] = any(_asks_for_space(call, history.memory_map) for call in calls)
+        known[key] = any(_asks_for_space(call, run.memory_map) for call in calls)
     return known[key]
 
 
@@ -122,14 +122,13 @@ def _asks_for_space(call: Call, memory_map: MemoryMap) -> bool:
     return bool(asked)
 
 
-def _list_captured_static_bytes(history: CapturedRun, index: int) -> tuple[int, ...]:
-    """Return the static bytes of the programs that an operation launched."""
-    known: dict[int, list[int]] | None = history.cache.get("static")
-    if known is None:
-        known = history.cache["static"] = {}
-        for launch in history.launches:
-            known.setdefault(launch.operation, []).append(launch.static_bytes_per_core)
-    return tuple(known.get(index, ()))
+@remember
+def _index_static_bytes(run: CapturedRun) -> dict[int, tuple[int, ...]]:
+    """Index the static bytes of programs by the operation that launched them."""
+    found: dict[int, tuple[int, ...]] = {}
+    for launch in run.launches:
+        found[launch.operation] = (*found.get(launch.operation, ()), launch.static_bytes_per_core)
+    return found
 
 
 _ProgramNeeds = tuple[tuple[int, ...], Change]
@@ -139,25 +138,25 @@ def _recompute(
     draft: EditedRun, index: int, captured: tuple[int, ...], before: L1AtLaunch | None, after: L1AtLaunch | None
 ) -> _ProgramNeeds | None:
     """Return static bytes of each program and the temporaries, if a record gives them."""
-    history = draft.history
-    name = history.operations[index].name.removeprefix("ttnn.")
+    run = draft.history
+    name = run.operations[index].name.removeprefix("ttnn.")
     if name in _MAKERS or name not in RECORDS:
         return None
-    was = start_edits(history)
-    results = [life for life in history.results(index) if life.type is not None]
+    was = start_edits(run)
+    results = [life for life in run.results(index) if life.type is not None]
     if len(results) != 1:
         return None
-    temporaries = find_temporaries(history, index)
+    temporaries = find_temporaries(run, index)
     for call in list_possible_calls(was, index, results[0].type):
-        plan = plan_exactly(call, history.memory_map, before)
-        if plan is None or list_static_bytes(plan, history.memory_map) != captured:
+        plan = plan_exactly(call, run.memory_map, before)
+        if plan is None or list_static_bytes(plan, run.memory_map) != captured:
             continue
         if plan.results and plan.results[0][1].shape != call_result(was, results[0].number):
             continue
-        if _list_temporary_sizes(plan, history.memory_map) != [life.bytes_per_bank for life in temporaries]:
+        if _list_temporary_sizes(plan, run.memory_map) != [life.bytes_per_bank for life in temporaries]:
             continue
         other = _rebuild_call(call, draft, index, results[0].number)
-        plan = plan_exactly(other, history.memory_map, after) if other is not None else None
+        plan = plan_exactly(other, run.memory_map, after) if other is not None else None
         if plan is None or draft.memory_map is None:
             return None
         sizes = _list_temporary_sizes(plan, draft.memory_map)

@@ -88,17 +88,17 @@ class ReplayResult:
 
 def list_entries(draft: EditedRun) -> list[ReplayEntry]:
     """List all allocations, frees and launches in order."""
-    history = draft.history
-    events = history.timeline.events
+    run = draft.history
+    events = run.timeline.events
     assert events is not None
     operation, inside = events.operation.tolist(), events.inside.tolist()
-    count, length = len(history.operations), history.length
+    count, length = len(run.operations), run.length
     found: list[ReplayEntry] = []
     for number in draft.numbers():
         piece = draft.buffer(number)
         if not piece.is_there:
             continue
-        life = history.lives[number] if number < len(history.lives) else None
+        life = run.lives[number] if number < len(run.lives) else None
         for kind, order, at, own in (
             (TAKE, 1, piece.take_at, life.taken_at if life else -1),
             (GIVE, 0, piece.give_at, life.given_at if life else -1),
@@ -111,7 +111,7 @@ def list_entries(draft: EditedRun) -> list[ReplayEntry]:
             else:
                 found.append(ReplayEntry(at, order, kind, count, 0, number))
     launched: dict[int, int] = {}
-    for launch in history.launches:
+    for launch in run.launches:
         changed = draft.static_bytes.get(launch.operation)
         place = launched[launch.operation] = launched.get(launch.operation, -1) + 1
         static = launch.static_bytes_per_core if changed is None else changed[place]
@@ -225,14 +225,14 @@ def replay(draft: EditedRun) -> ReplayResult:
 
 def build_profile(draft: EditedRun, name: str) -> Profile:
     """Build the Profile of an edited run."""
-    history, player = draft.history, _EditedRunRecorder(draft)
+    run, player = draft.history, _EditedRunRecorder(draft)
     capture = ProfileBuilder()
     for message in player.messages():
         capture.add(message)
-    made = capture.build(name=name, script=history.profile.source.name, engine="", board="")
-    captured, (timeline,) = history.timeline, made.timelines
+    made = capture.build(name=name, script=run.profile.source.name, engine="", board="")
+    captured, (timeline,) = run.timeline, made.timelines
     timeline = replace(timeline, line=captured.line[: len(timeline)], rank=captured.rank)
-    same = history.profile
+    same = run.profile
     return replace(made, timelines=(timeline,), source=same.source, facts=same.facts, arguments=same.arguments)
 
 

@@ -167,8 +167,8 @@ class _AllowedEdits(NamedTuple):
 
 
 class _EditSearch:
-    def __init__(self, history: CapturedRun, goal: Goal, most: int) -> None:
-        self.history, self.goal, self.most = history, goal, most
+    def __init__(self, run: CapturedRun, goal: Goal, most: int) -> None:
+        self.history, self.goal, self.most = run, goal, most
         self.tried = 0
         self.passed_over: set[str] = set()
         """Confidences of candidates that were not allowed since this was cleared."""
@@ -431,7 +431,7 @@ def _measure_region_gain(draft: EditedRun, proposal: Proposal) -> int:
 
 
 def find_edits(
-    history: CapturedRun, goal: Goal, *, most: int | None = None, start: EditedRun | None = None
+    run: CapturedRun, goal: Goal, *, most: int | None = None, start: EditedRun | None = None
 ) -> SearchAnswer:
     """Search edits for a run, starting from it or from an edited one."""
-    return _EditSearch(history, goal, most or (10 if goal.is_open else MOST_EDITS)).run(start or start_edits(history))
+    return _EditSearch(run, goal, most or (10 if goal.is_open else MOST_EDITS)).run(start or start_edits(run))

@@ -88,7 +88,7 @@ def _can_be_made(applied: AppliedEdit) -> bool:
     return all(life.producer >= 0 and life.type is not None for life in changed)
 
 
-def plan_rerun(history: CapturedRun, chosen: Sequence[AppliedEdit]) -> RerunPlan:
+def plan_rerun(run: CapturedRun, chosen: Sequence[AppliedEdit]) -> RerunPlan:
     """Plan a run with the edits that can be made at a call."""
     calls: list[Mapping[str, Any]] = []
     settings: dict[str, Any] = {}
@@ -103,18 +103,18 @@ def plan_rerun(history: CapturedRun, chosen: Sequence[AppliedEdit]) -> RerunPlan
             calls += [_describe_chunks(edit, operation, cut) for operation, cut in applied.cuts.items()]
         for group in applied.groups:
             if edit.kind == edits.FREE:
-                calls += _describe_frees(history, applied, dict(find_free_point(history, group).after))
+                calls += _describe_frees(run, applied, dict(find_free_point(run, group).after))
             elif edit.kind != edits.CHUNK:
                 for life in group.lives:
                     if life.number in applied.change:
-                        calls.append(_describe_call_edit(history, applied, life, types.get(life.number)))
-    rank = max(history.timeline.rank, 0)  # operations are counted per device
+                        calls.append(_describe_call_edit(run, applied, life, types.get(life.number)))
+    rank = max(run.timeline.rank, 0)  # operations are counted per device
     told = tuple({**call, "rank": rank} for call in calls)
     return RerunPlan(told, settings, tuple(str(one.edit) for one in chosen if not _can_be_made(one)))
 
 
 def _describe_call_edit(
-    history: CapturedRun, applied: AppliedEdit, life: BufferLife, changed: TensorType | None
+    run: CapturedRun, applied: AppliedEdit, life: BufferLife, changed: TensorType | None
 ) -> Mapping[str, Any]:
     """Describe a call with other options or at another time, with the type after all edits."""
     edit = applied.edit
@@ -125,7 +125,7 @@ def _describe_call_edit(
         memory = MEMORIES[applied.change[life.number].memory]
         return {**told, "kind": edits.MEMORY, "value": memory, **({"shard": shard} if shard else {})}
     if edit.kind == edits.DTYPE:
-        name = history.operations[life.producer].name.rpartition(".")[2]
+        name = run.operations[life.producer].name.rpartition(".")[2]
         return {**told, "on_host": name not in TAKES_DTYPE}
     if edit.kind == edits.ORDER:
         type_ = changed or life.type
@@ -139,12 +139,12 @@ def _describe_chunks(edit: Edit, operation: int, cut: OperationCut) -> Mapping[s
     return {**place, "pieces": cut.pieces, "cuts_all": cut.cuts_all, "keeps_last": cut.keeps_last}
 
 
-def _describe_frees(history: CapturedRun, applied: AppliedEdit, after: Mapping[int, int]) -> list[Mapping[str, Any]]:
+def _describe_frees(run: CapturedRun, applied: AppliedEdit, after: Mapping[int, int]) -> list[Mapping[str, Any]]:
     found: list[Mapping[str, Any]] = []
     for number, operation in after.items():
-        life = history.lives[number]
+        life = run.lives[number]
         if number in applied.change:
-            results = [one.number for one in history.results(life.producer) if one.type is not None]
+            results = [one.number for one in run.results(life.producer) if one.type is not None]
             place = {"operation": life.producer, "position": results.index(number), "after": operation}
             found.append({"kind": edits.FREE, **place})
     return found

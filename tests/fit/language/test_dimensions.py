@@ -46,7 +46,7 @@ def test_experts_are_counted() -> None:
 def test_an_unknown_family_with_the_keys_of_a_llama_is_taken_for_one_and_that_is_said() -> None:
     config = {**LLAMA_8B, "model_type": "novel"}
     assert not is_language_config(config)
-    assert read_dimensions(config).assumed == ("the family 'novel' is not known: taken for a decoder like Llama's",)
+    assert read_dimensions(config).assumed == ("the family 'novel' is not known: treated as a decoder like Llama's",)
 
 
 @pytest.mark.parametrize(

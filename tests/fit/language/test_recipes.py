@@ -141,7 +141,7 @@ def test_chips_must_divide_the_heads() -> None:
         ({"phase": "train"}, "unknown phase"),
         ({"weights": {"mpl": "bf16"}}, "unknown kind of weight 'mpl'"),
         ({"weights": {"mlp": "bf17"}}, "unknown data type 'bf17'"),
-        ({"weights": {"embedding": "bfp8"}}, "stored in rows, which bfloat8_b cannot be"),
+        ({"weights": {"embedding": "bfp8"}}, "row-major, which bfloat8_b cannot be"),
         ({"board": "n15o"}, "unknown board"),
     ],
 )
