@@ -14,7 +14,7 @@ from support.build_profile import ProfileBuilder, tensor
 from ttmem.analysis.budget import Limit, Limits, check
 from ttmem.analysis.diff import diff
 from ttmem.analysis.peaks import peaks
-from ttmem.commands.library.check import BudgetCheck
+from ttmem.commands.check import BudgetCheck
 from ttmem.profile.model import Profile
 from ttmem.profile.runs import find_runs, select
 from ttmem.reports import diff as diff_report

@@ -10,7 +10,7 @@ import pytest
 
 from ttmem.analysis.budget import Verdict
 from ttmem.analysis.states import OperationPlace
-from ttmem.commands.library.check import BudgetCheck
+from ttmem.commands.check import BudgetCheck
 from ttmem.reports import check
 
 from .stories import HOSTILE

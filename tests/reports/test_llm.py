@@ -141,7 +141,7 @@ def test_notes_on_leak_fragmentation_and_padding() -> None:
     text = profile_text.render_markdown(build.build())
     found = re.findall(r"^- Note: (.*)$", text, re.MULTILINE)
     fragmented = (
-        "DRAM is fragmented in 50.0% of the states (over 50% of the free bytes lie outside the largest free block); "
+        "DRAM is fragmented in 50.0% of the states (over 50% of the free bytes are outside the largest free block); "
         "worst 700.000 MB/bank at #0 ttnn.add"
     )
     assert found == [
