@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from ttmem.operators.tracing import kept_tracer
+from ttmem.operators.tracing import keep_tracer
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _one_tracer() -> Iterator[None]:
-    with kept_tracer():
+    with keep_tracer():
         yield

@@ -13,7 +13,7 @@ from ttmem.engines.engine import EngineSettings, open_engine
 from ttmem.engines.interpreters import Interpreter
 from ttmem.hardware import OpenSettings, open_board
 from ttmem.operators.case import Case, CaseTensor
-from ttmem.operators.case_program import recipe_of
+from ttmem.operators.case_program import lower_case
 from ttmem.prediction.image_lowering import find_weight_shape
 from ttmem.prediction.request import L1_SMALL_BYTES
 
@@ -59,7 +59,7 @@ def test_weights_take_the_tiles_that_the_library_prepares(board: str, ttnn_inter
     draw, memory_map = Random(board), open_board(board, OpenSettings(L1_SMALL_BYTES, 0))
     cases = [_convolution(draw) for _ in range(CASES)]
     for case in cases:
-        recipe = recipe_of(case, float_dtype=_DTYPE)
+        recipe = lower_case(case, float_dtype=_DTYPE)
         *earlier, call = (dict(step) for step in recipe.steps)
         known.append(find_weight_shape(call, {one.name: tuple(one.shape) for one in recipe.inputs}, _DTYPE, memory_map))
         kwargs: dict[str, Any] = {**call["kwargs"], "return_weights_and_bias": True}

@@ -131,7 +131,6 @@ def _combine_changes(request: Request) -> tuple[str, Request] | None:
 
 
 def _suggest_smaller_quantities(prediction: Prediction, predict: Predict) -> list[RequestChange]:
-    """Suggest the largest batch, number of users or context that fits."""
     request, found = prediction.request, []
     for quantity, value in (("batch", request.batch), ("users", request.users or 1), ("context", request.context or 1)):
         if value > 1 and (quantity == "batch") != wants_recipe(request):

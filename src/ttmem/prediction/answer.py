@@ -7,7 +7,7 @@ from typing import Any
 
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BOARDS, DATA_TYPES
-from ttmem.operators.tracing import kept_tracer
+from ttmem.operators.tracing import keep_tracer
 from ttmem.prediction import run_stream
 from ttmem.prediction.advice import RequestChange, suggest_changes
 from ttmem.prediction.language.configuration import wants_recipe
@@ -61,14 +61,14 @@ def list_boards(names: Sequence[str]) -> list[str]:
 
 def predict_on_boards(request: Request, boards: Sequence[str]) -> list[PredictionAnswer]:
     """Predict the same model on several boards."""
-    with kept_tracer():
+    with keep_tracer():
         return [predict_request(replace(request, board=name), advice=False) for name in boards]
 
 
 def predict_ranges(request: Request, text: str) -> list[tuple[dict[str, int], Prediction]]:
     """Predict the same model over ranges (``batch=1..64,size=224|640``)."""
     points = list(expand_ranges(request, parse_ranges(text)))
-    with kept_tracer():
+    with keep_tracer():
         build_stream(points[0][1])  # a bad target is reported before an engine is started
         with run_stream.open_for_request(request) as engine:
             return [(place, run_stream.predict_stream(build_stream(one), one, engine)) for place, one in points]
@@ -84,7 +84,7 @@ def predict_request(request: Request, maximum: str | None = None, *, advice: boo
         if maximum:
             raise BadInputError("a script decides its sizes itself", where=request.target, hint="leave --max out")
         return PredictionAnswer(run_stream.predict_script(request))
-    with kept_tracer(), run_stream.start_engine(request) as (engine, ready):
+    with keep_tracer(), run_stream.start_engine(request) as (engine, ready):
         stream = build_stream(request)
         ready()
         settings = run_stream.engine_settings(request)

@@ -48,7 +48,6 @@ class CallWriter:
         """Constant value -> the parameter that it is another form of."""
 
     def begin(self, dies: Callable[[int], bool]) -> None:
-        """Start the next call."""
         self.dies = dies
         self.steps, self._temporary, self._frees = [], [], []
 
@@ -197,7 +196,6 @@ class CallWriter:
         return held.is_last and len(own) > 2 and wanted != own and wanted[-1] == own[1]
 
     def _move_channels(self, value: int, held: DeviceValue, own: tuple[int, ...], *, to_last: bool) -> DeviceValue:
-        """Move the channels to the end, or back to their place."""
         batch, channels, *spatial = own
         rank = len(own)
         if to_last:

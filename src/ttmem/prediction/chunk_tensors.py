@@ -263,7 +263,6 @@ class TtnnTensors(Tensors):
     def _simulate_pieces(
         self, name: str, arguments: Any, options: Any, given: Any, cut: ChunkCut, pieces: Pieces
     ) -> None:
-        """Simulate all pieces on the twin in their order."""
         cut_places = dict(cut.tensors) if len(pieces) > 1 else {}
         whole = {
             place: there

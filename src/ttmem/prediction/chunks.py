@@ -166,8 +166,6 @@ class Chunked:
     def _find_fewest_pieces(
         self, tensors: Tensors, arguments: Any, options: Any, given: list[Any], cut: ChunkCut, step: int, most: int
     ) -> int:
-        """Find the smallest number of pieces that should fit: double, then bisect."""
-
         def fits(count: int) -> bool:
             pieces = list(_split_range(cut.size, step, count))
             return tensors.would_fit(self._name, arguments, options, given, cut, pieces)
@@ -260,7 +258,6 @@ class _Transfers:
     download: Move | None
 
     def tensors_for(self, arguments: Any, options: Any) -> Tensors | None:
-        """Return the kind of tensors among the arguments of a call."""
         found = next(_find_tensors((arguments, options), TtnnTensors), None)
         if found is not None:
             return TtnnTensors(found.device(), self.download)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from ttmem.base.errors import TtmemError
 from ttmem.hardware import DATA_TYPES, DRAM, HOST, MemoryMap
 from ttmem.operators.bound_case import CannotRunError
-from ttmem.operators.case_program import DeviceTensor, Recipe
+from ttmem.operators.case_program import CaseProgram, DeviceTensor
 from ttmem.operators.graphs import Graph, GraphCall
 from ttmem.prediction.call_writer import DeviceValue
 from ttmem.prediction.stream import WEIGHT, Step
-from ttmem.twin.operations import RECORDS, call_of, read_call
+from ttmem.twin.operations import RECORDS, build_call, parse_call
 from ttmem.twin.operations.plan import Allocate
 from ttmem.twin.operations.registry import plan_call
-from ttmem.twin.paging import paging_of
+from ttmem.twin.paging import compute_paging
 from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def channels_last_shape(form: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     return (1, 1, batch * prod(spatial), channels) if form.endswith("rows") else (batch, 1, prod(spatial), channels)
 
 
-def prepare_weight(lowering: GraphLowering, call: GraphCall, recipe: Recipe, tensor: DeviceTensor) -> str:
+def prepare_weight(lowering: GraphLowering, call: GraphCall, recipe: CaseProgram, tensor: DeviceTensor) -> str:
     """Load weights or bias as the library prepares them: in DRAM, and dense even if the convolution is grouped."""
     place = [t.name for t in call.case.tensors].index(tensor.argument)
     value = call.takes[place]
@@ -96,7 +96,7 @@ def prepare_weight(lowering: GraphLowering, call: GraphCall, recipe: Recipe, ten
 
 
 def _find_prepared_shape(
-    lowering: GraphLowering, call: GraphCall, recipe: Recipe, dtype: str
+    lowering: GraphLowering, call: GraphCall, recipe: CaseProgram, dtype: str
 ) -> tuple[int, ...] | None:
     """Ask the twin for the shape of the prepared weights, always with a bias, which follows the weights."""
     shapes = {t.name: tuple(t.shape) for t in recipe.inputs}
@@ -201,7 +201,6 @@ def split_group_norm(lowering: GraphLowering, call: GraphCall, steps: Sequence[S
 
 
 def _lower_global_pool(lowering: GraphLowering, call: GraphCall) -> bool:
-    """Lower the mean over all pixels of an image with its channels last."""
     source, made, bench = call.takes[0], call.makes[0], lowering.writer
     held, own = bench.device_values.get(source), lowering.shape_of(source)
     dims = call.case.args.get("dim") or []
@@ -229,7 +228,7 @@ def find_weight_shape(
     step: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], dtype: str, memory_map: MemoryMap
 ) -> tuple[int, ...] | None:
     """Return the prepared shape of a call's host weights; None if the twin has no rule."""
-    written = read_call(step)
+    written = parse_call(step)
     record = RECORDS.get(written.function)
     if record is None:
         return None
@@ -239,14 +238,14 @@ def find_weight_shape(
         for name in written.tensors
     ]
     try:
-        plan = plan_call(call_of(record, written, specs), memory_map)
+        plan = plan_call(build_call(record, written, specs), memory_map)
     except TtmemError:
         return None
     made = [one.spec for one in plan.steps if isinstance(one, Allocate) and one.spec.layout is tiles]
     weight = next((weight for weight, bias in pairwise(made) if _are_weight_and_bias(weight, bias)), None)
     if weight is None:
         return None
-    return weight.shape if weight.alignment == (1, 1) else paging_of(weight).padded_shape
+    return weight.shape if weight.alignment == (1, 1) else compute_paging(weight).padded_shape
 
 
 def _are_weight_and_bias(weight: TensorSpec, bias: TensorSpec) -> bool:

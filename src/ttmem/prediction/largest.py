@@ -49,7 +49,6 @@ class RequestQuantity:
     """The search doubles and halves instead of aiming along a line."""
 
     def apply(self, request: Request, value: int) -> Request:
-        """Return the request with this value."""
         changed: Any = (value, value) if self.field == "size" else value
         return replace(request, **{self.field: changed})
 

@@ -27,7 +27,16 @@ from ttmem.hardware import (
 )
 from ttmem.twin.device import Buffer, WatchedDevice
 from ttmem.twin.free_list import FreeListState
-from ttmem.twin.operations import EXACT, RECORDS, UNKNOWN, ProgramCache, call_of, planned, read_call, run_call
+from ttmem.twin.operations import (
+    EXACT,
+    RECORDS,
+    UNKNOWN,
+    ProgramCache,
+    build_call,
+    parse_call,
+    plan_on_device,
+    run_call,
+)
 from ttmem.twin.tensor_spec import LAYOUTS, CoreRange, Shard, TensorSpec
 
 _MOVES_TO_DEVICE = ("to_device",)
@@ -100,7 +109,7 @@ class LiveTwin:
                 key: self._describe_argument(value, tensors) for key, value in options.items() if value is not None
             },
         }
-        written = read_call(step)
+        written = parse_call(step)
         if function in _MOVES_TO_DEVICE and written.tensors:
             spec, _ = tensors[written.tensors[0]]
             moved = TensorSpec(spec.shape, spec.dtype, spec.layout, written.memory or MEMORIES.find("DRAM"))
@@ -110,14 +119,13 @@ class LiveTwin:
             return SimulatedCall((), UNKNOWN, f"the twin has no rule for {name}")
         held = [tensors[given] for given in written.tensors]
         into, target = tensors[written.target] if written.target is not None else (None, None)
-        call = call_of(record, written, [spec for spec, _ in held], into)
-        plan = planned(self.twin, call, self._cache)
+        call = build_call(record, written, [spec for spec, _ in held], into)
+        plan = plan_on_device(self.twin, call, self._cache)
         result = run_call(self.twin, call, [buffer for _, buffer in held], self._cache, target, plan)
         made = tuple(SimulatedTensor(spec, buffer) for buffer, spec in result.made)
         return SimulatedCall(made, plan.confidence if made else UNKNOWN, plan.note)
 
     def add_tensor(self, spec: TensorSpec) -> SimulatedTensor:
-        """Allocate a tensor on the twin."""
         return SimulatedTensor(spec, self.twin.allocate(spec))
 
     def free(self, *tensors: SimulatedTensor) -> None:
@@ -125,7 +133,6 @@ class LiveTwin:
             self.twin.free(tensor.buffer)
 
     def read_spec(self, tensor: Any) -> TensorSpec:
-        """Read the specification of a tensor of the library."""
         layout = LAYOUTS.find("tile" if tensor.layout.name == "TILE" else "row_major")
         dtype = DATA_TYPES.find(tensor.dtype.name)
         if not self.library.is_on_device(tensor):
@@ -164,7 +171,6 @@ class LiveTwin:
 
 
 def _read_memory_map(library: Library, device: Any) -> MemoryMap:
-    """Read the memory map of the open device."""
     facts = read_device_facts(library, device)
     pools = {memory.name: Pool(memory, *(int(number) for number in facts["pools"][memory.name])) for memory in MEMORIES}
     release = RELEASES.get(library.version) or DEFAULT_RELEASE

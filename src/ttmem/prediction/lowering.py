@@ -17,7 +17,7 @@ from ttmem.base.errors import BadInputError
 from ttmem.hardware import OpenSettings, open_board
 from ttmem.operators.bound_case import CannotRunError
 from ttmem.operators.case import CaseTensor
-from ttmem.operators.case_program import RESULT, Recipe, recipe_of
+from ttmem.operators.case_program import RESULT, CaseProgram, lower_case
 from ttmem.operators.catalogue_entries import DEVICE, FREE, Operator, catalogue
 from ttmem.operators.graphs import Graph, GraphCall, trace_graph
 from ttmem.operators.tracer.job import TraceJob
@@ -132,7 +132,6 @@ class GraphLowering:
         return last
 
     def count_uses(self, value: int) -> int:
-        """Count the calls that take a value."""
         return self._uses[value]
 
     # --- one call -------------------------------------------------------------------------------------------------
@@ -211,16 +210,16 @@ class GraphLowering:
 
     def lower_case(
         self, op: str, tensors: list[tuple[CaseTensor, tuple[int, ...]]], call: GraphCall, **args: Any
-    ) -> Recipe:
+    ) -> CaseProgram:
         """Lower an operator with tensors of these shapes as the catalogue says."""
         shaped = tuple(CaseTensor(tuple(shape), tensor.dtype, tensor.name) for tensor, shape in tensors)
         case = replace(call.case, op=op, tensors=shaped, args={**call.case.args, **args}, id="traced")
-        return recipe_of(case, float_dtype=self._request.dtype)
+        return lower_case(case, float_dtype=self._request.dtype)
 
     def emit(
         self,
         call: GraphCall,
-        recipe: Recipe,
+        recipe: CaseProgram,
         names: dict[str, str],
         shapes: list[tuple[int, ...]],
         *,
@@ -301,7 +300,6 @@ class GraphLowering:
         return self._producer.get(value)
 
     def assume(self, text: str) -> None:
-        """Count an assumption."""
         self._assumed[text] += 1
 
     @property

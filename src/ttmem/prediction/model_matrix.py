@@ -29,9 +29,9 @@ from ttmem.base.atomic_files import name_full_disk
 from ttmem.base.errors import BadInputError, TtmemError
 from ttmem.base.limits import DOCUMENT_BYTES
 from ttmem.base.text_files import read_bytes
-from ttmem.operators.sweeps.distribute import Remark, as_finished, connected
-from ttmem.operators.sweeps.journal import locked_folder
-from ttmem.operators.tracing import kept_tracer
+from ttmem.operators.sweeps.distribute import Remark, as_finished, connect
+from ttmem.operators.sweeps.journal import lock_folder
+from ttmem.operators.tracing import keep_tracer
 from ttmem.prediction import run_stream
 from ttmem.prediction.request import Demand, Prediction, Request, find_demands
 from ttmem.prediction.targets import build_stream, is_script
@@ -111,7 +111,7 @@ def predict_row(model: ListedModel, board: str) -> MatrixRow:
 
 def _predict_stream(request: Request) -> Prediction:
     with use_warm() as opened:
-        with kept_tracer(opened.tracers):
+        with keep_tracer(opened.tracers):
             stream = build_stream(request)
         return run_stream.predict_stream(stream, request, opened.engine(request))
 
@@ -161,7 +161,7 @@ def make_matrix(
 ) -> list[MatrixRow]:
     """Return all rows in the order of the list; those in the folder are not computed again."""
     asked = [(model, board) for model in models for board in boards]
-    with locked_folder(folder, "atlas"), _open_journal(folder) as (known, file):
+    with lock_folder(folder, "atlas"), _open_journal(folder) as (known, file):
         questions = {model.key(board): (model, board) for model, board in asked}  # equal lines are one question
         missing = [question for key, question in questions.items() if key not in known]
         done = len(questions) - len(missing)
@@ -185,7 +185,7 @@ def _predict_missing(
         yield from _predict_in_threads(missing, workers)
         return
     run = uuid.uuid4().hex
-    with connected(scheduler, "an atlas") as client:
+    with connect(scheduler, "an atlas") as client:
         try:
             asked = [(run, lot) for lot in _split_into_lots(missing, sum(client.nthreads().values()))]
             sizes = [len(lot) for _, lot in asked]

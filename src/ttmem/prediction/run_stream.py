@@ -23,7 +23,7 @@ from ttmem.profile.builder import ProfileBuilder
 from ttmem.profile.device_history import PlayedResident as Loaded
 from ttmem.profile.model import MEMORIES, Profile
 from ttmem.twin.placement import place
-from ttmem.twin.replay import spec_from_step
+from ttmem.twin.replay import read_spec
 
 KIND = "predicted"
 _STEP_SECONDS = 600.0
@@ -62,7 +62,6 @@ def start_engine(request: Request) -> Iterator[tuple[Engine, Callable[[], None]]
 
 
 def engine_settings(request: Request) -> EngineSettings:
-    """Return the settings that the board is opened with."""
     return EngineSettings(
         board=request.board,
         python=request.python,
@@ -201,7 +200,6 @@ def _list_call_entries(call: ModelCall) -> Iterator[ScriptEntry]:
 
 
 def _result_label(call: ModelCall, name: str) -> str:
-    """Return the label of a result: its module and operation."""
     short = name.rpartition(".")[2]
     return f"{call.module}:{short}" if call.module else short
 
@@ -278,7 +276,6 @@ def _load_port_measurements() -> dict[str, Any]:
 
 
 def _shorten(text: str) -> str:
-    """Return the start of the library's message."""
     return " ".join(text.split())[:160]
 
 
@@ -290,7 +287,7 @@ def _measure_residents(stream: Stream, request: Request, seen: Mapping[str, Load
         if resident.name in seen:
             found.append(seen[resident.name])
         elif "alloc" in resident.step and resident.role != INPUT:
-            spec = spec_from_step({key: value for key, value in resident.step.items() if key != "fill"})
+            spec = read_spec({key: value for key, value in resident.step.items() if key != "fill"})
             placed = place(spec, memory_map)
             memory = MEMORIES.index(spec.memory.name)
             found.append(Loaded(resident.role, memory, placed.taken_bytes_per_bank, placed.total_bytes))

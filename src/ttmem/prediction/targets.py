@@ -53,7 +53,6 @@ def is_script(target: str) -> bool:
 
 
 def build_stream(request: Request) -> Stream:
-    """Build the stream of a request's target."""
     for kind in KINDS:
         if kind.holds(request):
             made: Stream = import_module(kind.home).build_stream(request)

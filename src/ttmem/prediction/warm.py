@@ -34,7 +34,6 @@ class Warm:
         return self._engines[key]
 
     def close(self) -> None:
-        """End all processes."""
         close_tracers(self.tracers)
         while self._engines:
             self._engines.popitem()[1].close()

@@ -57,7 +57,6 @@ def apply_edit(draft: EditedRun, edit: Edit) -> tuple[EditedRun, AppliedEdit]:
 
 
 def compute_effect(draft: EditedRun, edit: Edit, groups: Sequence[Group]) -> AppliedEdit:
-    """Compute what an edit of tensors changes."""
     if str(edit) in draft.refused:
         raise BadInputError(f"'{edit}' was tried: with it the script does not come as far as without")
     change: dict[int, EditedBuffer] = {}
@@ -323,7 +322,6 @@ _PLAIN = frozenset({"from_torch", "as_tensor", "to_device", "allocate_tensor_on_
 
 
 def _change_order(draft: EditedRun, edit: Edit, group: Group, _known: Mapping[int, EditedBuffer]) -> _Effect:
-    """Move uploads before everything else, or each before its first use."""
     if edit.value not in (FIRST, LAST):
         raise BadInputError(f"'{edit}': when?", hint=f"write ={FIRST} or ={LAST} (right before its first use)")
     run = draft.history
@@ -364,7 +362,6 @@ _REGIONS = ("L1_SMALL", "TRACE")
 
 
 def change_region(draft: EditedRun, edit: Edit) -> tuple[EditedRun, AppliedEdit]:
-    """Open the device with another region."""
     name = edit.target.upper()
     if name not in _REGIONS or not edit.value.isdigit():
         raise BadInputError(f"'{edit}' is no region", hint="write region:L1_SMALL=0 or region:TRACE=0, in bytes")

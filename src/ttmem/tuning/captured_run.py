@@ -122,7 +122,6 @@ class CapturedRun:
 
     @cached_property
     def length(self) -> int:
-        """Number of events."""
         assert self.timeline.events is not None
         return len(self.timeline.events)
 

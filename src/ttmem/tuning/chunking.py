@@ -38,7 +38,6 @@ class OperationCut(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Share of the largest piece."""
         (begin, end), size = self.pieces[0], self.pieces[-1][1]
         return (end - begin) / size
 

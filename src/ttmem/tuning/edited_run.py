@@ -83,7 +83,6 @@ class EditedRun:
         return number in self.written_over or number in self.written_over.values()
 
     def buffer(self, number: int) -> EditedBuffer:
-        """Return a buffer of this run."""
         found = self.changed.get(number)
         return found if found is not None else self._originals[number]
 
@@ -98,7 +97,6 @@ class EditedRun:
         yield from (number for number in self.changed if number >= count)
 
     def next_number(self) -> int:
-        """Return an unused buffer number."""
         return max([len(self.history.lives) - 1, *self.changed]) + 1
 
     def add_change(
@@ -108,7 +106,6 @@ class EditedRun:
         cut: Iterable[int] = (),
         freed: Iterable[int] = (),
     ) -> EditedRun:
-        """Return the run with one more change."""
         over = {**self.written_over, **written_over} if written_over else self.written_over
         both = {**self.changed, **change}
         return replace(self, changed=both, written_over=over, cut=self.cut.union(cut), freed=self.freed.union(freed))
@@ -157,7 +154,6 @@ class EditedRun:
 
 @remember
 def list_captured_buffers(run: CapturedRun) -> list[EditedBuffer]:
-    """List the captured buffers."""
     return [
         EditedBuffer(life.memory, life.bytes_per_bank, life.total_bytes, life.type, life.taken_at, life.given_at)
         for life in run.lives
@@ -166,7 +162,6 @@ def list_captured_buffers(run: CapturedRun) -> list[EditedBuffer]:
 
 @remember
 def compute_base_curves(run: CapturedRun) -> list[BytesCurve]:
-    """Compute the curves of the run without edits."""
     steps = np.zeros((len(MEMORIES), run.length + 1), np.int64)
     for life in run.lives:
         steps[life.memory, life.taken_at] += life.bytes_per_bank
@@ -226,11 +221,9 @@ class AppliedEdit:
 
     @property
     def freed(self) -> frozenset[int]:
-        """Tensors that it frees."""
         return frozenset(self.change) if self.edit.kind == FREE else frozenset()
 
     def apply_to(self, draft: EditedRun) -> EditedRun:
-        """Return the run with this edit."""
         return draft.add_change(self.change, self.written_over, self.in_parts, self.freed)
 
 

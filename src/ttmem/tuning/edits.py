@@ -6,17 +6,8 @@ from dataclasses import dataclass
 
 from ttmem.base.errors import BadInputError
 
-FREE, INPLACE, MEMORY, DTYPE, SHARD, CHUNK, ORDER, REGION, BOARD = (
-    "free",
-    "inplace",
-    "memory",
-    "dtype",
-    "shard",
-    "chunk",
-    "order",
-    "region",
-    "board",
-)
+FREE, INPLACE, MEMORY, DTYPE, SHARD = "free", "inplace", "memory", "dtype", "shard"
+CHUNK, ORDER, REGION, BOARD = "chunk", "order", "region", "board"
 KINDS = (FREE, INPLACE, MEMORY, DTYPE, SHARD, CHUNK, ORDER, REGION, BOARD)
 """Cheapest for the user first, except the last, which changes no program."""
 INTERLEAVED = "interleaved"
@@ -37,14 +28,12 @@ class Edit:
     value: str = ""
 
     def __str__(self) -> str:
-        """Format the edit as on the command line."""
         target = f":{self.target}" if self.target else ""
         line = f"@{self.line}" if self.line else ""
         return f"{self.kind}{target}{line}" + (f"={self.value}" if self.value else "")
 
 
 def parse_edit(text: str) -> Edit:
-    """Parse an edit from the command line."""
     form = _FORM.fullmatch(text)
     if form is None or form["kind"] not in KINDS:
         raise BadInputError(f"'{text}' is not an edit", hint=_HINT)

@@ -57,7 +57,6 @@ class CallRest:
 
     @property
     def buffers(self) -> tuple[CallMove, ...]:
-        """Allocations and frees."""
         return tuple(move for move in self.moves if move.kind != LAUNCH)
 
 
@@ -75,7 +74,6 @@ def complete_run(run: CapturedRun, ended: RunFailure) -> CapturedRun:
 
 
 def _find_request(run: CapturedRun, ended: RunFailure) -> CallMove | None:
-    """Return the request that failed."""
     needed = ended.numbers.get("bytes_per_bank", 0)
     if ended.memory not in MEMORIES or not needed:
         return None

@@ -28,7 +28,6 @@ class FullestOperation:
 
     @property
     def percent(self) -> float:
-        """Percentage of a bank."""
         return round(100 * self.bytes_per_bank / self.bank_bytes, 4) if self.bank_bytes else 0.0
 
 

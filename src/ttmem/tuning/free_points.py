@@ -203,7 +203,6 @@ def find_objection(
 
 
 def build_dataflow(run: CapturedRun, group: Group, source: SourceFile, *, overwrites: bool = False) -> DataFlow:
-    """Build the data flow of the tensors of a group."""
     failed = run.failure.operation_index if run.failure is not None else None  # it made nothing
     views = frozenset(
         parse_place(operation.location).line
@@ -291,7 +290,6 @@ def _find_release(run: CapturedRun, life: BufferLife, last_line: int) -> int:
 
 
 def _position_in_file(place: SourcePlace) -> tuple[int, int]:
-    """Return line and column."""
     return (place.line, -1) if place.span is None else place.span[:2]
 
 

@@ -93,7 +93,6 @@ def name_group(run: CapturedRun, group: Group) -> tuple[str, str]:
 
 @remember
 def _index_groups_by_line(run: CapturedRun) -> dict[int, list[Group]]:
-    """Index the groups of all files by the number of their line."""
     lines: dict[int, list[Group]] = {}
     for group in list_groups(run):
         lines.setdefault(group.site.line, []).append(group)
@@ -101,7 +100,6 @@ def _index_groups_by_line(run: CapturedRun) -> dict[int, list[Group]]:
 
 
 def find_groups(run: CapturedRun, edit: Edit) -> list[Group]:
-    """Find the groups that an edit means."""
     if edit.target.startswith(_BY_NUMBER):
         index = edit.target[1:]
         if not index.isdigit() or int(index) >= len(run.operations):

@@ -35,7 +35,6 @@ class Instruction:
 
 
 def build_instruction(draft: EditedRun, applied: AppliedEdit, hunk: Hunk) -> Instruction:
-    """Build the instructions for an edit and its hunk."""
     edit, run = applied.edit, draft.history
     group = applied.groups[0] if applied.groups else None
     if edit.kind == edits.REGION:

@@ -16,14 +16,12 @@ _CHANGES = (
 
 
 def is_same_expression(node: ast.AST, wanted: ast.expr) -> bool:
-    """Return whether two expressions are equal."""
     if isinstance(node, ast.Name) and isinstance(wanted, ast.Name):
         return node.id == wanted.id
     return ast.unparse(node) == ast.unparse(wanted)
 
 
 def walk_statements(region: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield all statements, including nested ones."""
     for one in region:
         for node in ast.walk(one):
             if isinstance(node, ast.stmt):

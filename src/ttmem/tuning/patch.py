@@ -92,7 +92,6 @@ class Patch:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Edits that are not in the diff."""
         return tuple(edit for edit, hunk in self.hunks.items() if hunk.why_not)
 
 
@@ -367,7 +366,6 @@ def _quote_path(name: str) -> str:
 
 
 def format_hunks(before: str, after: str, *, context: int = 3) -> str:
-    """Format hunks without file names."""
     lines = list(difflib.unified_diff(_split_lines(before), _split_lines(after), n=context))[2:]
     return "".join(line if line.endswith("\n") else f"{line}\n{_NO_END}" for line in lines)
 

@@ -26,7 +26,7 @@ from ttmem.tuning.replay import L1AtLaunch, replay
 from ttmem.twin.operations import EXACT, RECORDS, Allocate, Call, Launch, Plan, plan_call
 from ttmem.twin.operations.plan import Step
 from ttmem.twin.placement import place
-from ttmem.twin.programs import end_of_stack
+from ttmem.twin.programs import compute_stack_end
 from ttmem.twin.tensor_spec import TensorSpec
 
 _MAKERS = frozenset({"from_torch", "as_tensor", "to_device", "allocate_tensor_on_device", "deallocate", "to_torch"})
@@ -151,7 +151,7 @@ def _recompute(
         plan = plan_exactly(call, run.memory_map, before)
         if plan is None or list_static_bytes(plan, run.memory_map) != captured:
             continue
-        if plan.results and plan.results[0][1].shape != call_result(was, results[0].number):
+        if plan.results and plan.results[0][1].shape != (results[0].type.shape if results[0].type is not None else ()):
             continue
         if _list_temporary_sizes(plan, run.memory_map) != [life.bytes_per_bank for life in temporaries]:
             continue
@@ -170,12 +170,6 @@ def _recompute(
         }
         return needs, changed
     return None
-
-
-def call_result(draft: EditedRun, number: int) -> tuple[int, ...]:
-    """The shape of a result."""
-    type_ = draft.buffer(number).type
-    return type_.shape if type_ is not None else ()
 
 
 def _read_specs(draft: EditedRun, index: int) -> tuple[TensorSpec, ...] | None:
@@ -247,7 +241,9 @@ def list_static_bytes(plan: Plan, memory_map: MemoryMap) -> tuple[int, ...]:
     """List the bytes in L1 of each program of a plan."""
     base = memory_map.l1_base_address
     launches = [step for step in plan.steps if isinstance(step, Launch)]
-    return tuple(end_of_stack(step.buffer_bytes, memory_map) - base if step.buffer_bytes else 0 for step in launches)
+    return tuple(
+        compute_stack_end(step.buffer_bytes, memory_map) - base if step.buffer_bytes else 0 for step in launches
+    )
 
 
 def _list_temporary_sizes(plan: Plan, memory_map: MemoryMap) -> list[int]:

@@ -82,12 +82,10 @@ class ReplayResult:
 
     @property
     def fits(self) -> bool:
-        """True if everything fitted."""
         return self.shortfall is None
 
 
 def list_entries(draft: EditedRun) -> list[ReplayEntry]:
-    """List all allocations, frees and launches in order."""
     run = draft.history
     events = run.timeline.events
     assert events is not None
@@ -177,9 +175,9 @@ class _MemorySimulation:
         if action.number <= 0 or (end <= base + size and (lowest is None or end <= lowest)):
             return True
         text = (
-            error_messages.clash("circular", lowest, end)
+            error_messages.describe_clash("circular", lowest, end)
             if lowest is not None and end > lowest
-            else error_messages.overflow("circular", end, base + size)
+            else error_messages.describe_overflow("circular", end, base + size)
         )
         pool = self.lists[L1_NUMBER]
         largest, allocated = pool.largest_free_bytes, pool.allocated_bytes
@@ -195,7 +193,9 @@ class _MemorySimulation:
         if unfinished is not None and unfinished.number == action.number and action.number not in self.draft.changed:
             banks = unfinished.banks or banks
         amounts = (pool.allocated_bytes, pool.free_bytes, pool.largest_free_bytes)
-        text = error_messages.out_of_memory(piece.total_bytes, name, banks, piece.bytes_per_bank, size, *amounts)
+        text = error_messages.describe_out_of_memory(
+            piece.total_bytes, name, banks, piece.bytes_per_bank, size, *amounts
+        )
         self.shortfalls.append(Shortfall(action.operation, name, text, piece.bytes_per_bank, *amounts, action.at))
         self._record_room(action)
         return False
@@ -224,7 +224,6 @@ def replay(draft: EditedRun) -> ReplayResult:
 
 
 def build_profile(draft: EditedRun, name: str) -> Profile:
-    """Build the Profile of an edited run."""
     run, player = draft.history, _EditedRunRecorder(draft)
     capture = ProfileBuilder()
     for message in player.messages():

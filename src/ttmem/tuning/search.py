@@ -8,7 +8,7 @@ the chosen set, because fragmentation depends on addresses.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -58,59 +58,8 @@ class OverfullMoment:
     """There is enough free memory, but fragmented."""
 
 
-class ExhaustiveSearch:
-    """Tries all small sets of edits."""
-
-    def __init__(
-        self,
-        too_full: Callable[[EditedRun], OverfullMoment | None],
-        candidates: Callable[[EditedRun, OverfullMoment], list[tuple[int, Proposal]]],
-        extended: Callable[[EditedRun, Proposal], tuple[EditedRun, AppliedEdit | None]],
-    ) -> None:
-        self._find_overfull, self._rank_candidates, self._extend = too_full, candidates, extended
-        self._ends = time.monotonic() + _MOST_SECONDS
-        self.tried = 0
-        self.is_complete = True
-        """False if some sets were left out."""
-
-    def find_set(self, draft: EditedRun, count: int) -> list[Proposal] | None:
-        """Return a set of at most ``count`` edits that reaches the target; None if none was found."""
-        full = self._find_overfull(draft)
-        if full is None:
-            return []
-        if full.is_scattered:
-            self.is_complete = False
-        if count == 0:
-            return None
-        found = self._rank_candidates(draft, full)
-        if len({id(proposal.group) for _, proposal in found}) >= MOST_GROUPS:
-            self.is_complete = False
-        if not full.is_scattered and sum(saved for saved, _ in found[:count]) < full.excess_bytes_per_bank:
-            return None
-        for saved, proposal in found:
-            if not full.is_scattered and saved * count < full.excess_bytes_per_bank:
-                break  # the following ones save no more, so they are not enough
-            if self.tried >= _MOST_TRIED or time.monotonic() > self._ends:
-                self.is_complete = False
-                return None
-            self.tried += 1
-            after, applied = self._extend(draft, proposal)
-            if applied is None:
-                continue
-            rest = self.find_set(after, count - 1)
-            if rest is not None:
-                return [proposal, *rest]
-        return None
-
-
-_TIERS = (
-    (edits.FREE,),
-    (edits.FREE, edits.INPLACE, edits.REGION),
-    (edits.FREE, edits.INPLACE, edits.REGION, edits.MEMORY, edits.ORDER),
-    (edits.FREE, edits.INPLACE, edits.REGION, edits.MEMORY, edits.ORDER, edits.DTYPE),
-    (edits.FREE, edits.INPLACE, edits.REGION, edits.MEMORY, edits.ORDER, edits.DTYPE, edits.SHARD, edits.CHUNK),
-)
-_ALL = _TIERS[-1]
+_ALL = (edits.FREE, edits.INPLACE, edits.REGION, edits.MEMORY, edits.ORDER, edits.DTYPE, edits.SHARD, edits.CHUNK)
+_TIERS = tuple(_ALL[:count] for count in (1, 3, 5, 6, 8))
 _PROMISES = ((EXACT,), (EXACT, BOUNDED), (EXACT, BOUNDED, UNKNOWN))
 """Within each tier, the most certain edits are tried first."""
 MOST_EDITS = 24
@@ -118,13 +67,10 @@ _LEAST_GAIN = 0.005
 """Share of a peak below which an edit is not worth a line."""
 _WORTH = {
     edits.FREE: 1.0,
-    edits.INPLACE: 0.5,
-    edits.REGION: 0.5,
-    edits.MEMORY: 0.5,
-    edits.ORDER: 0.5,
     edits.DTYPE: 0.4,
     edits.SHARD: 0.3,
     edits.CHUNK: 0.3,
+    **dict.fromkeys((edits.INPLACE, edits.REGION, edits.MEMORY, edits.ORDER), 0.5),
 }
 """Without a target: weight of an edit's saving, by the cost of making it."""
 _WORTH_BY_HAND = 0.3
@@ -173,6 +119,7 @@ class _EditSearch:
         self.passed_over: set[str] = set()
         """Confidences of candidates that were not allowed since this was cleared."""
         self.is_proven = False
+        self._ends, self._sets_tried = 0.0, 0
 
     def run(self, start: EditedRun) -> SearchAnswer:
         before = compute_figures(start)
@@ -229,21 +176,51 @@ class _EditSearch:
         return chosen, True
 
     def _find_smaller_set(self, draft: EditedRun, chosen: list[Proposal], allowed: _AllowedEdits) -> list[Proposal]:
-        """Find a smaller set that reaches the target, if time allows."""
-        exhaustive = ExhaustiveSearch(
-            self._find_overfull, lambda now, full: self._rank_candidates(now, full, allowed), _add_edit
-        )
+        """Find a smaller set that reaches the target, if time allows.
+
+        Whatever reaches the target saves memory at the first overfull moment, so only the edits that do so are tried
+        next. That leaves out no set, unless there is enough memory but fragmented: then addresses decide.
+        """
+        self._ends = time.monotonic() + _MOST_SECONDS
+        self.is_proven = True
         for count in range(len(chosen)):
-            found = exhaustive.find_set(draft, count)
+            found = self._find_set(draft, count, allowed)
             if found is not None:
                 chosen = found
                 break
-        self.tried += exhaustive.tried
-        self.is_proven = exhaustive.is_complete
+        self.tried += self._sets_tried
         return chosen
 
+    def _find_set(self, draft: EditedRun, count: int, allowed: _AllowedEdits) -> list[Proposal] | None:
+        """Return a set of at most ``count`` edits that reaches the target; None if none was found."""
+        full = self._find_overfull(draft)
+        if full is None:
+            return []
+        if full.is_scattered:
+            self.is_proven = False
+        if count == 0:
+            return None
+        found = self._rank_candidates(draft, full, allowed)
+        if len({id(proposal.group) for _, proposal in found}) >= MOST_GROUPS:
+            self.is_proven = False
+        if not full.is_scattered and sum(saved for saved, _ in found[:count]) < full.excess_bytes_per_bank:
+            return None
+        for saved, proposal in found:
+            if not full.is_scattered and saved * count < full.excess_bytes_per_bank:
+                break  # the following ones save no more, so they are not enough
+            if self._sets_tried >= _MOST_TRIED or time.monotonic() > self._ends:
+                self.is_proven = False
+                return None
+            self._sets_tried += 1
+            after, applied = _add_edit(draft, proposal)
+            if applied is None:
+                continue
+            rest = self._find_set(after, count - 1, allowed)
+            if rest is not None:
+                return [proposal, *rest]
+        return None
+
     def _list_proposals(self, draft: EditedRun, full: OverfullMoment, allowed: _AllowedEdits) -> Iterator[Proposal]:
-        """Yield edits that free memory at one moment."""
         yield from _list_region_edits(draft, full.memory, allowed.kinds)
         for proposal in list_proposals(draft, full.memory, full.position, allowed.kinds):
             if proposal.applied.confidence in allowed.confidences:

@@ -68,12 +68,10 @@ class SourceFile:
 
     @cached_property
     def syntax(self) -> Syntax:
-        """Indexes of the syntax tree."""
         return Syntax(self.tree)
 
     @cached_property
     def newline(self) -> str:
-        """Line ending."""
         first = self.lines[0] if self.lines else "\n"
         return next((end for end in ("\r\n", "\r") if first.endswith(end)), "\n")
 
@@ -88,7 +86,6 @@ class SourceFile:
 
     @cached_property
     def _by_line(self) -> dict[int, list[ast.stmt]]:
-        """Line -> statements that span it."""
         found: dict[int, list[ast.stmt]] = {}
         for node in self._statements:
             for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
@@ -124,7 +121,6 @@ class SourceFile:
         return any(len(words) > 1 and not isinstance(words[1], ast.Constant) for words in asked)
 
     def parent(self, node: ast.AST) -> ast.AST | None:
-        """Return the parent of a node."""
         return self._parents.get(node)
 
     def indent(self, statement: ast.stmt) -> str | None:
@@ -151,7 +147,6 @@ class SourceFile:
         return statement
 
     def find_block(self, statement: ast.stmt) -> BlockPosition | None:
-        """Return the position of a statement in its block."""
         return self.syntax.find_position(statement)
 
     def find_expression(self, place: SourcePlace) -> ast.expr | None:
@@ -185,7 +180,6 @@ class SourceFile:
         return above
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
-        """Yield the node's parents, nearest first."""
         above = self._parents.get(node)
         while above is not None:
             yield above

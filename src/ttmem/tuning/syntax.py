@@ -180,7 +180,6 @@ class Syntax:
             self._others.setdefault(word, []).append(node)
 
     def find_position(self, statement: ast.AST) -> BlockPosition | None:
-        """Return the position of a statement."""
         return self._spots.get(statement) if isinstance(statement, ast.stmt) else None
 
     def is_inside(self, node: ast.AST, first: ast.AST, last: ast.AST | None = None) -> bool:
@@ -213,7 +212,6 @@ class Syntax:
         return sorted(found, key=self._enter.__getitem__)
 
     def find_definitions(self, name: str) -> list[ast.AST]:
-        """Return functions, classes and imports of a name."""
         return [one for one in self._bound.get(name, []) if isinstance(one, (ast.FunctionDef, ast.ClassDef, ast.alias))]
 
     def _slice(self, nodes: list[_Node], start: int, last: ast.AST) -> list[_Node]:
@@ -268,7 +266,6 @@ def _leaves_loop(statement: ast.stmt) -> bool:
 
 
 def _find_defined_name(node: ast.AST) -> str | None:
-    """Return the name that a definition, import or pattern binds."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)):
         return node.name
     if isinstance(node, ast.alias):

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from ttmem.tuning.captured_run import BufferLife, CapturedRun, remember
@@ -93,12 +92,7 @@ def _is_touched(between: list[ast.stmt], made: ast.Assign) -> bool:
     for statement in walk_statements(between):
         if isinstance(statement, (ast.Return, ast.Break, ast.Continue, ast.Global, ast.Nonlocal)):
             return True
-    for node in _nodes(between):
+    for node in (node for statement in between for node in ast.walk(statement)):
         if isinstance(node, ast.Name) and (node.id in names or (node.id in own and not isinstance(node.ctx, ast.Load))):
             return True
     return False
-
-
-def _nodes(between: list[ast.stmt]) -> Iterator[ast.AST]:
-    for statement in between:
-        yield from ast.walk(statement)

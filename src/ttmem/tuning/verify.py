@@ -73,7 +73,6 @@ class RerunPlan:
     """Edits that cannot be made while the program runs."""
 
     def combine(self, other: RerunPlan) -> RerunPlan:
-        """Return both plans as one."""
         missing = tuple(dict.fromkeys((*self.not_made, *other.not_made)))
         return RerunPlan((*self.calls, *other.calls), {**(self.settings or {}), **(other.settings or {})}, missing)
 
@@ -151,7 +150,6 @@ def _describe_frees(run: CapturedRun, applied: AppliedEdit, after: Mapping[int, 
 
 
 def find_command(profile: Profile) -> list[str]:
-    """Return the script of a capture and its arguments."""
     script = profile.source.name
     if profile.source.kind != KIND or not _is_file(script):
         raise BadInputError(
@@ -187,7 +185,6 @@ def run_again(
 
 
 def find_certainty(applied: Sequence[AppliedEdit]) -> str:
-    """Return the confidence of the least certain edit."""
     return max((one.confidence for one in applied), key=(EXACT, BOUNDED, UNKNOWN).index, default=EXACT)
 
 
@@ -272,7 +269,6 @@ def _is_of_the_library(end: RunEnd) -> bool:
 
 
 def report_no_run(known: int, again: Profile) -> Verification:
-    """Report a run that did not open its device."""
     end = run_end(again)
     reason = end.sentence if end is not None else "the script opened no device"
     return Verification(0, 0, 0, False, False, reason, known, (), again)
@@ -303,7 +299,6 @@ def _read_line(location: str) -> str:
 
 
 def _list_refused(profile: Profile) -> Iterator[str]:
-    """Yield edits that the recorder could not make."""
     for note in profile.source.warnings:
         if note.startswith(NOT_MADE):
             yield note.removeprefix(NOT_MADE)

@@ -9,8 +9,8 @@ from typing import Any
 from ttmem.hardware import DATA_TYPES
 from ttmem.prediction.compiled.operations import CALL_FORMS, CREATED, PREPARED, UPLOADS, CallForm, convert_convolution
 from ttmem.profile.tensor_type import HOST
-from ttmem.readers.mlir.syntax import parse_tensor_type, shard_of
 from ttmem.readers.mlir.functions import ModuleOperation
+from ttmem.readers.mlir.syntax import parse_tensor_type, shard_of
 
 TensorForm = dict[str, Any]
 """``{"shape", "dtype", "layout", "memory"}`` and a ``shard`` where there is one: an ``alloc`` step without its name."""

@@ -141,7 +141,6 @@ class FirstRun:
         return not self._frees_itself
 
     def run(self, entry: ModuleFunction) -> None:
-        """Follow the entry function."""
         check_calls(self._module, entry, self._file)
         arguments = [self._add_argument(argument) for argument in entry.arguments]
         bodies = [self._follow_body(_FunctionCall(entry, arguments, ""))]

@@ -143,7 +143,6 @@ class Dimensions:
     assumed: tuple[str, ...] = ()
 
     def layer(self, number: int) -> dict[str, Any]:
-        """Return the names that differ from layer to layer."""
         own = {name: getattr(self, name) for name in PER_LAYER} | dict(self.per_layer.get(number, {}))
         return {"layer": number, "is_sliding": self.sliding[number], **own}
 
@@ -333,7 +332,6 @@ def _shared_expert_width(text: Mapping[str, Any], family: DecoderFamily, kind: s
 
 
 def list_families() -> list[str]:
-    """List the supported model types."""
     return sorted(kind for kind, family in _load_families().items() if not family.refused)
 
 

@@ -85,7 +85,6 @@ class RecipeLayout:
 
     @cached_property
     def scope(self) -> Scope:
-        """Names outside of a layer."""
         opened = OpenSettings(self.request.l1_small_bytes, self.request.trace_region_bytes)
         names = collect_names(self.dimensions, open_board(self.request.board, opened), self.chips)
         names |= {"users": self.users, "context": self.context, "prompt": self.prompt, "phase": self.phase}
@@ -200,7 +199,6 @@ class RecipeLayout:
         return found
 
     def _choose_first(self, name: str, choices: list[ConditionalNumber], scope: Scope) -> int:
-        """Evaluate the first choice whose condition holds."""
         texts = (choice.value for choice in choices if scope.holds(choice.when))
         return next((self._evaluate_number(name, text, scope, 0) for text in texts), 0)
 
@@ -227,7 +225,6 @@ class RecipeLayout:
         return Resident(name, RESERVE, step)
 
     def is_on_host(self, name: str) -> bool:
-        """Return whether the recipe keeps a tensor of this name on the host."""
         return any(record.name == name and record.place == "host" for record in self.recipe.tensor)
 
     # --- stages -------------------------------------------------------------------------------------------------------
@@ -268,7 +265,6 @@ def _count_shares(chips: int) -> int:
 
 
 def _check_kind(word: str) -> str:
-    """Check the kind in ``--weights kind=type``."""
     if word and word not in _KINDS:
         raise BadInputError(f"unknown kind of weight {word!r} (--weights)", hint=f"known: {', '.join(_KINDS)}")
     return word

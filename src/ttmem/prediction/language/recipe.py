@@ -155,7 +155,6 @@ def list_recipes() -> list[str]:
 
 
 def open_recipe(word: str) -> Recipe:
-    """Open a packaged recipe or the user's file."""
     if word in list_recipes():
         return _open_packaged(word)
     path = Path(word)
@@ -167,7 +166,6 @@ def open_recipe(word: str) -> Recipe:
 
 
 def load_recipe(path: Path) -> Recipe:
-    """Read a recipe from a file."""
     text = read_text(path, most=LIST_BYTES, what="a recipe")
     return parse_recipe(text, where=str(path), default_name=path.stem)
 

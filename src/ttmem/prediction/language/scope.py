@@ -73,7 +73,6 @@ class Scope:
         return Scope({**self.names, **more}, self.where)
 
     def value(self, text: int | str) -> Any:
-        """Evaluate an expression."""
         if isinstance(text, int):
             return text
         try:
@@ -95,7 +94,6 @@ class Scope:
 
 
 def collect_names(dimensions: Dimensions, memory_map: MemoryMap, chips: int) -> dict[str, Any]:
-    """Collect the names of the model and of the opened board."""
     pool = memory_map.pool(DRAM)
     rows, columns = (8, 4) if chips == 32 else (1, chips)
     return {

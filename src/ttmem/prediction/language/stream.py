@@ -14,7 +14,6 @@ from ttmem.prediction.stream import ModelCall, Stream
 
 
 def build_stream(request: Request) -> Stream:
-    """Build the stream of the configuration that the target names."""
     return build_language_stream(request, read_config(request))
 
 
@@ -41,7 +40,6 @@ def build_language_stream(request: Request, config: Mapping[str, Any]) -> Stream
 
 
 def apply_recipe(request: Request, config: Mapping[str, Any]) -> RecipeLayout:
-    """Apply the requested recipe to the model."""
     return RecipeLayout(request, read_dimensions(config, request.target), open_recipe(request.recipe))
 
 
