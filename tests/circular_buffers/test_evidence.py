@@ -132,7 +132,7 @@ LINES = [
 def test_every_line_that_exists(line: str, kind: str, values: dict[str, object]) -> None:
     found = read_lines(["first", line])
     assert dict(found.counts) == {kind: 1}
-    fact = found.of(kind)[0]
+    fact = found.get_facts(kind)[0]
     assert (fact.line, dict(fact.values)) == (2, values)
 
 
@@ -188,7 +188,7 @@ def test_a_hang_in_a_watcher_log() -> None:
     assert (core.x, core.y, core.line) == (0, 0, 4)
     assert core.stuck == (("BRISC", WAITS_FOR_DATA), ("NCRISC", WAITS_FOR_ROOM), ("TRISC0", WAITS_FOR_DATA))
     assert core.held == (HeldBuffer(0, 3),)  # 16-bit counters wrap
-    assert found.story(core)[:4] == [
+    assert found.describe_waits(core)[:4] == [
         f"BRISC (writer.cpp) {WAITS_FOR_DATA}",
         f"NCRISC (reader.cpp) {WAITS_FOR_ROOM}",
         f"TRISC0 (compute.cpp) {WAITS_FOR_DATA}",

@@ -127,12 +127,12 @@ def test_the_largest_free_block_is_that_of_what_is_there(script: list[tuple[int,
             account.reconcile(
                 "DRAM", {b.address: b.bytes_per_bank for b in account.live["DRAM"].values() if b.number % 3}
             )
-            largest = account.largest_free("DRAM")
+            largest = account.find_largest_free("DRAM")
         else:
             effect = account.apply([take("DRAM", address, size) if kind else give("DRAM", address)])
-            largest = effect.fullest["DRAM"].largest_free if effect.fullest else account.largest_free("DRAM")
+            largest = effect.fullest["DRAM"].find_largest_free if effect.fullest else account.find_largest_free("DRAM")
         # THEN it is that of the plain list of them
         there = [(buffer.address, buffer.bytes_per_bank) for buffer in account.live["DRAM"].values()]
         assert largest == find_largest_free_block(base, total, there)
         allocated = sum(size for _, size in there)
-        assert account.view("DRAM") == (banks, total, allocated, total - allocated, largest)
+        assert account.compute_view("DRAM") == (banks, total, allocated, total - allocated, largest)

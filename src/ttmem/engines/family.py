@@ -46,7 +46,7 @@ class ProcessFamily:
 
     def has_session(self, session: int) -> None:
         self._session = session
-        self._tell(f"{session}\n".encode())
+        self._send(f"{session}\n".encode())
 
     def end(self) -> None:
         end_family(self._mark, self._session)
@@ -54,11 +54,11 @@ class ProcessFamily:
     def close(self) -> None:
         """End what is left, and the guard."""
         self.end()
-        self._tell(_DISMISSED)
+        self._send(_DISMISSED)
         os.close(self._writing)
         self._guard.wait()
 
-    def _tell(self, words: bytes) -> None:
+    def _send(self, words: bytes) -> None:
         with contextlib.suppress(BrokenPipeError):
             os.write(self._writing, words)
 

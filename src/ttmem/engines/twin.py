@@ -32,19 +32,19 @@ from ttmem.twin.operations import (
     EXACT,
     RECORDS,
     UNKNOWN,
+    ParsedCall,
     Plan,
     ProgramCache,
-    WrittenCall,
-    call_of,
+    build_call,
     no_plan,
-    planned,
-    read_call,
+    parse_call,
+    plan_on_device,
     run_call,
 )
 from ttmem.twin.operations.elementwise import broadcast_shape
 from ttmem.twin.operations.run import RefusedError
-from ttmem.twin.programs import Program, StaticBuffer
-from ttmem.twin.replay import Placements, spec_from_step
+from ttmem.twin.programs import DeviceProgram, StaticBuffer
+from ttmem.twin.replay import Placements, read_spec
 from ttmem.twin.tensor_spec import CoreRange, InvalidSpecError, Shard, TensorSpec
 
 Answer = dict[str, Any]
@@ -82,14 +82,14 @@ class TwinEngine(Engine):
 
     def plan(self, step: Step) -> Plan:
         """Return the plan of a call step on the current board."""
-        written = read_call(step)
+        written = parse_call(step)
         record = RECORDS.get(written.function)
         if record is None:
-            return no_plan(_no_record(written))
+            return no_plan(_explain_missing_record(written))
         device = self._open()
         inputs = [spec for _, spec in map(self._find_input, written.tensors)]
         target = self._tensors.find(written.target)[1] if written.target is not None else None
-        return planned(device, call_of(record, written, inputs, target), self._cache)
+        return plan_on_device(device, build_call(record, written, inputs, target), self._cache)
 
     def ask_all(
         self, cases: Sequence[Steps], *, timeout: float | None = None, isolated: bool = True, stop: bool = False
@@ -111,7 +111,7 @@ class TwinEngine(Engine):
             device.restore(checkpoint)
             self._tensors, self._cache = NamedTensors(tensors), ProgramCache(cache)
         self._forget_doubts()
-        device.peaks = {memory.name: device.allocated_bytes_per_bank(memory) for memory in MEMORIES}
+        device.peaks = {memory.name: device.get_allocated_bytes_per_bank(memory) for memory in MEMORIES}
         answers: list[Answer] = []
         failure: TtmemError | None = None
         for step in steps:
@@ -225,13 +225,13 @@ class TwinEngine(Engine):
 
     def _do_alloc(self, step: Step) -> Answer:
         device = self._open()
-        buffer = device.allocate_placed(self._placements.of(step))
+        buffer = device.allocate_placed(self._placements.find(step))
         self._tensors.keep(step["alloc"], buffer, buffer.placement.spec, device)
         return self._describe_buffer(buffer)
 
     def _do_host(self, step: Step) -> Answer:
         known = {key: value for key, value in step.items() if key not in ("host", "fill")}
-        self._tensors.on_host[step["host"]] = replace(spec_from_step(known), memory=HOST)
+        self._tensors.on_host[step["host"]] = replace(read_spec(known), memory=HOST)
         return {}
 
     def _do_free(self, step: Step) -> Answer:
@@ -260,7 +260,7 @@ class TwinEngine(Engine):
             StaticBuffer(one["bytes"], tuple(CoreRange(*r) for r in one["ranges"]), one["page_bytes"], (one["index"],))
             for one in step["program"]
         ]
-        layout = self._open().launch(Program(tuple(buffers)))
+        layout = self._open().launch(DeviceProgram(tuple(buffers)))
         self.warnings += layout.warnings
         return {"addresses": list(layout.addresses)}
 
@@ -274,7 +274,7 @@ class TwinEngine(Engine):
         return {}
 
     def _do_call(self, step: Step) -> Answer:
-        written, device = read_call(step), self._open()
+        written, device = parse_call(step), self._open()
         record = RECORDS.get(written.function)
         if record is None or not (
             record.takes_host_tensors or self._tensors.on_host.keys().isdisjoint(written.tensors)
@@ -282,8 +282,8 @@ class TwinEngine(Engine):
             return self._allocate_declared(written, step)
         held = [self._find_input(name) for name in written.tensors]
         target, into = self._tensors.find(written.target) if written.target is not None else (None, None)
-        call = call_of(record, written, [spec for _, spec in held], into)
-        plan = planned(device, call, self._cache)
+        call = build_call(record, written, [spec for _, spec in held], into)
+        plan = plan_on_device(device, call, self._cache)
         self._doubt(plan.confidence, plan.note)  # first: a bounded operation that fails is not certain either
         buffers = [buffer for buffer, _ in held]
         result = run_call(device, call, buffers, self._cache, target, plan, partial(self._tensors.free, device=device))
@@ -297,9 +297,9 @@ class TwinEngine(Engine):
         spec = self._tensors.on_host.get(name)
         return self._tensors.find(name) if spec is None else (self._open().allocate(_NOTHING), spec)
 
-    def _allocate_declared(self, written: WrittenCall, step: Step) -> Answer:
+    def _allocate_declared(self, written: ParsedCall, step: Step) -> Answer:
         """Allocate the declared or elementwise result of a call without a record, next to its inputs."""
-        makes, why = step.get("makes"), _no_record(written)
+        makes, why = step.get("makes"), _explain_missing_record(written)
         specs = [self._tensors.named[name][1] for name in written.tensors if name in self._tensors.named]
         if not specs or not makes:
             self._doubt(UNKNOWN, why)
@@ -360,5 +360,5 @@ class TwinEngine(Engine):
         return {**described, "address": buffer.address}
 
 
-def _no_record(written: WrittenCall) -> str:
+def _explain_missing_record(written: ParsedCall) -> str:
     return f"the twin has no rule for ttnn.{written.function}"

@@ -19,7 +19,7 @@ from ttmem.twin.device import Buffer, WatchedDevice
 from ttmem.twin.errors import DeviceFailureError, OutOfMemoryError, StaticBuffersError
 from ttmem.twin.operations import BOUNDED, UNKNOWN
 from ttmem.twin.placement import Placement
-from ttmem.twin.replay import spec_from_step
+from ttmem.twin.replay import read_spec
 from ttmem.twin.tensor_spec import TensorSpec
 
 
@@ -66,7 +66,7 @@ class _PlayedTwin(TwinEngine):
         moves, self._recorded.moves = self._recorded.moves, []
         return self.ledger.apply(moves)
 
-    def state(self) -> Message:
+    def read_state(self) -> Message:
         effect = self.take_effect()
         views = [
             BankView(
@@ -107,7 +107,7 @@ class _PlayedTwin(TwinEngine):
             "name": entry["name"],
             "file": entry.get("place", ""),
             "line": 0,
-            **self.state(),
+            **self.read_state(),
             "uses": [self.find_number(name) for name in uses],
             "tensors": [[self.find_number(name), self.describe(name)] for name in uses],
         }
@@ -138,7 +138,7 @@ class _PlayedTwin(TwinEngine):
         makes just those."""
         declared = step.get("makes")
         if isinstance(declared, list) and all(isinstance(one, dict) for one in declared):
-            self._do_declared(step, [spec_from_step(one) for one in declared])
+            self._do_declared(step, [read_spec(one) for one in declared])
             return
         makes, names = step.get("makes"), _list_result_names(step)
         try:
@@ -170,7 +170,7 @@ class _PlayedTwin(TwinEngine):
             plan = self.plan(step)
             if len(plan.results) == len(specs):
                 made = [spec for _, spec in plan.results]
-                if all(_same_storage(one, other) for one, other in zip(made, specs, strict=True)):
+                if all(_has_same_storage(one, other) for one, other in zip(made, specs, strict=True)):
                     self._do(step)
                     return
                 why = f"{step['call']} would make {made[0]} by the twin's rule, the program says {specs[0]}"
@@ -188,7 +188,7 @@ class _PlayedTwin(TwinEngine):
             self._keep(name, spec)
 
 
-def _same_storage(one: TensorSpec, other: TensorSpec) -> bool:
+def _has_same_storage(one: TensorSpec, other: TensorSpec) -> bool:
     """Return whether two specs take the same memory; how the elements are counted may differ."""
     kinds = ((spec.dtype, spec.layout, spec.memory, spec.shard, spec.elements) for spec in (one, other))
     return next(kinds) == next(kinds)
@@ -237,7 +237,7 @@ def play(settings: EngineSettings, script: Iterable[ScriptEntry]) -> Iterator[Me
             break
         if "path" in entry:
             kept.append((_list_result_names(entry["step"])[0], entry["path"], entry["role"]))
-    yield {"closed": True, **twin.state()}
+    yield {"closed": True, **twin.read_state()}
     yield {"played": True, "signal": 0, "timed_out": False}
 
 
@@ -251,7 +251,7 @@ def _replay_failed_upload(twin: _PlayedTwin, entry: ScriptEntry, kept: list[tupl
 
 
 def _describe_moment(twin: _PlayedTwin, kept: list[tuple[str, str, str]]) -> Iterator[Message]:
-    yield {"moment": True, **twin.state()}
+    yield {"moment": True, **twin.read_state()}
     known = [(twin.find_number(name), name, path, role) for name, path, role in kept]
     there = [one for one in known if one[0] is not None]
     kept.clear()

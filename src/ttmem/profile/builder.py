@@ -39,19 +39,19 @@ class ProfileBuilder:
 
     def add(self, message: dict[str, Any]) -> None:
         if "start" in message:
-            track = self._history(message)
+            track = self._find_history(message)
             self._begun.append((track, track.start(message)))
         elif "end" in message:
             track, index = self._begun[message["end"]]
             track.end(index, message)
         elif "device" in message:
-            self._history(message["device"]).open(message["device"])
+            self._find_history(message["device"]).open(message["device"])
         elif "paths" in message:
-            self._history(message).keep_paths(message)
+            self._find_history(message).keep_paths(message)
         elif "closed" in message:
-            self._history(message).close(message)
+            self._find_history(message).close(message)
         elif "moment" in message:
-            self._history(message).add_moment(message)
+            self._find_history(message).add_moment(message)
         elif "note" in message:
             self._notes[message["note"]] += 1
         elif "exit" in message:
@@ -77,7 +77,7 @@ class ProfileBuilder:
         """Return the numbers of operations and states by rank, as the end of one part of the program."""
         return {rank: track.count_parts() for rank, track in self._histories.items()}
 
-    def _history(self, message: dict[str, Any]) -> DeviceHistory:
+    def _find_history(self, message: dict[str, Any]) -> DeviceHistory:
         rank = message.get("rank", 0)
         if rank not in self._histories:
             self._histories[rank] = DeviceHistory(self._tables, self._notes)
@@ -85,7 +85,7 @@ class ProfileBuilder:
 
     def end_process(self, *, signal_number: int | None = None, timeout_seconds: float | None = None) -> None:
         """Record how the process ended, where its own messages do not say: a failure of the running operation."""
-        track = self._begun[-1][0] if self._begun else self._history({})
+        track = self._begun[-1][0] if self._begun else self._find_history({})
         if timeout_seconds is not None:
             text = f"stopped by --timeout {timeout_seconds:g} s"
             self._end("TimeoutExpired", text)
@@ -122,7 +122,7 @@ class ProfileBuilder:
         facts: Mapping[str, Any] = MappingProxyType({}),
     ) -> Profile:
         """Build the profile of the messages until now. Ranks are named where there are several."""
-        self._history({})
+        self._find_history({})
         tracks = sorted(self._histories.items())
         arguments: dict[str, Argument] = {}
         for _, track in tracks:
@@ -131,31 +131,31 @@ class ProfileBuilder:
         return self._tables.build(
             [track.build_timeline(script, rank if len(tracks) > 1 else -1) for rank, track in tracks],
             name=name,
-            source=_read_source(kind, script, self._warnings()),
-            facts={**self._facts(engine, board), **facts},
+            source=_read_source(kind, script, self._build_warnings()),
+            facts={**self._build_facts(engine, board), **facts},
             arguments=list(arguments.values()),
         )
 
-    def _warnings(self) -> tuple[str, ...]:
+    def _build_warnings(self) -> tuple[str, ...]:
         notes = [f"{text} ({count} times)" if count > 1 else text for text, count in self._notes.items()]
-        if ranks := self._ranks():
+        if ranks := self._describe_ranks():
             more = f"; and {len(ranks) - _MOST_RANKS} more" if len(ranks) > _MOST_RANKS else ""
             notes.insert(0, f"each device, mesh and submesh is a rank: {'; '.join(ranks[:_MOST_RANKS])}{more}")
         return tuple(notes)
 
-    def _ranks(self) -> list[str]:
+    def _describe_ranks(self) -> list[str]:
         """Describe the ranks; empty where there is only one."""
         devices = [self._histories[rank].device for rank in sorted(self._histories)]
         return [_describe_rank(device) for device in devices if device] if len(devices) > 1 else []
 
-    def _facts(self, engine: str, board: str) -> dict[str, Any]:
+    def _build_facts(self, engine: str, board: str) -> dict[str, Any]:
         facts: dict[str, Any] = {"engine": engine, "ttnn": self.hello.get("ttnn", "")}
         if board:
             facts["board"] = board
         first = self._histories[min(self._histories)].device
         if first:
             facts |= {"system": first["arch"], **{name: first[name] for name in ("grid", "mesh", "chips")}}
-        if ranks := self._ranks():
+        if ranks := self._describe_ranks():
             facts["ranks"] = ranks
         if self.ended:
             facts["ended"] = self.ended

@@ -188,7 +188,7 @@ class DeviceHistory:
             event = self._events.find_number(number)
             self._buffers[number] = _LiveBuffer(memory, address, bytes_per_bank, total, index, first, event)
         if inside is not None:
-            views = self._tables.view_numbers(self._list_inner_views(tops))
+            views = self._tables.add_views(self._list_inner_views(tops))
             self._states.add(WITHIN_OPERATION, index, index, views)
         self._add_descriptions(message)
         for number in message["gone"]:
@@ -229,7 +229,7 @@ class DeviceHistory:
         last = index if kind == BEFORE_OPERATION else len(self._operations)
         # An unconfigured region has no bank.
         views: dict[int, View] = {number: tuple(view) for number, view in enumerate(message["state"]) if view[1]}
-        self._states.add(kind, index, last - 1, self._tables.view_numbers(views))
+        self._states.add(kind, index, last - 1, self._tables.add_views(views))
 
     def _list_inner_views(self, tops: dict[str, list[Any]]) -> dict[int, View]:
         """Return the views of the memories at their peaks inside an operation."""
@@ -352,7 +352,7 @@ class DeviceHistory:
                 buffer.last_state,
                 buffer.producer,
                 buffer.last_use,
-                self._tables.type_number(buffer.tensor),
+                self._tables.add_type(buffer.tensor),
                 self._find_name(buffer),
             )
             for buffer in ended
@@ -360,7 +360,7 @@ class DeviceHistory:
         script_file = os.path.realpath(script)
         in_script = {file: os.path.realpath(file) == script_file for file in {one.file for one in operations}}
         return build_timeline(
-            [self._tables.form_number(one.name, location=_format_location(one)) for one in operations],
+            [self._tables.add_form(one.name, location=_format_location(one)) for one in operations],
             self._states,
             rank=rank,
             lines=[one.line if in_script[one.file] else 0 for one in operations],

@@ -81,7 +81,7 @@ class _Columns:
         named = {item.name: getattr(self, item.name) for item in fields(self)}  # type: ignore[arg-type]
         return {name: value for name, value in named.items() if isinstance(value, np.ndarray)}
 
-    def rows(self: _Table, chosen: slice | NDArray[np.intp]) -> _Table:
+    def select_rows(self: _Table, chosen: slice | NDArray[np.intp]) -> _Table:
         return replace(self, **{name: column[chosen] for name, column in self.columns.items()})  # type: ignore[type-var]
 
 
@@ -313,15 +313,15 @@ class Profile:
 
     def operations(self) -> Any:
         """Return a pyarrow table with one row per executed operation; ``.to_pandas()`` makes a frame of it."""
-        return self._table("operations")
+        return self._build_table("operations")
 
     def states(self) -> Any:
         """Return a pyarrow table with one row per memory state and memory: allocated and free bytes of each bank."""
-        return self._table("states")
+        return self._build_table("states")
 
     def tensors(self) -> Any:
         """Return a pyarrow table with one row per tensor: bytes, producer, lifetime."""
-        return self._table("tensors")
+        return self._build_table("tensors")
 
     def plot(self, memory: str = "DRAM") -> str:
         """Return one memory over the operations as SVG text; in a notebook
@@ -339,7 +339,7 @@ class Profile:
 
         return render_notebook(self)
 
-    def _table(self, name: str) -> Any:
+    def _build_table(self, name: str) -> Any:
         from ttmem.reports.exports import tables
 
         builders = {

@@ -162,7 +162,7 @@ def _narrow(timeline: Timeline, run: Run) -> Timeline:
         lookups=tuple(item for item in timeline.lookups if run.first_index <= item.operation < run.end_index),
         retained=frozenset(item for item in timeline.retained if run.first_index <= item < run.end_index),
         failures=tuple(item for item in timeline.failures if _is_in_run(item, run)),
-        programs_l1=timeline.programs_l1 and timeline.programs_l1.rows(operations),
+        programs_l1=timeline.programs_l1 and timeline.programs_l1.select_rows(operations),
         buffers=timeline.buffers and _select_buffers(timeline.buffers, run),
         events=None,  # a part of the events cannot be replayed from an empty memory
     )
@@ -176,7 +176,9 @@ def _keep_own(operation: Int32, run: Run) -> Int32:
 
 def _select_buffers(buffers: BufferTable, run: Run) -> BufferTable:
     """Return the buffers that show in the run's states, with that part of their lifetimes."""
-    kept = buffers.rows(np.flatnonzero((buffers.last_state >= run.first_state) & (buffers.first_state < run.end_state)))
+    kept = buffers.select_rows(
+        np.flatnonzero((buffers.last_state >= run.first_state) & (buffers.first_state < run.end_state))
+    )
     return replace(
         kept,
         first_state=np.maximum(kept.first_state - np.int32(run.first_state), np.int32(0)),

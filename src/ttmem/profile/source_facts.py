@@ -136,7 +136,7 @@ class WatcherFacts:
         """Cores with a processor that waits on a circular buffer."""
         return tuple(core for core in self.cores if core.stuck)
 
-    def story(self, core: CoreState) -> list[str]:
+    def describe_waits(self, core: CoreState) -> list[str]:
         """Describe the waits on a core in words."""
         names = [self.kernels.get(number, "") for number in core.kernel_ids]
         roles = dict(zip(("BRISC", "NCRISC", "TRISC0"), names, strict=False))

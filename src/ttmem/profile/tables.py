@@ -37,11 +37,11 @@ class ProfileTables:
         self._notes: dict[tuple[str, bool], int] = {("", False): 0}
         self._forms: dict[tuple[int, int, str, str, int], int] = {}
 
-    def type_number(self, type_: TensorType | None) -> int:
+    def add_type(self, type_: TensorType | None) -> int:
         """Return the number of a type, -1 for none."""
         return -1 if type_ is None else self._types.setdefault(type_, len(self._types))
 
-    def view_numbers(self, views: Mapping[int, View]) -> list[int]:
+    def add_views(self, views: Mapping[int, View]) -> list[int]:
         """Return the numbers of a state's views, by memory; -1 for a memory without one."""
         numbers = self._views
         stated = (views.get(memory) for memory in range(len(MEMORIES)))
@@ -52,7 +52,7 @@ class ProfileTables:
         wanted = set(numbers)
         return max((view[0] for view, number in self._views.items() if number in wanted), default=0)
 
-    def form_number(
+    def add_form(
         self,
         name: str,
         *,
@@ -89,14 +89,14 @@ class ProfileTables:
             name=name,
             source=source,
             tensor_types=tuple(self._types),
-            forms=self._columns(),
+            forms=self._build_forms(),
             views=np.array(list(self._views), np.int64).reshape(-1, VIEW_LARGEST_FREE + 1),
             timelines=tuple(timelines),
             arguments=tuple(arguments),
             facts=dict(facts or {}),
         )
 
-    def _columns(self) -> OperationForms:
+    def _build_forms(self) -> OperationForms:
         values = [form[2].encode("ascii", "replace") for form in self._forms]
         locations = [form[3].encode("utf-8", "surrogateescape") for form in self._forms]
         return OperationForms(

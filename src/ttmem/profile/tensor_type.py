@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 from ttmem.hardware import DATA_TYPES
-from ttmem.twin.bank_sizes import interleaved_bytes_per_bank, sharded_bytes_per_bank
+from ttmem.twin.bank_sizes import compute_interleaved_bytes_per_bank, compute_sharded_bytes_per_bank
 
 HOST = "HOST"
 """Memory of a tensor on the host: it takes none of the device's."""
@@ -60,12 +60,12 @@ class TensorType:
         if not self.page_bytes or banks <= 0:
             return 0
         if self.shard_bytes:
-            return sharded_bytes_per_bank(
+            return compute_sharded_bytes_per_bank(
                 shard_pages=self.shard_bytes // self.page_bytes,
                 page_bytes=self.page_bytes,
                 alignment_bytes=page_alignment,
             )
-        return interleaved_bytes_per_bank(
+        return compute_interleaved_bytes_per_bank(
             pages=self.padded_bytes // self.page_bytes,
             page_bytes=self.page_bytes,
             alignment_bytes=page_alignment,

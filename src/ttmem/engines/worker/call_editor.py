@@ -95,7 +95,7 @@ class CallEditor:
             return arguments, {**options, "output_tensor": first}
         if edit["kind"] == _MEMORY:
             placement = {"memory": edit["value"], "shard": edit.get("shard")}
-            value = ValueDecoder(self._library, {}, _no_device).memory_config(placement)
+            value = ValueDecoder(self._library, {}, _return_none).build_memory_config(placement)
             name, type_ = "memory_config", ttnn.MemoryConfig
         else:
             name, type_, value = "dtype", ttnn.DataType, getattr(ttnn, edit["value"])
@@ -118,8 +118,8 @@ class CallEditor:
         def later(*arguments: Any, **options: Any) -> Any:
             if edit["operation"] in self._early_tensors:
                 return self._early_tensors.pop(edit["operation"])
-            values, tensor = ValueDecoder(self._library, {}, _no_device), edit["tensor"]
-            dtype, layout = values.data_type(tensor["dtype"]), values.layout(tensor["layout"])
+            values, tensor = ValueDecoder(self._library, {}, _return_none), edit["tensor"]
+            dtype, layout = values.find_data_type(tensor["dtype"]), values.find_layout(tensor["layout"])
             placeholder = self._library.ttnn.zeros(list(tensor["shape"]), dtype=dtype, layout=layout)
             self._late_tensors[id(placeholder)] = (placeholder, lambda: function(*arguments, **options))
             return placeholder
@@ -172,7 +172,7 @@ class CallEditor:
                 self._library.ttnn.deallocate(tensor)
 
 
-def _no_device() -> None:
+def _return_none() -> None:
     return None
 
 

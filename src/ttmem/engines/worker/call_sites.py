@@ -37,7 +37,7 @@ _METHODS_CALLED_AS_OBJECTS = ("__call__", "forward")
 _SYNONYMS = {"sub": "subtract", "mul": "multiply", "div": "divide"}
 
 
-def _real_path(file: str) -> str:
+def _resolve_path(file: str) -> str:
     """Resolve links; return the path unchanged where the program has replaced ``os.getcwd`` or ``os.lstat``."""
     try:
         return realpath(file)
@@ -46,7 +46,7 @@ def _real_path(file: str) -> str:
 
 
 def is_installed(file: str) -> bool:
-    path = _real_path(file)
+    path = _resolve_path(file)
     return path.startswith(_INSTALLED) or "site-packages" in path or "dist-packages" in path
 
 
@@ -101,7 +101,7 @@ class CallSites:
 
     def _is_skipped(self, file: str) -> bool:
         if file not in self._own_files:
-            self._own_files[file] = file.startswith("<frozen") or _real_path(file).startswith(self._own)
+            self._own_files[file] = file.startswith("<frozen") or _resolve_path(file).startswith(self._own)
         return self._own_files[file]
 
 

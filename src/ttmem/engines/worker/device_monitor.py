@@ -96,7 +96,7 @@ class DeviceMonitor:
         self._dispatcher.flush()
         self._dispatcher.subscribers.pop(self._number, None)
 
-    def state(self) -> MemoryState:
+    def read_state(self) -> MemoryState:
         """Return the current views, and the changes since the last call.
 
         A capture between calls records the changes. Where the program captured a graph itself, the library's table of
@@ -119,7 +119,7 @@ class DeviceMonitor:
                 continue
             if self._can_trust_ledger(memory) and not must_compare:
                 self._states_since_view[memory] += 1
-                views.append(self.ledger.view(memory))
+                views.append(self.ledger.compute_view(memory))
                 continue
             self._states_since_view[memory] = 0
             view = self._library.read_view(self.device, memory)
@@ -131,7 +131,7 @@ class DeviceMonitor:
                 there |= {buffer.number: buffer for buffer in new}
                 order += [*(~number for number in missed), *(buffer.number for buffer in new)]
                 gone += [number for number in missed if came.pop(number, None) is None]
-            if view != self.ledger.view(memory):
+            if view != self.ledger.compute_view(memory):
                 self._untrusted.add(memory)
         self._dispatcher.start_capture()
         brief = [buffer for number, buffer in there.items() if number not in came]

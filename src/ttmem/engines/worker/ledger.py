@@ -114,7 +114,7 @@ class AllocationLedger:
             if memory == "L1":
                 highest_l1 = max(highest_l1, now)
             if now > (tops[memory][0] if memory in tops else before[memory]):
-                tops[memory] = now, len(order), self.largest_free(memory)
+                tops[memory] = now, len(order), self.find_largest_free(memory)
         fullest = {
             memory: CallPeak(now, *_split_moves(order[:steps], {**born, **gone}, memory), largest)
             for memory, (now, steps, largest) in tops.items()
@@ -138,7 +138,7 @@ class AllocationLedger:
         ]
         return came, gone
 
-    def largest_free(self, memory: str) -> int:
+    def find_largest_free(self, memory: str) -> int:
         if not self._misplaced[memory]:
             return self._free[memory].largest_free_bytes
         pool = self.pools[memory]
@@ -148,11 +148,11 @@ class AllocationLedger:
             end = max(end, address + buffer.bytes_per_bank)
         return max(largest, pool.base + pool.bytes_per_bank - end)
 
-    def view(self, memory: str) -> BankView:
+    def compute_view(self, memory: str) -> BankView:
         """Return the view that the library would give, if nothing happened unseen."""
         pool, allocated = self.pools[memory], self.allocated[memory]
         total = pool.bytes_per_bank
-        return BankView(pool.banks, total, allocated, total - allocated, self.largest_free(memory))
+        return BankView(pool.banks, total, allocated, total - allocated, self.find_largest_free(memory))
 
     def add(self, memory: str, address: int, bytes_per_bank: int, total_bytes: int) -> LedgerBuffer:
         buffer = LedgerBuffer(self._next, memory, address, bytes_per_bank, total_bytes)

@@ -97,9 +97,9 @@ class MockGaps:
         if name != POINT_TO_POINT or not self._library.is_mock:
             return None
         device = next((tensor.device() for tensor in self._library.find_device_tensors(arguments)), None)
-        return self._transfer if device is not None and device.get_num_devices() > 2 else None
+        return self._allocate_transfer if device is not None and device.get_num_devices() > 2 else None
 
-    def _transfer(
+    def _allocate_transfer(
         self, _: Any, source: Any, sender_coord: Any, receiver_coord: Any, *, topology: Any, **given: Any
     ) -> Any:
         """Allocate the buffers of a transfer between two chips in the library's order: intermediate, result,

@@ -118,7 +118,7 @@ class OpenOptions(NamedTuple):
     trace_region_size: int | None = None
     worker_l1_size: int | None = None
 
-    def arguments(self) -> dict[str, Any]:
+    def to_arguments(self) -> dict[str, Any]:
         """Return the keyword arguments of the library's opening calls."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
@@ -142,7 +142,7 @@ def patch_device_calls(
     on_close: Callable[[Any], None],
 ) -> None:
     """Call back when the program opens or closes a device, or creates a submesh (with its parent mesh)."""
-    changed = options.arguments()
+    changed = options.to_arguments()
 
     def wrap_open(name: str, original: Any) -> Any:
         @functools.wraps(original, updated=())

@@ -42,7 +42,7 @@ class PeakCounter:
         if "state" in message:
             for memory, (_, total, allocated, _, _) in zip(MEMORIES, message["state"], strict=True):
                 self.bank_bytes[memory] = total
-                self._see(memory, allocated)
+                self._update_peak(memory, allocated)
         if "start" in message:
             location = f"{message['file']}:{message['line']}" if message["file"] else ""
             self.begun = {"index": self.operations, "name": message["name"], "location": location}
@@ -51,9 +51,9 @@ class PeakCounter:
         if "end" in message:
             self.failed = self.begun if "error" in message else None
         for memory, top in message.get("fullest", {}).items():
-            self._see(memory, top[0])
+            self._update_peak(memory, top[0])
         if "l1" in message:
             self.l1_with_programs = max(self.l1_with_programs, sum(message["l1"][:-1]))
 
-    def _see(self, memory: str, allocated: int) -> None:
+    def _update_peak(self, memory: str, allocated: int) -> None:
         self.allocated[memory] = max(self.allocated.get(memory, 0), allocated)

@@ -41,7 +41,7 @@ class _Player(Recorder):
         self._session = session
         self._kept: list[list[Any]] = []
         """Tensors that stay and were not reported yet: name, path and role."""
-        self._monitor.state()  # begins the capture
+        self._monitor.read_state()  # begins the capture
 
     def _send_message(self, message: dict[str, Any]) -> None:
         """Send an error as a refusal where the script has an alternative."""
@@ -56,7 +56,7 @@ class _Player(Recorder):
         """Does nothing: paths are sent with moments."""
 
     def send_moment(self) -> None:
-        self._send({"moment": True, **encode_state(self._monitor.state())})
+        self._send({"moment": True, **encode_state(self._monitor.read_state())})
         paths, described = [], []
         for name, path, role in self._kept:
             tensor = self._session.tensors.get(name)

@@ -191,12 +191,12 @@ class MemoryPlugin:
             self._excuse(report, call.excinfo)
         if report.when != "call" or self._is_in_call:
             if report.failed and call.excinfo:  # a fixture or a subtest
-                report.user_properties.append((FAILURE, self._failure(call.excinfo.value)))
+                report.user_properties.append((FAILURE, self._describe_failure(call.excinfo.value)))
             return
         measured = self._summarize_peaks().items()
         properties: list[tuple[str, object]] = [(f"{_PREFIX}{name}", value) for name, value in measured]
         if report.failed and call.excinfo:
-            properties.append((FAILURE, self._failure(call.excinfo.value)))
+            properties.append((FAILURE, self._describe_failure(call.excinfo.value)))
         report.user_properties += properties
         item.user_properties += properties  # 'pytest --junitxml' takes them from the report of the teardown
         broken = self._check_limits(item)
@@ -204,7 +204,7 @@ class MemoryPlugin:
             report.outcome = "failed"
             report.longrepr = "\n".join(broken)
 
-    def _failure(self, error: BaseException) -> str:
+    def _describe_failure(self, error: BaseException) -> str:
         return json.dumps({"text": format_typed_error(error), "operation": self._peaks.failed})
 
     def _excuse(self, report: Any, raised: Any) -> None:

@@ -156,7 +156,7 @@ class Recorder:
         with self._lock, self._guard("closing a device"):
             if getpid() == self._process and not self._is_broken:
                 for place, monitor in enumerate(self._devices.close(device)):
-                    state = monitor.state()
+                    state = monitor.read_state()
                     # Freed tensors have no name: most tests have dropped everything by now.
                     if not place and any(any(one.ledger.live.values()) for one in self._devices.list_monitors()):
                         self._send_paths()
@@ -267,7 +267,7 @@ class Recorder:
         is_edited = monitor.rank == self._editor.rank
         if is_edited:
             self._editor.allocate_early(monitor.device)
-        state = encode_state(monitor.state())
+        state = encode_state(monitor.read_state())
         self._send({**started, "rank": monitor.rank, **state, **self._describe_inputs(monitor, (arguments, options))})
         if index >= self._next_walk:
             self._next_walk = int(index * _WALK_GROWTH) + 1

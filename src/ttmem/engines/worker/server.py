@@ -46,7 +46,7 @@ def _answer_cases(session: DeviceSession, request: dict[str, Any], memory_cap: i
         for number, steps in enumerate(cases):
             case = _RunningCase(number)
             _run(session, steps, request, case.add_answer)
-            yield case.answer(session.summary())
+            yield case.answer(session.summarize())
         return
     first = 0
     while first < len(cases):
@@ -65,7 +65,7 @@ def _answer_in_fork(
     def work(send: Send) -> None:
         for steps in cases[first:]:
             _run(session, steps, request, send)
-            send({"summary": session.summary()})
+            send({"summary": session.summarize()})
             if not session.end_case():
                 return  # something is left: the next case needs a clean copy
 

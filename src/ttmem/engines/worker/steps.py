@@ -130,7 +130,7 @@ class DeviceSession:
         self.l1_worst, self.l1_problem = (0, 0, 0, 0), ""
         self._update_peaks()
 
-    def summary(self) -> Answer:
+    def summarize(self) -> Answer:
         """Return the peaks of the steps since ``begin_case``."""
         return {"peaks": self.peaks, "l1": self.l1_worst, "l1_problem": self.l1_problem}
 
@@ -145,7 +145,7 @@ class DeviceSession:
         if self._monitor is None:
             return False
         self._monitor.clear_programs()
-        return not any(view.allocated for view in self._monitor.state().views)
+        return not any(view.allocated for view in self._monitor.read_state().views)
 
     def close(self) -> None:
         self.tensors.clear()
@@ -164,7 +164,7 @@ class DeviceSession:
         ttnn, core = self._library.ttnn, self._library.core
         settings = dict(settings)
         mesh, dispatch = settings.pop("mesh", None), settings.pop("dispatch", None)
-        arguments = OpenOptions(**settings).arguments()
+        arguments = OpenOptions(**settings).to_arguments()
         if dispatch:
             arguments["dispatch_core_config"] = self._dispatch(dispatch)
         self._is_mesh = mesh is not None
@@ -203,7 +203,7 @@ class DeviceSession:
 
     def _do_host(self, step: Step) -> Answer:
         """Create a host tensor, such as the weights of a convolution."""
-        self.tensors[step["host"]] = self._values.host_tensor(step)
+        self.tensors[step["host"]] = self._values.create_host_tensor(step)
         return {}
 
     def _do_free(self, step: Step) -> Answer:
@@ -272,7 +272,7 @@ class DeviceSession:
     def _update_peaks(self) -> None:
         if self._monitor is None:
             return
-        for memory, view in zip(MEMORIES, self._monitor.state().views, strict=True):
+        for memory, view in zip(MEMORIES, self._monitor.read_state().views, strict=True):
             self.peaks[memory] = max(self.peaks.get(memory, 0), view.allocated)
 
     def _add_peaks(self, record: CallRecord) -> None:
@@ -296,7 +296,7 @@ class DeviceSession:
         view = self._library.read_view(self.device, memory)
         total = pages * elements * _BITS.get(step["dtype"], 8) // 8
         per_bank = -(-total // max(view.banks, 1))
-        sentence = error_messages.out_of_memory(
+        sentence = error_messages.describe_out_of_memory(
             total, memory, view.banks, per_bank, view.total, view.allocated, view.free, view.largest_free
         )
         raise RuntimeError(f"{sentence}. Added by ttmem: the library counts pages in 32 bits and would have wrapped.")

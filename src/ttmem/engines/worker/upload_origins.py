@@ -51,10 +51,10 @@ class UploadOrigins:
         if key is None:
             base = getattr(tensor, "_base", None)
             shown = () if base is None else (tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
-            key = (self._token(tensor if base is None else base), shown)
+            key = (self._find_token(tensor if base is None else base), shown)
         return self._numbers.setdefault(key, 2 * len(self._numbers) + 2)
 
-    def _token(self, tensor: Any) -> int:
+    def _find_token(self, tensor: Any) -> int:
         known = self._objects.get(id(tensor))
         if known is None or known[0]() is not tensor:
             known = self._objects[id(tensor)] = (weakref.ref(tensor), len(self._numbers))

@@ -23,8 +23,8 @@ class ValueDecoder:
         self._kinds: dict[str, Callable[[Any], Any]] = {
             "tensor": tensors.__getitem__,
             "tuple": lambda items: tuple(map(self.decode, items)),
-            "dtype": self.data_type,
-            "layout": self.layout,
+            "dtype": self.find_data_type,
+            "layout": self.find_layout,
             "shape": self._ttnn.Shape,
             "device": lambda _: device(),
             "attribute": self.find_attribute,
@@ -36,7 +36,7 @@ class ValueDecoder:
         if not isinstance(value, dict):
             return value
         if "memory" in value:  # first: a whole memory config has a layout and a shape too
-            return self.memory_config(value)
+            return self.build_memory_config(value)
         for kind, make in self._kinds.items():
             if kind in value:
                 return make(value[kind])
@@ -58,19 +58,19 @@ class ValueDecoder:
             found = getattr(found, part)
         return found
 
-    def data_type(self, name: str) -> Any:
+    def find_data_type(self, name: str) -> Any:
         return getattr(self._ttnn.DataType, name.upper())
 
-    def layout(self, name: str) -> Any:
+    def find_layout(self, name: str) -> Any:
         return {"tile": self._ttnn.TILE_LAYOUT, "row_major": self._ttnn.ROW_MAJOR_LAYOUT}[name]
 
-    def memory_config(self, placement: Mapping[str, Any]) -> Any:
+    def build_memory_config(self, placement: Mapping[str, Any]) -> Any:
         ttnn = self._ttnn
         memory = getattr(ttnn.BufferType, placement.get("memory", "DRAM"))
         shard = placement.get("shard")
         if shard is None:
             return ttnn.MemoryConfig(ttnn.TensorMemoryLayout.INTERLEAVED, memory)
-        grid = self.core_ranges(shard["ranges"])
+        grid = self.build_core_ranges(shard["ranges"])
         orientation = getattr(ttnn.ShardOrientation, _ORIENTATIONS[shard.get("orientation", "row")])
         if shard["kind"] == "nd":
             strategy = getattr(ttnn.ShardDistributionStrategy, shard["distribution"].upper())
@@ -78,7 +78,7 @@ class ValueDecoder:
         layout = getattr(ttnn.TensorMemoryLayout, f"{shard['kind'].upper()}_SHARDED")
         return ttnn.MemoryConfig(layout, memory, ttnn.ShardSpec(grid, shard["shape"], orientation))
 
-    def core_ranges(self, ranges: list[list[int]]) -> Any:
+    def build_core_ranges(self, ranges: list[list[int]]) -> Any:
         """Decode ``[[x0, y0, x1, y1], ...]``."""
         ttnn = self._ttnn
         return ttnn.CoreRangeSet(
@@ -88,8 +88,12 @@ class ValueDecoder:
     def allocate(self, step: Mapping[str, Any]) -> Any:
         """Allocate a tensor on the device; without a tile of its own the way that most programs do."""
         ttnn = self._ttnn
-        spec = (ttnn.Shape(step["shape"]), self.data_type(step["dtype"]), self.layout(step.get("layout", "tile")))
-        config = self.memory_config(step)
+        spec = (
+            ttnn.Shape(step["shape"]),
+            self.find_data_type(step["dtype"]),
+            self.find_layout(step.get("layout", "tile")),
+        )
+        config = self.build_memory_config(step)
         if "tile" not in step:
             return ttnn.allocate_tensor_on_device(*spec, self._device(), config)
         tile = ttnn.Tile(step["tile"])
@@ -101,10 +105,10 @@ class ValueDecoder:
             described = ttnn.TensorSpec(*spec, config.memory_layout, config.shard_spec, config.buffer_type, tile)
         return ttnn.allocate_tensor_on_device(described, self._device())
 
-    def host_tensor(self, step: Mapping[str, Any]) -> Any:
+    def create_host_tensor(self, step: Mapping[str, Any]) -> Any:
         filled = [float(step.get("fill", 0.0))] * prod(step["shape"])
-        layout = self.layout(step.get("layout", "row_major"))
-        return self._ttnn.Tensor(filled, step["shape"], self.data_type(step["dtype"]), layout)
+        layout = self.find_layout(step.get("layout", "row_major"))
+        return self._ttnn.Tensor(filled, step["shape"], self.find_data_type(step["dtype"]), layout)
 
     def run_program(self, buffers: list[dict[str, Any]], io: Any) -> Any:
         """Run a program with these circular buffers and an empty kernel on every core; return its graph nodes.
@@ -116,13 +120,13 @@ class ValueDecoder:
         kernel = ttnn.KernelDescriptor(
             kernel_source="void kernel_main() {}",
             source_type=ttnn.KernelDescriptor.SourceType.SOURCE_CODE,
-            core_ranges=self.core_ranges([[0, 0, grid.x - 1, grid.y - 1]]),
+            core_ranges=self.build_core_ranges([[0, 0, grid.x - 1, grid.y - 1]]),
             config=ttnn.ReaderConfigDescriptor(),
         )
         described = [
             ttnn.CBDescriptor(
                 total_size=buffer["bytes"],
-                core_ranges=self.core_ranges(buffer["ranges"]),
+                core_ranges=self.build_core_ranges(buffer["ranges"]),
                 format_descriptors=[
                     ttnn.CBFormatDescriptor(
                         buffer_index=buffer["index"], data_format=ttnn.bfloat16, page_size=buffer["page_bytes"]

@@ -15,7 +15,7 @@ _WORKER = Path(__file__).resolve().parents[1]
 _SETTINGS = Path(os.environ.get("TT_METAL_LOGS_PATH", "")) / "suite.json"
 
 
-def _plugin() -> Any:
+def _create_plugin() -> Any:
     spec = importlib.util.spec_from_file_location("ttmem_worker_start", _WORKER / "start.py")
     assert spec is not None
     assert spec.loader is not None
@@ -26,7 +26,7 @@ def _plugin() -> Any:
 
 
 # When this is imported no conftest.py has been: what they import is the recorded library.
-_MADE = _plugin() if "PYTEST_XDIST_WORKER" in os.environ and _SETTINGS.is_file() else None
+_MADE = _create_plugin() if "PYTEST_XDIST_WORKER" in os.environ and _SETTINGS.is_file() else None
 
 
 def pytest_configure(config: Any) -> None:
