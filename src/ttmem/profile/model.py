@@ -309,7 +309,10 @@ class Profile:
         return build_document(self).to_json()
 
     def rename(self, name: str) -> Profile:
-        return replace(self, name=name)
+        """Return the same history under another name, with the analyses that were made of it."""
+        renamed = replace(self, name=name)
+        vars(renamed).update({key: kept for key, kept in vars(self).items() if key not in vars(renamed)})
+        return renamed
 
     def operations(self) -> Any:
         """Return a pyarrow table with one row per executed operation; ``.to_pandas()`` makes a frame of it."""

@@ -153,7 +153,7 @@ def build_document(evidence: Evidence) -> CbProfile:
         has_events=evidence.has_events,
         has_facts=evidence.has_facts,
         facts={kind: [{"line": fact.line, **fact.values} for fact in found] for kind, found in facts.items()},
-        fact_counts=log.counts if log else {},
+        fact_counts=dict(log.counts) if log else {},
         events={
             f"cb{index}": BufferEvents(
                 pages=seen.pages,
@@ -195,7 +195,7 @@ def _describe_watcher(found: WatcherFacts) -> WatcherRow:
             line=core.line,
             processors=dict(core.stuck),
             held_pages={f"cb{held.index}": held.pages for held in core.held},
-            story=found.story(core),
+            story=found.describe_waits(core),
         )
         for core in found.stuck_cores
     ]
@@ -255,7 +255,7 @@ def list_sentences(evidence: Evidence) -> list[str]:
     lines = [f"{evidence.name}: {evidence.kind}. {evidence.verdict[0].upper()}{evidence.verdict[1:]}."]
     if evidence.watcher:
         for core in evidence.watcher.stuck_cores[:_ROWS]:
-            story = "; ".join(evidence.watcher.story(core))
+            story = "; ".join(evidence.watcher.describe_waits(core))
             lines.append(f"core ({core.x},{core.y}) of device {core.device}, line {core.line}: {flatten_text(story)}")
         lines += _describe_rest(evidence.watcher.stuck_cores, "core")
         lines += [

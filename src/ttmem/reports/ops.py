@@ -12,11 +12,11 @@ from ttmem.operators.catalogue_entries import DEVICE, FREE
 from ttmem.operators.extraction import Extraction
 from ttmem.operators.mapping import CELLS, Mapped, MappedOperator, is_unsupported, support_words
 from ttmem.operators.tracing import SourceResult
-from ttmem.operators.twin_coverage import model_calls
+from ttmem.operators.mapping import model_calls
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType
 from ttmem.reports.kit.tables import Table, format_markdown, name_column, number_column, text_column
-from ttmem.twin.operations import confidence_in
+from ttmem.twin.operations import combine_confidence
 
 
 class TwinCoverage(Document, frozen=True):
@@ -215,7 +215,7 @@ def count_operators(mapped: Mapped) -> dict[str, Any]:
         "supported": mapped.count(DEVICE),
         "unsupported": sum(is_unsupported(one.support) for one in mapped.operators),
         "meta_operations": mapped.count(FREE),
-        "by_category": mapped.by_kind(),
+        "by_category": mapped.count_by_kind(),
         "calls": mapped.calls,
         "covered_calls": mapped.covered_calls,
     }
@@ -304,7 +304,7 @@ def _describe_operator(one: MappedOperator) -> dict[str, Any]:
 def _find_confidence(one: MappedOperator) -> str:
     """Return the confidence of the twin for plain calls, by the operations' records; empty without a call."""
     called = one.operator.called if one.operator else ()
-    return confidence_in(called) if called else ""
+    return combine_confidence(called) if called else ""
 
 
 def _describe_use(one: MappedOperator) -> dict[str, Any]:

@@ -22,6 +22,10 @@ _MOST_REPLAYED = 100_000
 """Operations of a log's run that are replayed once more for a memory other than DRAM."""
 
 
+_KEPT = "_analyses"
+"""Name under which a profile keeps them."""
+
+
 class Analyses:
     """The analyses of one profile; none depends on the profile's name."""
 
@@ -65,12 +69,6 @@ class Analyses:
             if run.timeline == peak.timeline and run.first_state <= peak.state < run.end_state
         )
 
-    def are_about(self, profile: Profile) -> bool:
-        """Return whether this is the same history, under any name."""
-        parts = ("timelines", "forms", "arguments")
-        same = all(getattr(self._profile, part) is getattr(profile, part) for part in parts)
-        return same and self._profile.source == profile.source
-
     peaks = cached_property(lambda self: peaks(self._profile))
     programs_peak = cached_property(lambda self: programs_peak(self._profile))
     """The fullest L1 with the programs' own buffers, where a capture knows them."""
@@ -109,14 +107,10 @@ class Analyses:
         return [item for item in self.failures if item.is_for_memory and not item.is_warning]
 
 
-_latest: list[Analyses] = []
-"""The profile reported on last: one source is rendered in several formats, one after the other."""
-
-
 def analyze(profile: Profile) -> Analyses:
-    """The analyses of a profile; a renamed copy shares them, a narrowed one has its own."""
-    for known in _latest:
-        if known.are_about(profile):
-            return known
-    _latest[:] = [Analyses(profile)]
-    return _latest[0]
+    """Return the analyses of a profile, which keeps them for its other reports."""
+    kept = vars(profile)
+    if _KEPT not in kept:
+        kept[_KEPT] = Analyses(profile)
+    analyses: Analyses = kept[_KEPT]
+    return analyses

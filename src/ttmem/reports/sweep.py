@@ -20,7 +20,7 @@ from ttmem.base.formatting import (
 )
 from ttmem.failures.outcome import STATUSES
 from ttmem.operators.sweeps.expectations import Deviation
-from ttmem.operators.sweeps.frontier import Frontier
+from ttmem.operators.sweeps.limits import Frontier
 from ttmem.operators.sweeps.result import Result
 from ttmem.operators.sweeps.run import Finished
 from ttmem.operators.sweeps.summary import Findings
@@ -35,7 +35,7 @@ from ttmem.twin.operations import BOUNDED, UNKNOWN
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ttmem.operators.sweeps.frontier import Limit
+    from ttmem.operators.sweeps.limits import Limit
     from ttmem.operators.sweeps.run import Progress
 
 

@@ -62,7 +62,7 @@ def build_document(found: Comparison, *, before: str, after: str, regression: bo
         found.unchanged,
         found.only_before,
         found.only_after,
-        {change: len(found.of_kind(change)) for change in CHANGES},
+        {change: len(found.count_kind(change)) for change in CHANGES},
         tuple(map(_describe_change, found.changes)),
         regression,
     )

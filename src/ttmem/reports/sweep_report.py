@@ -12,7 +12,7 @@ from ttmem.base.errors import BadInputError
 from ttmem.base.formatting import flatten_text, format_compact_bytes, format_shape_list, format_share
 from ttmem.failures.outcome import PASS, SKIPPED
 from ttmem.operators.sweeps.result import Result
-from ttmem.operators.sweeps.summary import Findings, Summary
+from ttmem.operators.sweeps.summary import Findings, SweepSummary
 from ttmem.reports import sweep_analyses, sweep_tables
 from ttmem.reports.kit.charts import Matrix, MatrixOutcome
 from ttmem.reports.kit.documents import format_json_pieces
@@ -152,7 +152,7 @@ def _build_cards(findings: Findings) -> list[Card]:
     return cards
 
 
-def _build_matrix(summary: Summary) -> Section:
+def _build_matrix(summary: SweepSummary) -> Section:
     """Build the matrix of operators by shapes: the worst result in any memory and layout, small shapes on the left."""
     places: dict[tuple[int, ...], int] = {}
     for result in summary.results:

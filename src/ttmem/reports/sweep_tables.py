@@ -7,7 +7,15 @@ from typing import Any
 from ttmem.base.formatting import format_compact_bytes, format_shape_list, format_share
 from ttmem.base.limits import ROWS_FOR_PEOPLE
 from ttmem.operators.sweeps.result import Result
-from ttmem.operators.sweeps.summary import MEMORY, SEVERITIES, Findings, OperatorSummary, Summary, severity_of, where
+from ttmem.operators.sweeps.summary import (
+    MEMORY,
+    SEVERITIES,
+    Findings,
+    OperatorSummary,
+    SweepSummary,
+    severity_of,
+    where,
+)
 from ttmem.reports.kit.tables import (
     Column,
     Table,
@@ -124,7 +132,7 @@ def _memories_column(head: str = "OOM in") -> Column:
     return text_column(head, write=format_memories)
 
 
-def build_headline(summary: Summary) -> Table:
+def build_headline(summary: SweepSummary) -> Table:
     """Build the table of counts."""
     tests, operators = summary.tests, len(summary.operators)
     affected = summary.operators_with_memory_failures
@@ -150,7 +158,7 @@ def build_headline(summary: Summary) -> Table:
     return Table([text_column("Metric"), _count_column("Count"), Column("Percentage", "number")], rows)
 
 
-def build_operators(summary: Summary, *heads: str, failing: bool = False) -> Table:
+def build_operators(summary: SweepSummary, *heads: str, failing: bool = False) -> Table:
     """Build one row per operator (and board); ``failing``: only those that run out of memory, the largest first."""
     columns = [
         name_column("Operator", whole=True),
@@ -168,19 +176,19 @@ def build_operators(summary: Summary, *heads: str, failing: bool = False) -> Tab
     return select_columns(Table(columns, rows), summary, *heads)
 
 
-def select_columns(table: Table, summary: Summary, *heads: str) -> Table:
+def select_columns(table: Table, summary: SweepSummary, *heads: str) -> Table:
     """Select these columns, and after the first one the board where there are several."""
     first, *others = heads or table.heads
     others = [head for head in others if head != "Board"]
     return table.select(first, *(["Board"] if summary.boards else []), *others)
 
 
-def select_operator_columns(columns: Sequence[str], summary: Summary) -> Table:
+def select_operator_columns(columns: Sequence[str], summary: SweepSummary) -> Table:
     """Select these columns, and before the last one "Not judged" where there are such tests."""
     return build_operators(summary, *columns[:-1], *(["Not judged"] if summary.not_judged else []), columns[-1])
 
 
-def list_failing_operators(summary: Summary) -> list[OperatorSummary]:
+def list_failing_operators(summary: SweepSummary) -> list[OperatorSummary]:
     """List the operators with memory failures, the largest first."""
     found = [one for one in summary.by_board if one.worst is not None]
     return sorted(found, key=lambda one: (-((one.worst.device_bytes or 0) if one.worst else 0), -one.memory_failures))
@@ -200,7 +208,7 @@ def _find_worst_cells(worst: Result | None) -> tuple[Any, Any, Any]:
     return (worst.shape, worst.shape_logical_bytes, worst.device_bytes) if worst else (None, None, None)
 
 
-def build_shapes(summary: Summary) -> Table:
+def build_shapes(summary: SweepSummary) -> Table:
     """Build the table of shapes that ran out of memory, the largest first."""
     columns = [
         _shape_column(),
@@ -219,7 +227,7 @@ def build_shapes(summary: Summary) -> Table:
     return select_columns(Table(columns, rows), summary)
 
 
-def build_severities(summary: Summary) -> Table:
+def build_severities(summary: SweepSummary) -> Table:
     """Build the table of memory failures by the size of the allocation."""
     columns = [text_column("Class"), text_column("On device"), _count_column("Count"), Column("Share", "number")]
     rows = [
@@ -229,7 +237,7 @@ def build_severities(summary: Summary) -> Table:
     return Table(columns, rows)
 
 
-def build_models(summary: Summary) -> Table:
+def build_models(summary: SweepSummary) -> Table:
     """Build the table of models with failing cases."""
     columns = [
         name_column("Model"), text_column("Board"), _count_column("Tests"), _memories_column("Memory failures"),
@@ -243,7 +251,7 @@ def build_models(summary: Summary) -> Table:
     return select_columns(Table(columns, rows), summary)
 
 
-def build_patterns(summary: Summary) -> Table:
+def build_patterns(summary: SweepSummary) -> Table:
     """Failures with the same message."""
     columns = [
         name_column("Pattern"), _count_column("Occurrences"), name_column("Operators"), name_column("Error", most=300),
@@ -300,14 +308,14 @@ def render_priorities(findings: Findings) -> str:
     return "\n".join([*lines, *_describe_rest(table)])
 
 
-def render_headline(summary: Summary) -> str:
+def render_headline(summary: SweepSummary) -> str:
     """``Passed: 3 (50.0%)``, one per line."""
     return "\n".join(
         f"{name}: {count}{f' ({part})' if part else ''}" for name, count, part in build_headline(summary).format_cells()
     )
 
 
-def list_sizes(summary: Summary) -> Mapping[str, list[int]]:
+def list_sizes(summary: SweepSummary) -> Mapping[str, list[int]]:
     """Return the sizes of the memory failures that have one."""
     return {
         "On device": [one.device_bytes for one in summary.failures if one.device_bytes is not None],
