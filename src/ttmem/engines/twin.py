@@ -19,7 +19,6 @@ from typing import Any
 
 from ttmem.base.errors import BadInputError, TtmemError
 from ttmem.engines.engine import Engine, EngineSettings, Message, ScriptEntry, Step, Steps
-from ttmem.engines.twin_tensors import NamedTensors
 from ttmem.failures import classify_oom
 from ttmem.failures.classify import classify
 from ttmem.failures.outcome import CLASH, INVALID, NOT_JUDGED, OOM, OVERFLOW, PASS, UNSUPPORTED, Outcome
@@ -52,6 +51,45 @@ Answer = dict[str, Any]
 _LEVELS = (EXACT, BOUNDED, UNKNOWN)
 _OUTCOME_FIELDS = ("status", "failure_class", "memory", "message", "needed_bytes", "bytes_per_bank")
 _NOTHING = TensorSpec((0,))
+
+
+class NamedTensors:
+    """Tensors by name. A buffer is freed with its last name: a view keeps it."""
+
+    def __init__(self, other: NamedTensors | None = None) -> None:
+        self.named: dict[str, tuple[Buffer, TensorSpec]] = dict(other.named) if other else {}
+        self._uses: dict[int, int] = dict(other._uses) if other else {}
+        """Number of names of a buffer, by identity; a buffer freed by force has none."""
+        self.on_host: dict[str, TensorSpec] = dict(other.on_host) if other else {}
+        self.further: dict[str, list[str]] = dict(other.further) if other else {}
+        """Names of a call's other results, where its ``out`` is one name for all of them."""
+
+    def keep(self, name: str, buffer: Buffer, spec: TensorSpec, device: Device) -> None:
+        self._uses[id(buffer)] = self._uses.get(id(buffer), 0) + 1
+        if name in self.named:
+            self.drop(name, device)
+        self.named[name] = buffer, spec
+
+    def drop(self, name: str, device: Device, *, by_force: bool = False) -> None:
+        if self.on_host.pop(name, None) is not None:
+            return
+        buffer, _ = self.find(name)
+        del self.named[name]
+        left = self._uses.get(id(buffer), 0) - 1
+        if left > 0 and not by_force:
+            self._uses[id(buffer)] = left
+        elif self._uses.pop(id(buffer), 0):
+            device.free(buffer)
+
+    def free(self, buffer: Buffer, device: Device) -> None:
+        if self._uses.pop(id(buffer), 0):
+            device.free(buffer)
+
+    def find(self, name: str) -> tuple[Buffer, TensorSpec]:
+        try:
+            return self.named[name]
+        except KeyError:
+            raise BadInputError(f"there is no tensor '{name}'") from None
 
 
 class NoRecordError(TtmemError):
