@@ -87,14 +87,14 @@ def sweep(
     ``watch`` is called with the progress, ``remark`` with a text when a worker of the cluster was lost.
     """
     from ttmem.engines.interpreters import choose_python
-    from ttmem.operators.case_files import read_cases
+    from ttmem.operators.case import read_cases
     from ttmem.operators.sweeps import expectations
     from ttmem.operators.sweeps.journal import read_results
-    from ttmem.operators.sweeps.plan import SWEPT_MEMORIES, Settings, make_plan
+    from ttmem.operators.sweeps.plan import SWEPT_MEMORIES, SweepSettings, make_plan
     from ttmem.operators.sweeps.run import run_sweep
 
     python = choose_python(python, ttnn)
-    settings = Settings(engine, l1_small, trace_region, None if dtype == "model" else dtype, timeout, python)
+    settings = SweepSettings(engine, l1_small, trace_region, None if dtype == "model" else dtype, timeout, python)
     expected = expectations.read(Path(expect)) if expect is not None else None
     named, known = (Path(cases), read_cases(cases)) if isinstance(cases, (str, Path)) else (None, cases)
     plan = make_plan(
@@ -219,13 +219,12 @@ def report(source: Path, folder: Path, as_json: bool, quiet: bool, **settings: A
     JUnit XML, JSON or CSV of tt-metal's sweep framework, or a folder of these. Each failure counts once; a test skipped
     for want of memory is an OOM; an operator without a test has not passed.
     """
-    from ttmem.operators.sweeps.findings import find_in
-    from ttmem.reports.sweep import build_report
-    from ttmem.reports.sweep_report import list_files, write_files
+    from ttmem.operators.sweeps.findings import summarize_results
+    from ttmem.reports.sweep_report import build_report, list_files, write_files
     from ttmem.reports.sweep_tables import render_headline
 
     with progress_bar("asking what passes", quiet=quiet, of_bytes=False) as progress:
-        findings = find_in(source, generated=time.strftime("%Y-%m-%d %H:%M:%S"), watch=progress, **settings)
+        findings = summarize_results(source, generated=time.strftime("%Y-%m-%d %H:%M:%S"), watch=progress, **settings)
     written = write_files(findings, folder)
     for text in findings.summary.notes:
         note(f"note: {text}", quiet=quiet)
@@ -293,14 +292,14 @@ def limits(
     """
     from ttmem.hardware import BOARDS, MEMORIES
     from ttmem.operators.sweeps.limits import WIDTHS, find_limits
-    from ttmem.operators.sweeps.plan import Settings
+    from ttmem.operators.sweeps.plan import SweepSettings
     from ttmem.reports import sweep as reports
     from ttmem.twin.tensor_spec import LAYOUTS
 
     form = options.choose_one(json=as_json, markdown=as_markdown)
     frontiers = find_limits(
         _choose_cases(ops, cases, shape),
-        settings=Settings(engine, l1_small, trace_region, None if dtype == "model" else dtype, python=python),
+        settings=SweepSettings(engine, l1_small, trace_region, None if dtype == "model" else dtype, python=python),
         boards=[BOARDS.find(board).name for board in boards or ("n150",)],
         memories=[MEMORIES.find(memory).name for memory in memories or ("DRAM", "L1")],
         layouts=[LAYOUTS.find(layout).name for layout in layouts or ("tile",)],
@@ -334,11 +333,11 @@ def _parse_widths(text: str) -> tuple[int, ...]:
 
 def _choose_cases(ops: tuple[str, ...], file: Path | None, shape: str | None) -> list[Case]:
     """Return the case of each operator to grow: the smallest in the file, or the catalogue's example."""
-    from ttmem.operators.case_files import read_cases
+    from ttmem.operators.case import read_cases
     from ttmem.operators.catalogue_entries import catalogue
     from ttmem.operators.sweeps.limits import base_case
     from ttmem.operators.sweeps.plan import padded_tile_elements
-    from ttmem.twin.tensor_text import parse_shape
+    from ttmem.twin.tensor_spec import parse_shape
 
     if file is None:
         if not ops:
@@ -394,7 +393,7 @@ def _is_regression(found: Comparison, growth: Limit | None) -> bool:
     from ttmem.analysis.budget import PERCENT
     from ttmem.operators.sweeps.comparison import NEWLY_FAILS
 
-    if found.of_kind(NEWLY_FAILS):
+    if found.count_kind(NEWLY_FAILS):
         return True
     if growth is None:
         return False

@@ -10,9 +10,8 @@ import msgspec
 from ttmem.base.formatting import flatten_text, format_count, format_share
 from ttmem.operators.catalogue_entries import DEVICE, FREE
 from ttmem.operators.extraction import Extraction
-from ttmem.operators.mapping import CELLS, Mapped, MappedOperator, is_unsupported, support_words
+from ttmem.operators.mapping import CELLS, Mapped, MappedOperator, is_unsupported, model_calls, support_words
 from ttmem.operators.tracing import SourceResult
-from ttmem.operators.mapping import model_calls
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType
 from ttmem.reports.kit.tables import Table, format_markdown, name_column, number_column, text_column

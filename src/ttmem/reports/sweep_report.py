@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of ``ttmem sweep report``, and its page."""
+"""The answer of ``ttmem sweep report``: the JSON document, the files and the page."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from ttmem.base.atomic_files import write_texts
 from ttmem.base.errors import BadInputError
@@ -15,11 +17,107 @@ from ttmem.operators.sweeps.result import Result
 from ttmem.operators.sweeps.summary import Findings, SweepSummary
 from ttmem.reports import sweep_analyses, sweep_tables
 from ttmem.reports.kit.charts import Matrix, MatrixOutcome
-from ttmem.reports.kit.documents import format_json_pieces
+from ttmem.reports.kit.documents import Document, format_json_pieces
 from ttmem.reports.kit.pages import Card, Section, render_page
 from ttmem.reports.kit.tables import Table, format_csv
-from ttmem.reports.sweep import build_report
 from ttmem.reports.sweep_tables import NOTES, describe_advice
+
+
+class Counts(Document, frozen=True):
+    """The tests of one operator."""
+
+    tests: int = msgspec.field(name="total")
+    passed: int
+    failed: int
+    """For another reason than memory."""
+    skipped: int
+    not_judged: int
+    """Tests without a verdict of the twin."""
+    memory_failures: int = msgspec.field(name="oom")
+    by_memory: Mapping[str, int] = msgspec.field(name="oom_by_memory")
+    status: str
+
+
+class ModelCounts(Document, frozen=True):
+    """The tests of one model."""
+
+    tests: int
+    by_memory: Mapping[str, int] = msgspec.field(name="oom_by_memory")
+
+
+class ErrorPattern(Document, frozen=True):
+    """Failures with the same message."""
+
+    title: str
+    occurrences: int
+    operators: Sequence[str]
+    sentence: str = msgspec.field(name="error")
+    """One of the messages, in full."""
+
+
+class SweepReport(Document, frozen=True, tag_field="schema", tag="ttmem.sweep-report/1"):
+    """The metrics of a set of results; also the file ``subset_test_analysis.json``."""
+
+    generated: str
+    source: str
+    tests: int = msgspec.field(name="total_tests")
+    passed: int
+    failed: int
+    skipped: int
+    not_judged: int
+    memory_failures: int = msgspec.field(name="oom")
+    by_memory: Mapping[str, int] = msgspec.field(name="oom_by_memory")
+    success_rate: float | None
+    """Per cent of the tests that have a verdict."""
+    operators_tested: int
+    operators_without_tests: Sequence[str]
+    unique_problematic_shapes: int
+    severities: Mapping[str, int]
+    operators: Mapping[str, Counts]
+    models: Mapping[str, ModelCounts]
+    patterns: Sequence[ErrorPattern] = msgspec.field(name="error_patterns")
+    notes: Sequence[str]
+
+
+def build_report(findings: Findings) -> SweepReport:
+    """Build the document of findings."""
+    summary = findings.summary
+    return SweepReport(
+        generated=findings.generated,
+        source=findings.source,
+        tests=summary.tests,
+        passed=summary.passed,
+        failed=summary.failed,
+        skipped=summary.skipped,
+        not_judged=summary.not_judged,
+        memory_failures=summary.memory_failures,
+        by_memory=summary.by_memory,
+        success_rate=round(100 * summary.passed / summary.judged, 1) if summary.judged else None,
+        operators_tested=summary.operators_tested,
+        operators_without_tests=[one.name for one in summary.operators if not one.tests],
+        unique_problematic_shapes=summary.problematic_shapes,
+        severities=summary.severities,
+        operators={
+            one.name: Counts(
+                tests=one.tests,
+                passed=one.passed,
+                failed=one.failed,
+                skipped=one.skipped,
+                not_judged=one.not_judged,
+                memory_failures=one.memory_failures,
+                by_memory=one.by_memory,
+                status=one.status,
+            )
+            for one in summary.operators
+        },
+        models={one.name: ModelCounts(tests=one.tests, by_memory=one.by_memory) for one in summary.models},
+        patterns=[
+            ErrorPattern(title=one.title, occurrences=one.occurrences, operators=one.operators, sentence=one.sentence)
+            for one in summary.patterns
+        ],
+        notes=summary.notes,
+    )
+
 
 PAGE = "sweep_report.html"
 ABOUT = {
