@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,8 +22,8 @@ from click.testing import CliRunner
 from support.command_line import FIVE_RUNS, REAL_OOM, Result, call, command_line, environment, start
 from ttmem import __version__
 from ttmem.base.errors import MissingPartError
-from ttmem.commands import profile
-from ttmem.commands._group import VerbGroup
+from ttmem.commands import main, profile
+from ttmem.commands.command_line import GroupWithExamples, verb
 from ttmem.commands.main import cli
 
 Run = Callable[..., Result]
@@ -33,8 +34,8 @@ def test_help_lists_every_verb_with_its_line(run: Run, flag: str) -> None:
     shown = run(flag)
     assert shown.code == 0
     assert shown.err == ""
-    for verb, line in cli.lines.items():
-        assert verb in shown.out
+    for name, line in cli.lines.items():
+        assert name in shown.out
         assert line.split()[0] in shown.out
 
 
@@ -53,33 +54,40 @@ def test_the_order_is_the_newcomers(run: Run) -> None:
     assert verbs[-2:] == ["mcp", "completion"]
 
 
-def test_a_new_verb_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # GIVEN a package with two verbs, a helper and a program of its own
-    package = tmp_path / "verbs_of_a_test"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    (package / "_helper.py").write_text('"""``ttmem helper``: No verb."""\n')
-    (package / "program.py").write_text('"""``a-program``: No verb."""\n')
-    for name, line in (("alpha", "The first."), ("add_up", "Adds numbers.")):
-        (package / f"{name}.py").write_text(
-            f'# A comment\n"""``ttmem group {name.replace("_", "-")}``: {line}\n\nMore."""\n'
-            "import click\nfrom ttmem.commands.command_line import verb\n"
-            "@verb('')\n@click.argument('numbers', nargs=-1, type=int)\n"
-            "def command(numbers):\n    print(sum(numbers))\n"
-        )
-    monkeypatch.syspath_prepend(tmp_path)
-    __import__("verbs_of_a_test")
-    group = VerbGroup("verbs_of_a_test", first=("alpha", "not-there"), name="group")
-    # THEN both are listed with their lines, none is imported before it is used, and each works
-    assert group.lines == {"alpha": "The first.", "add-up": "Adds numbers."}
-    assert "verbs_of_a_test.add_up" not in sys.modules
+def test_the_table_of_verbs_is_that_of_the_files() -> None:
+    """One verb is one file: its first line is the verb with its line of the table."""
+    folder = Path(main.__file__).parent
+    first_line = re.compile(r'^"""``ttmem ([\w-]+)``: (.+)"""$', re.MULTILINE)
+    found = {}
+    for path in folder.glob("*.py"):
+        if (match := first_line.search(path.read_text())) and path.stem == match[1]:
+            found[match[1]] = match[2]
+    assert found == cli.lines
+
+
+def test_a_group_lists_its_verbs_in_the_order_of_their_declaration() -> None:
+    # GIVEN a group with two verbs
+    group = GroupWithExamples("group")
+
+    @verb("ttmem group zeta", group=group, line="The first.")
+    def zeta() -> None:
+        """More than one sentence. Of these, the table shows the line above."""
+
+    @verb("ttmem group add-up 1 2", group=group)
+    @click.argument("numbers", nargs=-1, type=int)
+    def add_up(numbers: tuple[int, ...]) -> None:
+        """Add numbers."""
+        click.echo(sum(numbers))
+
+    # THEN both are listed with their lines, each works, and a mistyped one is guessed
+    assert group.lines == {"zeta": "The first.", "add-up": "Add numbers."}
     shown = CliRunner().invoke(group, ["add-up", "1", "2"])
     assert (shown.exit_code, shown.output) == (0, "3\n")
     assert "no verb 'add-ups'; did you mean 'add-up'?" in CliRunner().invoke(group, ["add-ups"]).output
-    assert "Adds numbers." in CliRunner().invoke(group, ["--help"]).output
+    assert "Add numbers." in CliRunner().invoke(group, ["--help"]).output
 
 
-@pytest.mark.parametrize("group", ["cb", "ops", "sweep"])
+@pytest.mark.parametrize("group", ["cb", "device", "ops", "sweep"])
 def test_a_group_without_a_verb_is_a_question_that_its_help_answers(run: Run, group: str) -> None:
     shown = run(group)
     assert (shown.code, shown.out) == (2, "")
@@ -207,8 +215,8 @@ def test_ctrl_c_while_reading_is_130_without_a_traceback() -> None:
 def test_a_reader_that_goes_away_ends_it_quietly() -> None:
     # GIVEN a pipe whose other end closes at once, and an answer larger than any pipe's buffer
     reader = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read(1)"], stdin=subprocess.PIPE)
-    code = "import sys; from ttmem.commands import _output, main, profile\n"
-    code += "profile.command.callback = lambda **_: _output.emit('x' * 5_000_000, None)\n"
+    code = "import sys; from ttmem.commands import output, profile; from ttmem.commands.main import main\n"
+    code += "profile.command.callback = lambda **_: output.emit('x' * 5_000_000, None)\n"
     code += "sys.exit(main(['profile', 'x']))"
     writer = subprocess.Popen(
         [sys.executable, "-c", code], stdout=reader.stdin, stderr=subprocess.PIPE, env=environment(), text=True
@@ -240,8 +248,8 @@ def test_a_full_disk_behind_stdout_is_an_error() -> None:
 
 
 def test_a_terminal_that_cannot_show_a_letter_does_not_end_the_run(run: Run) -> None:
-    code = "from ttmem.commands import _output, main, profile\n"
-    code += "profile.command.callback = lambda **_: _output.emit('caf\\u00e9 \\udcff', None)\n"
+    code = "from ttmem.commands import output, profile; from ttmem.commands.main import main\n"
+    code += "profile.command.callback = lambda **_: output.emit('caf\\u00e9 \\udcff', None)\n"
     code += "raise SystemExit(main(['profile', 'x']))"
     done = subprocess.run(
         [sys.executable, "-c", code],

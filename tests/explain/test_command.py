@@ -17,7 +17,7 @@ from explain.test_context import PYTEST
 from explain.test_reports import FRAGMENTED
 from explain.test_scan import BLOCK
 from support.command_line import BLACKHOLE_OOM, FIVE_RUNS, REAL_OOM, ROOT, Result
-from ttmem.commands import main
+from ttmem.commands.main import main
 
 Run = Callable[..., Result]
 
@@ -138,7 +138,7 @@ def test_each_failure_once(run: Run, place: Path) -> None:
 def test_a_large_log_is_scanned_and_says_how_to_learn_more(
     run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ttmem.commands.library.explain.SMALL_LOG_BYTES", 1000)
+    monkeypatch.setattr("ttmem.analysis.source_diagnosis.SMALL_LOG_BYTES", 1000)
     (place / "run.log").write_text(BLOCK * 20 + FRAGMENTED + "\n")
     result = run("run.log", "--json")
     assert classes(result) == ["oom/fragmented"]

@@ -81,7 +81,7 @@ def test_import_reads_no_file_and_compiles_no_expression() -> None:
         "def refuse(*args, **kwargs): raise AssertionError('compiled at import')\n"
         "re.compile = refuse\n"
         "before = set(sys.modules)\n"
-        "import ttmem.explain\n"
+        "import ttmem.failures\n"
         "print(sorted(name for name in set(sys.modules) - before if not name.startswith('ttmem.failures')))\n"
     )
     # WHEN / THEN nothing but our own modules is loaded

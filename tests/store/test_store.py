@@ -19,9 +19,9 @@ from support.build_profile import ProfileBuilder, tensor
 from support.command_line import environment
 from ttmem.base import atomic_folders
 from ttmem.base.errors import BadInputError
+from ttmem.commands.profile_answer import store_profile
 from ttmem.profile import profile_file, store
 from ttmem.profile.model import Profile
-from ttmem.readers.sources import keep
 
 FILES = ("about.json", "inputs_registry.json", "memory.json", "operations.json", "profile.ttmem", "report.html")
 
@@ -47,7 +47,7 @@ def files_of(report: store.StoredReport) -> list[str]:
 def peak_of(name: str) -> object:
     report = store.find(name)
     assert report is not None
-    return store.about(report)["peak_dram_bytes_per_bank"]
+    return store.read_about(report)["peak_dram_bytes_per_bank"]
 
 
 def leftovers(home: Path) -> list[str]:
@@ -55,7 +55,7 @@ def leftovers(home: Path) -> list[str]:
 
 
 def test_a_report_holds_the_seeds_four_files_and_the_profile(home: Path) -> None:
-    report = keep(small(), origin="/logs/bert.log")
+    report = store_profile(small(), origin="/logs/bert.log")
     assert report.folder == home / "reports" / "bert"
     assert files_of(report) == [f"bert_{suffix}" for suffix in FILES]
     assert profile_file.load(report.profile_path).name == "bert"
@@ -65,7 +65,7 @@ def test_a_report_holds_the_seeds_four_files_and_the_profile(home: Path) -> None
 
 
 def test_what_a_listing_shows(home: Path) -> None:
-    about = store.about(keep(small(), origin="/logs/bert.log"))
+    about = store.read_about(store_profile(small(), origin="/logs/bert.log"))
     stored_at = str(about.pop("stored_at"))
     size = about.pop("bytes_on_disk")
     assert about == {
@@ -85,45 +85,45 @@ def test_what_a_listing_shows(home: Path) -> None:
 
 
 def test_the_same_source_read_again_is_the_same_report() -> None:
-    first = keep(small(dram=4096), origin="/logs/bert.log")
-    second = keep(small(dram=8192), origin="/logs/bert.log")
+    first = store_profile(small(dram=4096), origin="/logs/bert.log")
+    second = store_profile(small(dram=8192), origin="/logs/bert.log")
     assert first == second
-    assert store.names() == ["bert"]
+    assert store.list_names() == ["bert"]
     assert peak_of("bert") == 8192
 
 
 def test_another_source_of_the_same_name_gets_a_number() -> None:
-    keep(small(dram=4096), origin="/monday/bert.log")
-    second = keep(small(dram=8192), origin="/tuesday/bert.log")
-    third = keep(small(dram=12288), origin="/wednesday/bert.log")
+    store_profile(small(dram=4096), origin="/monday/bert.log")
+    second = store_profile(small(dram=8192), origin="/tuesday/bert.log")
+    third = store_profile(small(dram=12288), origin="/wednesday/bert.log")
     assert [second.name, third.name] == ["bert-2", "bert-3"]
     assert files_of(second) == [f"bert-2_{suffix}" for suffix in FILES]
     assert profile_file.load(second.profile_path).name == "bert-2"
-    assert [peak_of(name) for name in store.names()] == [4096, 8192, 12288]
+    assert [peak_of(name) for name in store.list_names()] == [4096, 8192, 12288]
     # Re-reading the second source finds its own report again.
-    assert keep(small(dram=16384), origin="/tuesday/bert.log").name == "bert-2"
-    assert [peak_of(name) for name in store.names()] == [4096, 16384, 12288]
+    assert store_profile(small(dram=16384), origin="/tuesday/bert.log").name == "bert-2"
+    assert [peak_of(name) for name in store.list_names()] == [4096, 16384, 12288]
 
 
 def test_without_an_origin_equal_content_is_the_same_source() -> None:
-    assert keep(small("stdin", 4096), origin="").name == "stdin"
-    assert keep(small("stdin", 4096), origin="").name == "stdin"
-    assert keep(small("stdin", 8192), origin="").name == "stdin-2"
-    assert keep(small("stdin", 8192), origin="").name == "stdin-2"
+    assert store_profile(small("stdin", 4096), origin="").name == "stdin"
+    assert store_profile(small("stdin", 4096), origin="").name == "stdin"
+    assert store_profile(small("stdin", 8192), origin="").name == "stdin-2"
+    assert store_profile(small("stdin", 8192), origin="").name == "stdin-2"
 
 
 def test_a_name_that_was_asked_for_replaces_what_has_it() -> None:
-    keep(small(dram=4096), origin="/monday/bert.log")
-    report = keep(small(dram=8192), origin="/tuesday/bert.log", name="bert")
+    store_profile(small(dram=4096), origin="/monday/bert.log")
+    report = store_profile(small(dram=8192), origin="/tuesday/bert.log", name="bert")
     assert report.name == "bert"
-    assert store.names() == ["bert"]
+    assert store.list_names() == ["bert"]
     assert peak_of("bert") == 8192
 
 
 def test_replacing_works_where_names_cannot_be_exchanged(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(atomic_folders, "_exchange", lambda *_: False)
-    keep(small(dram=4096), origin="/a")
-    keep(small(dram=8192), origin="/a")
+    store_profile(small(dram=4096), origin="/a")
+    store_profile(small(dram=8192), origin="/a")
     assert peak_of("bert") == 8192
     assert leftovers(home) == []
 
@@ -145,10 +145,10 @@ def test_what_somebody_else_put_there_is_left_alone_or_replaced_when_asked(home:
         if what == "foreign folder":
             (place / "notes.txt").write_text("mine")
     # WHEN a name is chosen automatically THEN it is another one
-    assert keep(small(), origin="/a").name == "bert-2"
+    assert store_profile(small(), origin="/a").name == "bert-2"
     assert os.path.lexists(place)
     # WHEN the name is asked for THEN it is replaced, and nothing behind a link is touched
-    assert keep(small(), origin="/a", name="bert").name == "bert"
+    assert store_profile(small(), origin="/a", name="bert").name == "bert"
     assert files_of(store.StoredReport("bert", place)) == [f"bert_{suffix}" for suffix in FILES]
     assert (elsewhere / "precious").read_text() == "mine"
     assert leftovers(home) == []
@@ -184,7 +184,7 @@ HOSTILE = [
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_name_is_refused_when_asked_for(home: Path, name: str) -> None:
     with pytest.raises(BadInputError, match="cannot be the name of a report") as caught:
-        keep(small(), origin="/a", name=name)
+        store_profile(small(), origin="/a", name=name)
     suggestion = caught.value.hint.rpartition("'")[0].rpartition("'")[2]
     assert store.check_name(suggestion) == suggestion
     str(caught.value).encode("utf-8")  # the message itself can be printed
@@ -193,19 +193,19 @@ def test_a_hostile_name_is_refused_when_asked_for(home: Path, name: str) -> None
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_name_of_a_source_is_made_safe(home: Path, name: str) -> None:
-    report = keep(small(name), origin="/a")
+    report = store_profile(small(name), origin="/a")
     assert report.folder.parent == home / "reports"
     assert report.folder.is_dir()
     assert not report.folder.is_symlink()
-    assert store.names() == [report.name]
+    assert store.list_names() == [report.name]
     assert profile_file.load(report.profile_path).name == report.name
 
 
 @settings(max_examples=500, deadline=None)
 @given(st.text(max_size=30) | st.text("aé.-_/ con", max_size=200))
 def test_every_name_becomes_one_that_stays_inside(name: str) -> None:
-    safe = store.usable_name(name)
-    assert safe == store.usable_name(safe) == store.check_name(safe)
+    safe = store.make_usable_name(name)
+    assert safe == store.make_usable_name(safe) == store.check_name(safe)
     assert len(f"{safe}-1000_inputs_registry.json".encode()) < 255
     assert "/" not in safe
     assert not safe.startswith((".", "-"))
@@ -214,41 +214,41 @@ def test_every_name_becomes_one_that_stays_inside(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["bert", "resnet50.v1", "gpt-2_large", "a+b=c@d", "Grüße", "_x_", "模型"])
 def test_ordinary_names_stay_as_they_are(name: str) -> None:
-    assert store.check_name(name) == store.usable_name(name) == name
+    assert store.check_name(name) == store.make_usable_name(name) == name
 
 
 def test_removing(home: Path) -> None:
-    keep(small(), origin="/a")
-    keep(small("gpt"), origin="/b")
+    store_profile(small(), origin="/a")
+    store_profile(small("gpt"), origin="/b")
     store.remove("bert")
-    assert store.names() == ["gpt"]
+    assert store.list_names() == ["gpt"]
     assert [entry.name for entry in (home / "reports").iterdir()] == ["gpt"]
 
 
 def test_removing_a_link_leaves_what_it_points_to(home: Path) -> None:
-    keep(small(), origin="/a")
+    store_profile(small(), origin="/a")
     (home / "reports" / "alias").symlink_to(home / "reports" / "bert")
     store.remove("alias")
-    assert store.names() == ["bert"]
+    assert store.list_names() == ["bert"]
 
 
 def test_a_damaged_listing_entry_does_not_hide_the_report() -> None:
-    report = keep(small(), origin="/a")
+    report = store_profile(small(), origin="/a")
     report.about_path.write_text("{")
-    assert store.names() == ["bert"]
-    assert store.about(report)["operations_executed"] is None
+    assert store.list_names() == ["bert"]
+    assert store.read_about(report)["operations_executed"] is None
     # Nobody knows any more where it came from, so it is not replaced.
-    assert keep(small(), origin="/a").name == "bert-2"
+    assert store_profile(small(), origin="/a").name == "bert-2"
 
 
 def test_an_unfinished_report_is_never_seen_and_swept_up_later(home: Path) -> None:
-    keep(small(), origin="/a")
+    store_profile(small(), origin="/a")
     fresh, stale = (home / "reports" / f".unfinished-1-{age}" for age in ("fresh", "stale"))
     for folder in (fresh, stale):
         folder.mkdir()
     os.utime(stale, (time.time() - 2 * 86400,) * 2)
-    assert store.names() == ["bert"]
-    keep(small(), origin="/a")
+    assert store.list_names() == ["bert"]
+    store_profile(small(), origin="/a")
     assert leftovers(home) == [fresh.name]
 
 
@@ -266,7 +266,7 @@ HELD = KILLED.replace("os.kill(os.getpid(), signal.SIGKILL)", "print(flush=True)
 
 def test_what_a_killed_writer_left_is_removed_by_the_next_and_what_is_being_written_is_not(home: Path) -> None:
     # GIVEN a writer that was killed, and one that is at work
-    keep(small(), origin="/a")
+    store_profile(small(), origin="/a")
     place = str(home / "reports" / "other")
     assert subprocess.run([sys.executable, "-c", KILLED, place], check=False).returncode == -signal.SIGKILL
     assert len(leftovers(home)) == 1
@@ -275,7 +275,7 @@ def test_what_a_killed_writer_left_is_removed_by_the_next_and_what_is_being_writ
     writer.stdout.readline()
     assert len(leftovers(home)) == 2
     # WHEN a report is stored, THEN the first one's folder is gone and the second one's is not
-    keep(small(), origin="/a")
+    store_profile(small(), origin="/a")
     assert [str(writer.pid) in name for name in leftovers(home)] == [True]
     writer.communicate()
     assert (home / "reports" / "other" / "a").read_bytes() == b"a"
@@ -283,14 +283,14 @@ def test_what_a_killed_writer_left_is_removed_by_the_next_and_what_is_being_writ
 
 
 def test_a_write_that_fails_leaves_the_old_report(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    keep(small(dram=4096), origin="/a")
+    store_profile(small(dram=4096), origin="/a")
 
     def fail(_: Profile) -> bytes:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(profile_file, "to_bytes", fail)
+    monkeypatch.setattr(profile_file, "encode", fail)
     with pytest.raises(OSError, match="No space"):
-        keep(small(dram=8192), origin="/a")
+        store_profile(small(dram=8192), origin="/a")
     monkeypatch.undo()
     monkeypatch.setenv("TTMEM_HOME", str(home))
     assert peak_of("bert") == 4096
@@ -300,9 +300,9 @@ def test_a_write_that_fails_leaves_the_old_report(home: Path, monkeypatch: pytes
 def test_the_home_folder_is_the_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("TTMEM_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert store.folder() == tmp_path / ".ttmem" / "reports"
+    assert store.locate_folder() == tmp_path / ".ttmem" / "reports"
     monkeypatch.setenv("TTMEM_HOME", "~/elsewhere")
-    assert store.folder() == tmp_path / "elsewhere" / "reports"
+    assert store.locate_folder() == tmp_path / "elsewhere" / "reports"
 
 
 def test_without_any_home_nothing_is_stored_and_nothing_else_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,9 +312,9 @@ def test_without_any_home_nothing_is_stored_and_nothing_else_breaks(monkeypatch:
     monkeypatch.delenv("TTMEM_HOME")
     monkeypatch.setattr(Path, "home", homeless)
     assert store.find("bert") is None
-    assert store.names() == store.listing() == []
-    with pytest.raises(BadInputError, match="no home folder") as caught:
-        keep(small(), origin="/a")
+    assert store.list_names() == store.list_reports() == []
+    with pytest.raises(BadInputError, match="the home folder is unknown") as caught:
+        store_profile(small(), origin="/a")
     assert "TTMEM_HOME" in caught.value.hint
 
 
@@ -322,21 +322,20 @@ def test_a_store_that_cannot_be_entered_holds_nothing(home: Path, monkeypatch: p
     def refuse(_: Path) -> bool:
         raise PermissionError(13, "Permission denied")
 
-    keep(small(), origin="/a")
+    store_profile(small(), origin="/a")
     monkeypatch.setattr(Path, "is_file", refuse)
     assert store.find("bert") is None
-    assert store.names() == []
+    assert store.list_names() == []
 
 
 WRITER = """
 import sys
 sys.path[:0] = sys.argv[1].split(":")
 from test_store import small
-from ttmem.readers.sources import keep
-from ttmem.store import folders, store
+from ttmem.commands.profile_answer import store_profile
 origin, name, times = sys.argv[2], sys.argv[3] or None, int(sys.argv[4])
 for step in range(times):
-    print(keep(small(dram=4096 * (1 + step)), origin=origin, name=name).name)
+    print(store_profile(small(dram=4096 * (1 + step)), origin=origin, name=name).name)
 """
 
 
@@ -362,14 +361,14 @@ def test_writers_of_different_sources_never_share_a_name(home: Path) -> None:
     answers = writers(4, origins=["/a", "/b", "/c", "/d"], name="", times=5)
     assert all(len(set(names)) == 1 for names in answers), "each source keeps the name it got first"
     assert sorted(names[0] for names in answers) == ["bert", "bert-2", "bert-3", "bert-4"]
-    assert store.names() == ["bert", "bert-2", "bert-3", "bert-4"]
+    assert store.list_names() == ["bert", "bert-2", "bert-3", "bert-4"]
     assert leftovers(home) == []
 
 
 @pytest.mark.slow
 def test_writers_of_one_name_leave_one_whole_report_and_readers_always_find_one(home: Path) -> None:
     # GIVEN a report that two writers replace again and again
-    keep(small(), origin="/a", name="bert")
+    store_profile(small(), origin="/a", name="bert")
     tests = f"{Path(__file__).parent}:{Path(__file__).parents[1]}"
     arguments = [sys.executable, "-c", WRITER, tests, "/a", "bert", "25"]
     started = [subprocess.Popen(arguments, stdout=subprocess.DEVNULL, env=environment()) for _ in range(2)]
@@ -382,7 +381,7 @@ def test_writers_of_one_name_leave_one_whole_report_and_readers_always_find_one(
         looks += 1
     assert [process.returncode for process in started] == [0, 0]
     assert looks > 10
-    assert store.names() == ["bert"]
+    assert store.list_names() == ["bert"]
     assert peak_of("bert") == 4096 * 25
     assert leftovers(home) == []
 
@@ -398,7 +397,7 @@ def test_the_page_is_rendered_once_for_the_store_and_for_a_file(home: Path, monk
     )
     profile = small()
     page = profile_files.render_html(profile)
-    report = keep(profile, origin="/a")
+    report = store_profile(profile, origin="/a")
     assert report.html_path.read_text("utf-8") == page
     assert rendered == ["profile"]
 
@@ -410,4 +409,5 @@ def test_the_store_knows_nothing_of_reports() -> None:
     code = "import sys, ttmem.profile.store; print([name for name in sys.modules if name.startswith('ttmem.')])"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "ttmem.profile.store" in loaded
-    assert not [room for room in ("reports", "analysis", "profile", "readers") if f"ttmem.{room}" in loaded]
+    assert not [room for room in ("reports", "analysis", "readers") if f"ttmem.{room}" in loaded]
+    assert "ttmem.profile.model" not in loaded

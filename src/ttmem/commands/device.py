@@ -50,9 +50,7 @@ def info(as_json: bool, python: str | None) -> None:
         interpreters=[_describe_interpreter(one) for one in equipment.interpreters],
         ttnn=Releases(PINNED_TTNN, ".".join(map(str, OLDEST_TTNN))),
         cards=equipment.cards,
-        cards=equipment.cards,
         driver=equipment.driver_version or None,
-        boards=equipment.boards,
         boards=equipment.boards,
         cache=Cache(equipment.cache, equipment.cache_bytes),
     )

@@ -38,7 +38,7 @@ def watch_counters(samples: int | None = None, *, interval_seconds: float = 1.0)
 
 
 def _build_document(seen: Sample, peaks: PeakHold) -> LiveSample:
-    from ttmem.reports.live import SCOPE, LiveSample, build_device
+    from ttmem.reports.live import SCOPE, LiveDevice, LiveProcess, LiveSample
 
     devices = [
         LiveDevice(

@@ -19,7 +19,7 @@ from ttmem.commands.output import color_wanted, columns, emit, json_text, looks,
 
 if TYPE_CHECKING:
     from ttmem.operators.case import Case
-    from ttmem.operators.case_program import Recipe
+    from ttmem.operators.case_program import CaseProgram
     from ttmem.operators.mapping import Cells
     from ttmem.operators.pytest_files import Predictions
 
@@ -91,7 +91,7 @@ def extract(
     variations of pytorch2.0_ttnn. Models run on fake tensors: no weights, no data, seconds at any size. One that
     refuses a size is reported and left out; exit 1 when no target gave a case.
     """
-    from ttmem.operators.case_files import cases_text
+    from ttmem.operators.case import cases_text
     from ttmem.operators.extraction import extract as extract_cases
     from ttmem.operators.extraction import is_model
     from ttmem.operators.tracer.job import TraceJob
@@ -151,7 +151,7 @@ def map_(cases: str | None, as_json: bool, output: str | None, engine: str | Non
     basic_operators.json, operator_mapping.json, mapping_analysis.json and compatibility_matrix.md. --engine mock calls
     each operator's example in both memories and layouts.
     """
-    from ttmem.operators.case_files import read_cases
+    from ttmem.operators.case import read_cases
     from ttmem.operators.mapping import map_cases
     from ttmem.reports import ops as report
 
@@ -177,7 +177,7 @@ def map_(cases: str | None, as_json: bool, output: str | None, engine: str | Non
 
 def _try_examples(wanted: set[str] | None, **mock: Any) -> dict[str, Cells]:
     """Try every example in every memory and layout, on the real library."""
-    from ttmem.operators.case_program import recipe_of
+    from ttmem.operators.case_program import lower_case
     from ttmem.operators.catalogue_entries import DEVICE, catalogue
     from ttmem.operators.mapping import CELLS
 
@@ -187,7 +187,7 @@ def _try_examples(wanted: set[str] | None, **mock: Any) -> dict[str, Cells]:
         if operator.support == DEVICE and (wanted is None or operator.aten in wanted)
         for cell in CELLS
     ]
-    recipes = [recipe_of(operator.example_case(), memory=memory, layout=layout) for operator, (memory, layout) in asked]
+    recipes = [lower_case(operator.example_case(), memory=memory, layout=layout) for operator, (memory, layout) in asked]
     statuses, _ = _ask_mock(recipes, "trying", **mock)
     tried: dict[str, dict[tuple[str, str], str]] = {}
     for (operator, cell), recipe, status in zip(asked, recipes, statuses, strict=True):
@@ -195,7 +195,7 @@ def _try_examples(wanted: set[str] | None, **mock: Any) -> dict[str, Cells]:
     return dict(tried)
 
 
-def _describe_cell(status: str, recipe: Recipe, layout: str) -> str:
+def _describe_cell(status: str, recipe: CaseProgram, layout: str) -> str:
     """Return the status; a call whose inputs must have the other layout was not tried in this one."""
     layouts = {tensor.layout for tensor in recipe.inputs if not tensor.on_host}
     if layouts and layout not in layouts:
@@ -250,7 +250,7 @@ def tests(
     can be tested.
     """
     from ttmem.hardware import BOARDS
-    from ttmem.operators.case_files import read_cases
+    from ttmem.operators.case import read_cases
     from ttmem.operators.pytest_files import test_files
     from ttmem.reports.ops import LeftOut, OpsTests
 
@@ -294,13 +294,13 @@ def _choose_cases(cases: list[Case], operators: tuple[str, ...], most: int | Non
 
 def _predict_outcomes(cases: list[Case], boards: tuple[str, ...], engine: str, **mock: Any) -> Predictions:
     """Run every case on the real library, in both memories."""
-    from ttmem.operators.case_program import recipe_of
+    from ttmem.operators.case_program import lower_case
     from ttmem.operators.pytest_files import MEMORIES, Predictions, recipes_of
 
     if engine == "none":
         return Predictions()
     asked = [(recipe.case, memory) for recipe in recipes_of(cases)[0] for memory in MEMORIES]
-    recipes = [recipe_of(case, memory=memory) for case, memory in asked]
+    recipes = [lower_case(case, memory=memory) for case, memory in asked]
     outcomes: dict[str, dict[str, dict[str, str]]] = {}
     devices: dict[str, dict[str, tuple[int, int]]] = {}
     for board in boards:
@@ -318,7 +318,7 @@ def _predict_outcomes(cases: list[Case], boards: tuple[str, ...], engine: str, *
 
 
 def _ask_mock(
-    recipes: Sequence[Recipe], label: str, *, board: str, python: str | None, quiet: bool
+    recipes: Sequence[CaseProgram], label: str, *, board: str, python: str | None, quiet: bool
 ) -> tuple[list[str], Any]:
     """Return the real library's status of every recipe, and the pools of the board that it opened."""
     from ttmem.engines.ttnn import TtnnEngine

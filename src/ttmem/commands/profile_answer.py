@@ -41,7 +41,7 @@ def read_with_progress(source: str, *, quiet: bool, **options: Any) -> Profile:
 def follow_log(located: Located, *, name: str | None, idle_seconds: float | None, quiet: bool) -> Profile:
     """Return the profile of a growing log when it has stopped growing or the user presses Ctrl-C."""
     from ttmem.readers import default_name
-    from ttmem.readers.runtime_log.tail import follow
+    from ttmem.readers.runtime_log.reader import follow
     from ttmem.readers.sources import STDIN
 
     if located.stored or located.path == STDIN:

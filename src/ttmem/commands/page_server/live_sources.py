@@ -12,7 +12,7 @@ from ttmem.base.errors import TtmemError
 from ttmem.base.formatting import pluralize
 from ttmem.commands.live import watch_counters
 from ttmem.profile.model import MEMORIES, VIEW_ALLOCATED, VIEW_TOTAL, Profile
-from ttmem.readers.runtime_log.tail import follow
+from ttmem.readers.runtime_log.reader import follow
 from ttmem.reports.live import describe_empty_devices
 from ttmem.reports.profile_timeline import downsample
 
