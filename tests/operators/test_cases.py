@@ -11,8 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ttmem import TtmemError
-from ttmem.operators.case import Case, CaseTensor, ModelUse, case_from_json, merge_cases
-from ttmem.operators.case_files import cases_text, read_cases, write_cases
+from ttmem.operators.case import (
+    Case,
+    CaseTensor,
+    ModelUse,
+    case_from_json,
+    cases_text,
+    merge_cases,
+    read_cases,
+    write_cases,
+)
 
 SILU = Case(
     "silu",

@@ -10,7 +10,7 @@ import pytest
 
 from operators.conftest import DATA
 from ttmem.operators.argument_rules import RULES, SHAPE_RULES
-from ttmem.operators.case_program import parsed_call, recipe_of
+from ttmem.operators.case_program import lower_case, parse_catalogue_call
 from ttmem.operators.catalogue_entries import DEVICE, FREE, HOST, NONE, Operator, catalogue
 
 KNOWN = json.loads((DATA / "known_operators.json").read_text())
@@ -35,7 +35,7 @@ def test_every_known_operator_has_an_entry(entry: dict[str, object]) -> None:
 @pytest.mark.parametrize("operator", OPERATORS, ids=IDS)
 def test_every_name_in_a_call_means_something(operator: Operator) -> None:
     for variant in operator.variants:
-        names = {node.id for node in ast.walk(parsed_call(variant.call)) if isinstance(node, ast.Name)}
+        names = {node.id for node in ast.walk(parse_catalogue_call(variant.call)) if isinstance(node, ast.Name)}
         known = SURROUNDINGS | set(operator.tensor_names) | set(operator.args) | set(RULES)
         assert names <= known, names - known
         assert not variant.when or variant.when in RULES
@@ -49,7 +49,7 @@ def test_every_name_in_a_call_means_something(operator: Operator) -> None:
 
 @pytest.mark.parametrize("operator", [o for o in OPERATORS if o.support == DEVICE], ids=lambda o: o.aten)
 def test_every_operator_that_runs_has_an_example_without_assumptions_about_tensors(operator: Operator) -> None:
-    recipe = recipe_of(operator.example_case())
+    recipe = lower_case(operator.example_case())
     assert not recipe.is_free
     assert not [note for note in recipe.assumed if "a tensor of" in note]
 

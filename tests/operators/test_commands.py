@@ -12,8 +12,7 @@ import pytest
 from operators.conftest import DATA
 from support.command_line import Result
 from ttmem.engines.interpreters import Interpreter
-from ttmem.operators.case import Case, CaseTensor, ModelUse
-from ttmem.operators.case_files import read_cases, write_cases
+from ttmem.operators.case import Case, CaseTensor, ModelUse, read_cases, write_cases
 
 Run = Callable[..., Result]
 

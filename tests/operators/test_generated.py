@@ -15,9 +15,8 @@ import pytest
 
 from support.command_line import Result
 from ttmem.engines.interpreters import Interpreter
-from ttmem.engines.workspace import workspace
-from ttmem.operators.case import Case, CaseTensor, ModelUse
-from ttmem.operators.case_files import write_cases
+from ttmem.engines.workspace import open_workspace
+from ttmem.operators.case import Case, CaseTensor, ModelUse, write_cases
 from ttmem.operators.catalogue_entries import DEVICE, catalogue
 from ttmem.operators.pytest_files import Predictions, test_files
 
@@ -193,8 +192,8 @@ def test_the_script_runs_every_file_and_keeps_what_they_said(run: Run, tmp_path:
 
 def _pytest(interpreter: Interpreter, linked: Path, board: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """pytest in the interpreter that has ttnn, on a mock board."""
-    with workspace(interpreter, board=board) as place:
-        environment = place.environment(os.environ) | {"PYTHONPATH": str(linked)}
+    with open_workspace(interpreter, board=board) as place:
+        environment = place.build_environment(os.environ) | {"PYTHONPATH": str(linked)}
         probe = [interpreter.path, "-c", "import pytest"]
         if subprocess.run(probe, env=environment, capture_output=True, check=False).returncode:
             pytest.skip(f"THE GENERATED TESTS WERE NOT RUN: pytest of {sys.version.split()[0]} cannot run there")

@@ -7,7 +7,7 @@ import pytest
 
 from ttmem.engines.ttnn import TtnnEngine
 from ttmem.operators.case import Case, CaseTensor
-from ttmem.operators.case_program import Recipe, recipe_of
+from ttmem.operators.case_program import CaseProgram, lower_case
 from ttmem.operators.catalogue_entries import DEVICE, catalogue
 
 pytestmark = pytest.mark.oracle
@@ -70,7 +70,7 @@ VARIANTS = [
 ]
 
 
-def _ask(engine: TtnnEngine, recipes: list[Recipe]) -> list[str]:
+def _ask(engine: TtnnEngine, recipes: list[CaseProgram]) -> list[str]:
     """The problems, in words; none is what the catalogue promises."""
     outcomes = engine.ask_all([recipe.steps for recipe in recipes], stop=True)
     return [
@@ -83,16 +83,16 @@ def _ask(engine: TtnnEngine, recipes: list[Recipe]) -> list[str]:
 @pytest.mark.parametrize("memory", ["DRAM", "L1"])
 def test_every_example_runs(engine: TtnnEngine, memory: str) -> None:
     assert len(EXAMPLES) > 150
-    assert _ask(engine, [recipe_of(case, memory=memory) for case in EXAMPLES]) == []
+    assert _ask(engine, [lower_case(case, memory=memory) for case in EXAMPLES]) == []
 
 
 @pytest.mark.parametrize("memory", ["DRAM", "L1"])
 def test_every_other_way_to_call_runs(engine: TtnnEngine, memory: str) -> None:
-    assert _ask(engine, [recipe_of(case, memory=memory) for case in VARIANTS]) == []
+    assert _ask(engine, [lower_case(case, memory=memory) for case in VARIANTS]) == []
 
 
 def test_all_ways_to_call_were_tried() -> None:
-    tried = {(case.op, recipe_of(case).variant.call) for case in (*EXAMPLES, *VARIANTS)}
+    tried = {(case.op, lower_case(case).variant.call) for case in (*EXAMPLES, *VARIANTS)}
     known = {
         (operator.aten, variant.call)
         for operator in catalogue().operators.values()
@@ -104,7 +104,7 @@ def test_all_ways_to_call_were_tried() -> None:
 
 
 def test_examples_also_run_in_rows_unless_the_library_refuses_rows(engine: TtnnEngine) -> None:
-    recipes = [recipe_of(case, layout="row_major") for case in EXAMPLES]
+    recipes = [lower_case(case, layout="row_major") for case in EXAMPLES]
     outcomes = engine.ask_all([recipe.steps for recipe in recipes], stop=True)
     refused = {recipe.case.op for recipe, outcome in zip(recipes, outcomes, strict=True) if not outcome.ok}
     assert refused == {"add_", "mul_", "div_", "floor_divide", "where", "addcmul", "cumsum"}
@@ -113,7 +113,7 @@ def test_examples_also_run_in_rows_unless_the_library_refuses_rows(engine: TtnnE
 def test_a_result_is_where_it_was_asked_for(engine: TtnnEngine) -> None:
     """Elementwise, matrix and movement calls pass the memory on; where a pool's result lies is its own choice."""
     kinds = ("unary", "binary", "matmul", "reduction", "creation")
-    recipes = [recipe_of(case, memory="L1") for case in EXAMPLES if catalogue().operators[case.op].kind in kinds]
+    recipes = [lower_case(case, memory="L1") for case in EXAMPLES if catalogue().operators[case.op].kind in kinds]
     wrong = []
     for recipe, outcome in zip(recipes, engine.ask_all([r.steps for r in recipes], stop=True), strict=True):
         told = [answer for answer in outcome.answers if "results" in answer]

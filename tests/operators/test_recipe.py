@@ -11,7 +11,7 @@ import pytest
 
 from ttmem.operators.bound_case import CannotRunError
 from ttmem.operators.case import Case, CaseTensor
-from ttmem.operators.case_program import recipe_of
+from ttmem.operators.case_program import lower_case
 from ttmem.operators.catalogue_entries import catalogue
 
 
@@ -21,12 +21,12 @@ def case(op: str, *shapes: tuple[int, ...], dtype: str = "float32", **args: Any)
 
 def call(op: str, *shapes: tuple[int, ...], **args: Any) -> dict[str, Any]:
     """The last call of the case's recipe."""
-    steps = recipe_of(case(op, *shapes, **args)).steps
+    steps = lower_case(case(op, *shapes, **args)).steps
     return [step for step in steps if "call" in step][-1]
 
 
 def test_whole_steps_of_a_unary_operator() -> None:
-    recipe = recipe_of(case("silu", (1, 3, 8, 8)), memory="L1", layout="row_major")
+    recipe = lower_case(case("silu", (1, 3, 8, 8)), memory="L1", layout="row_major")
     assert recipe.steps == (
         {"alloc": "self", "shape": [1, 3, 8, 8], "dtype": "bfloat16", "layout": "row_major", "memory": "L1"},
         {
@@ -40,7 +40,7 @@ def test_whole_steps_of_a_unary_operator() -> None:
 
 
 def test_whole_steps_of_a_composite_free_their_temporaries() -> None:
-    steps = recipe_of(case("select", (4, 32, 64), dim=0, index=-1)).steps
+    steps = lower_case(case("select", (4, 32, 64), dim=0, index=-1)).steps
     memory = {"memory_config": {"memory": "DRAM"}}
     assert steps[1:] == (
         {
@@ -55,7 +55,7 @@ def test_whole_steps_of_a_composite_free_their_temporaries() -> None:
 
 
 def test_whole_steps_of_a_convolution() -> None:
-    steps = recipe_of(
+    steps = lower_case(
         case(
             "convolution",
             (2, 3, 16, 8),
@@ -128,7 +128,7 @@ def test_arguments_follow_from_the_case(made: dict[str, Any], function: str, arg
     ],
 )
 def test_padding_in_front_needs_rows(pads: list[int], layout_change: bool, pairs: list[tuple[int, int]]) -> None:
-    steps = recipe_of(case("constant_pad_nd", (2, 3, 4), pad=pads, value=0.0)).steps
+    steps = lower_case(case("constant_pad_nd", (2, 3, 4), pad=pads, value=0.0)).steps
     calls = [step for step in steps if "call" in step]
     assert [step["call"] for step in calls] == (["ttnn.to_layout", "ttnn.pad"] if layout_change else ["ttnn.pad"])
     assert calls[-1]["args"][1] == [{"tuple": list(pair)} for pair in pairs]
@@ -148,7 +148,7 @@ def test_padding_in_front_needs_rows(pads: list[int], layout_change: bool, pairs
     ],
 )
 def test_the_way_to_call_depends_on_the_case(given: Case, function: list[str]) -> None:
-    recipe = recipe_of(Case(given.op, given.tensors, {k: v for k, v in given.args.items() if k != "dtype_"}))
+    recipe = lower_case(Case(given.op, given.tensors, {k: v for k, v in given.args.items() if k != "dtype_"}))
     assert [step["call"] for step in recipe.steps if "call" in step] == function
 
 
@@ -165,14 +165,14 @@ def test_the_way_to_call_depends_on_the_case(given: Case, function: list[str]) -
     ],
 )
 def test_types_on_the_device(dtype: str, float_dtype: str | None, on_device: str) -> None:
-    recipe = recipe_of(case("relu", (4, 4), dtype=dtype), float_dtype=float_dtype)
+    recipe = lower_case(case("relu", (4, 4), dtype=dtype), float_dtype=float_dtype)
     assert recipe.inputs[0].dtype == on_device
 
 
 def test_what_a_list_does_not_say_is_assumed_and_told() -> None:
-    assert recipe_of(case("add", (2, 3))).assumed == ("other: a tensor of [2, 3]", "alpha=1")
-    assert recipe_of(case("mm", (27, 256))).inputs[1].shape == (256, 27)
-    assert recipe_of(case("topk", (4, 64))).assumed == ("k=32", "dim=-1", "largest=True", "sorted=True")
+    assert lower_case(case("add", (2, 3))).assumed == ("other: a tensor of [2, 3]", "alpha=1")
+    assert lower_case(case("mm", (27, 256))).inputs[1].shape == (256, 27)
+    assert lower_case(case("topk", (4, 64))).assumed == ("k=32", "dim=-1", "largest=True", "sorted=True")
 
 
 @pytest.mark.parametrize(
@@ -197,17 +197,17 @@ def test_what_a_list_does_not_say_is_assumed_and_told() -> None:
 )
 def test_a_case_without_a_call_says_why(given: Case, why: str) -> None:
     with pytest.raises(CannotRunError) as told:
-        recipe_of(given)
+        lower_case(given)
     assert why in str(told.value)
 
 
 def test_the_weight_of_a_linear_layer_is_given_as_the_product_needs_it() -> None:
-    recipe = recipe_of(case("linear", (1, 64, 32), (96, 32), (96,)))
+    recipe = lower_case(case("linear", (1, 64, 32), (96, 32), (96,)))
     assert [tensor.shape for tensor in recipe.inputs] == [(1, 64, 32), (32, 96), (1, 96)]
 
 
 def test_a_tensor_that_the_call_does_not_take_is_never_allocated() -> None:
-    recipe = recipe_of(case("new_zeros", (7, 7), size=[32, 64]))
+    recipe = lower_case(case("new_zeros", (7, 7), size=[32, 64]))
     assert recipe.inputs == ()
     assert [tensor.shape for tensor in recipe.not_called] == [(7, 7)]
     assert [next(iter(step)) for step in recipe.steps] == ["call"]
@@ -215,7 +215,7 @@ def test_a_tensor_that_the_call_does_not_take_is_never_allocated() -> None:
 
 def test_a_value_that_is_a_tensor_of_one_element_is_a_number_on_both_sides() -> None:
     filled = Case("fill_", (CaseTensor((8, 4), name="self"), CaseTensor((), name="value")))
-    recipe = recipe_of(filled)
+    recipe = lower_case(filled)
     assert recipe.steps[-1]["kwargs"]["fill_value"] == 0.0
     assert recipe.reference == {"value": 0.0}
 
@@ -226,13 +226,13 @@ def test_no_shape_is_more_than_a_case_that_cannot_run(op: str) -> None:
     for rank in range(6):
         for count in (1, 2, 3):
             with contextlib.suppress(CannotRunError):
-                recipe_of(case(op, *[(3, 32, 1, 64, 2)[:rank]] * count))
+                lower_case(case(op, *[(3, 32, 1, 64, 2)[:rank]] * count))
 
 
 def test_calls_say_what_they_make_where_the_case_knows_it() -> None:
     # GIVEN an elementwise operator of two calls, and another with recorded results
-    scaled = recipe_of(case("add", (4, 32), (4, 32), alpha=2))
-    split = recipe_of(replace(case("split", (8, 32), split_size=4), outputs=(CaseTensor((4, 32)),) * 2))
+    scaled = lower_case(case("add", (4, 32), (4, 32), alpha=2))
+    split = lower_case(replace(case("split", (8, 32), split_size=4), outputs=(CaseTensor((4, 32)),) * 2))
     # THEN every call of the first makes tensors like its inputs, and the last of the second what was recorded
     assert [step["makes"] for step in scaled.described_steps if "call" in step] == ["elementwise"] * 2
     assert [step["makes"] for step in split.described_steps if "call" in step] == [[[4, 32], [4, 32]]]

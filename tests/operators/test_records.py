@@ -11,16 +11,16 @@ import pytest
 
 from oracle.draws import draw_call
 from oracle.draws.choose import RandomChoose
-from ttmem.commands import main
-from ttmem.operators.case_program import parsed_call
+from ttmem.commands.main import main
+from ttmem.operators.case_program import parse_catalogue_call
 from ttmem.operators.catalogue_entries import catalogue
-from ttmem.twin.operations import NO_RECORD, RECORDS, confidence_in
+from ttmem.twin.operations import NO_RECORD, RECORDS, combine_confidence
 
 OPERATORS = [operator for operator in catalogue().operators.values() if operator.variants]
 
 
 def calls_of(expression: str) -> list[tuple[str, ast.Call]]:
-    nodes = [node for node in ast.walk(parsed_call(expression)) if isinstance(node, ast.Call)]
+    nodes = [node for node in ast.walk(parse_catalogue_call(expression)) if isinstance(node, ast.Call)]
     return [(ast.unparse(node.func), node) for node in nodes]
 
 
@@ -49,5 +49,5 @@ def test_every_call_of_the_catalogue_has_a_record_or_is_said_to_have_none(capfd:
         called = {function for variant in operator.variants for function, _ in calls_of(variant.call)}
         assert called == set(operator.called)
         lacking = [function for function in called if function not in RECORDS]
-        assert listed[operator.aten]["twin"] == (confidence_in(called) if called else None)
+        assert listed[operator.aten]["twin"] == (combine_confidence(called) if called else None)
         assert (listed[operator.aten]["twin"] == NO_RECORD) == bool(lacking), operator.aten

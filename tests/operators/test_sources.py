@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from operators.conftest import DATA
 from ttmem import TtmemError
 from ttmem.base.errors import BadInputError
-from ttmem.operators.case import Case, CaseTensor, ModelUse
-from ttmem.operators.case_files import write_cases
+from ttmem.operators.case import Case, CaseTensor, ModelUse, write_cases
 from ttmem.operators.sources.detect import read_list
 
 

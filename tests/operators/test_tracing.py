@@ -13,9 +13,8 @@ import pytest
 from operators.conftest import DATA
 from support.command_line import Result
 from ttmem import TtmemError
-from ttmem.operators.case import Case, CaseTensor, ModelUse
-from ttmem.operators.case_files import read_cases
-from ttmem.operators.case_program import recipe_of
+from ttmem.operators.case import Case, CaseTensor, ModelUse, read_cases
+from ttmem.operators.case_program import lower_case
 from ttmem.operators.tracer.job import TraceJob
 from ttmem.operators.tracing import SourceResult, find_torch_python, trace_all
 
@@ -116,7 +115,7 @@ def test_every_operator_with_tensors_scalars_and_place(torch_python: str) -> Non
         ),
     ]
     # AND each can be run without any assumption
-    assert all(not recipe_of(case).assumed for case in found.cases)
+    assert all(not lower_case(case).assumed for case in found.cases)
 
 
 def test_sizes_batches_and_settings_reach_the_functions(torch_python: str) -> None:

@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 
 from ttmem import TtmemError
-from ttmem.commands import main
+from ttmem.commands.main import main
 from ttmem.engines.interpreters import Interpreter
-from ttmem.operators.case import Case, CaseTensor
-from ttmem.operators.case_files import write_cases
+from ttmem.operators.case import Case, CaseTensor, write_cases
 from ttmem.operators.sweeps.journal import read_results
 
 pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("default")]

@@ -12,17 +12,17 @@ import pytest
 
 import ttmem
 from ttmem.operators.case import Case, CaseTensor
-from ttmem.operators.sweeps.findings import find_in
+from ttmem.operators.sweeps.findings import summarize_results
 from ttmem.operators.sweeps.limits import find_limits
-from ttmem.operators.sweeps.plan import Settings
+from ttmem.operators.sweeps.plan import SweepSettings
 from ttmem.reports import sweep, sweep_report
 from ttmem.twin.operations import RECORDS, Call, Plan
-from ttmem.twin.operations.plan import PlanWriter
+from ttmem.twin.operations.plan import PlanBuilder
 
 LEFT_OPEN = "relu may have temporaries in this test"
 
 
-def estimated_relu_plan(wanted: Call, plan: PlanWriter) -> Plan:
+def estimated_relu_plan(wanted: Call, plan: PlanBuilder) -> Plan:
     spec = wanted.inputs[0]
     slot = plan.allocate(spec)
     plan.estimate(LEFT_OPEN)
@@ -72,7 +72,7 @@ def test_an_estimate_that_fits_is_not_judged_and_one_that_does_not_fit_fails(tmp
     assert [line.get("not_judged") for line in told] == [None, True, None]
     # AND its peak is the least that it needs: two tensors
     assert [line["peak_bytes_per_bank"] for line in told[1:]] == [2 * 2048 * 300, 2048 * 400]
-    files = sweep_report.render_all(find_in(tmp_path / "run", generated="today"))
+    files = sweep_report.render_all(summarize_results(tmp_path / "run", generated="today"))
     metrics = json.loads(files["subset_test_analysis.json"])
     assert [metrics[name] for name in ("total_tests", "passed", "oom", "failed", "not_judged")] == [3, 1, 1, 0, 1]
     assert metrics["success_rate"] == 50.0
@@ -85,7 +85,7 @@ def test_an_estimate_that_fits_is_not_judged_and_one_that_does_not_fit_fails(tmp
 @pytest.mark.usefixtures("estimated_relu")
 def test_an_operator_without_a_failure_is_not_called_a_pass_while_something_is_open(tmp_path: Path) -> None:
     ttmem.sweep([relu(32 * 200), relu(32 * 300)], tmp_path, memories=["L1"])
-    (operator,) = find_in(tmp_path, generated="today").summary.operators
+    (operator,) = summarize_results(tmp_path, generated="today").summary.operators
     assert (operator.status, operator.passed, operator.not_judged) == ("NOT JUDGED", 0, 2)
 
 
@@ -99,7 +99,7 @@ def test_the_terminal_counts_them_and_strict_does_not_take_them_for_passes(tmp_p
 @pytest.mark.usefixtures("estimated_relu")
 def test_a_limit_of_estimates_names_what_fails_alone() -> None:
     # GIVEN sizes between which nothing is known WHEN the limit is searched
-    (limit,) = find_limits([relu(32)], settings=Settings(), boards=["n150"], memories=["L1"], widths=())
+    (limit,) = find_limits([relu(32)], settings=SweepSettings(), boards=["n150"], memories=["L1"], widths=())
     # THEN where two tensors and 4,096 bytes do not fit it fails, and below that nothing is certain
     assert limit.shape is None
     assert limit.not_judged_at == (1, 1, 1, 2048)
@@ -116,5 +116,5 @@ def test_without_a_rule_an_elementwise_operator_makes_at_least_its_result(tmp_pa
 
 @pytest.mark.usefixtures("no_relu")
 def test_a_search_without_a_verdict_names_no_size_that_passes() -> None:
-    (limit,) = find_limits([relu(32)], settings=Settings(), boards=["n150"], memories=["L1"], widths=())
+    (limit,) = find_limits([relu(32)], settings=SweepSettings(), boards=["n150"], memories=["L1"], widths=())
     assert (limit.shape, limit.not_judged_at, limit.status) == (None, (1, 1, 1, 2048), "oom")

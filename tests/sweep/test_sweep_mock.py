@@ -19,14 +19,13 @@ import seed_experiment
 from support.results import in_order, without_time
 from ttmem import TtmemError
 from ttmem.engines.interpreters import Interpreter
-from ttmem.operators.case import Case, CaseTensor
-from ttmem.operators.case_files import write_cases
-from ttmem.operators.case_program import recipe_of
+from ttmem.operators.case import Case, CaseTensor, write_cases
+from ttmem.operators.case_program import lower_case
 from ttmem.operators.catalogue_entries import DEVICE, catalogue
 from ttmem.operators.sweeps import ask_engine
-from ttmem.operators.sweeps.ask_engine import Asker
+from ttmem.operators.sweeps.ask_engine import CaseRunner
 from ttmem.operators.sweeps.journal import read_results
-from ttmem.operators.sweeps.plan import Point, Settings, make_plan
+from ttmem.operators.sweeps.plan import Point, SweepSettings, make_plan
 from ttmem.operators.sweeps.result import Result
 from ttmem.operators.sweeps.run import run_sweep
 
@@ -56,7 +55,7 @@ def figures(row: Result) -> tuple[Any, ...]:
 
 
 def ask_mock(points: Sequence[Point]) -> list[Result]:
-    engine = Asker(Settings("mock"))
+    engine = CaseRunner(SweepSettings("mock"))
     try:
         return list(engine.ask(points))
     finally:
@@ -68,9 +67,9 @@ def ask_mock(points: Sequence[Point]) -> list[Result]:
 def test_the_twin_is_right_wherever_it_says_exact(layout: str) -> None:
     cases = [operator.example_case() for operator in catalogue().operators.values() if operator.support == DEVICE]
     cases += [Case(op, (CaseTensor(tuple(shape)),)) for shape in LARGE for op in LARGE_OPERATORS]
-    points = make_plan(cases, settings=Settings("mock"), layouts=(layout,)).points
+    points = make_plan(cases, settings=SweepSettings("mock"), layouts=(layout,)).points
 
-    twin = list(Asker(Settings()).ask(points))
+    twin = list(CaseRunner(SweepSettings()).ask(points))
     mock = ask_mock(points)
 
     exact = [(a, b) for a, b in zip(twin, mock, strict=True) if a.confidence == "exact"]
@@ -103,14 +102,14 @@ def test_a_segfault_costs_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     begins_trace = {"call": "ttnn.begin_trace_capture", "args": [{"device": 0}], "kwargs": {"cq_id": 0}}
 
     def recipe(case: Case, **options: Any) -> Any:
-        good = recipe_of(case, **options)
+        good = lower_case(case, **options)
         first, call = good.steps
         return replace(good, steps=(first, call, begins_trace, call)) if case.id == poisoned else good
 
     monkeypatch.setattr(ask_engine, "recipe_of", recipe)
 
     # WHEN they are swept
-    run_sweep(make_plan(cases, settings=Settings("mock"), memories=("DRAM",)), tmp_path, workers=1)
+    run_sweep(make_plan(cases, settings=SweepSettings("mock"), memories=("DRAM",)), tmp_path, workers=1)
 
     # THEN that one crashed and nothing else did
     rows = read_results(tmp_path)[0]
@@ -140,7 +139,7 @@ def test_killed_and_resumed_with_workers(tmp_path: Path) -> None:
     assert 20 <= before < 400
 
     # THEN a second call finishes it, and the journal is that of an uninterrupted run
-    plan = make_plan(cases, settings=Settings("mock"))
+    plan = make_plan(cases, settings=SweepSettings("mock"))
     finished = run_sweep(plan, tmp_path / "killed", workers=2)
     assert (finished.resumed, finished.asked) == (before, 400 - before)
     run_sweep(plan, tmp_path / "whole", workers=2)
@@ -158,14 +157,14 @@ def _rows_in(folder: Path) -> int:
 def test_two_boards_in_one_sweep(tmp_path: Path) -> None:
     shape = (1, 24, 1184, 1024)  # 55.5 MiB: a copy of it fits into the L1 of a p150 and not of an n150
     plan = make_plan(
-        [Case("silu", (CaseTensor(shape),))], settings=Settings("mock"), boards=("n150", "p150"), memories=("L1",)
+        [Case("silu", (CaseTensor(shape),))], settings=SweepSettings("mock"), boards=("n150", "p150"), memories=("L1",)
     )
 
     run_sweep(plan, tmp_path, workers=2)
 
     rows = read_results(tmp_path)[0]
     assert {row.board: row.status for row in rows} == {"n150": "oom", "p150": "pass"}
-    twin = Asker(Settings()).ask(plan.points)
+    twin = CaseRunner(SweepSettings()).ask(plan.points)
     assert [figures(row) for row in twin] == [figures(row) for row in rows]
 
 
@@ -175,7 +174,7 @@ def test_two_boards_in_one_sweep(tmp_path: Path) -> None:
 def test_a_dask_cluster_gives_the_same_rows(tmp_path: Path, engine: str, with_ttnn: Interpreter) -> None:
     distributed = pytest.importorskip("distributed")
     cases = [Case(op, (CaseTensor((1, 4, 64 * n, 64 * n)),)) for n in (1, 2, 40) for op in ("silu", "add", "permute")]
-    plan = make_plan(cases, settings=Settings(engine))
+    plan = make_plan(cases, settings=SweepSettings(engine))
 
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50

@@ -12,19 +12,17 @@ import pytest
 
 from support.page import Outline, blocks
 from ttmem import TtmemError
-from ttmem.commands import main
-from ttmem.operators.case import Case, CaseTensor, ModelUse
-from ttmem.operators.case_files import write_cases
+from ttmem.commands.main import main
+from ttmem.operators.case import Case, CaseTensor, ModelUse, write_cases
 from ttmem.operators.sweeps.advice import Adviser
-from ttmem.operators.sweeps.ask_engine import Asker
-from ttmem.operators.sweeps.findings import find_in
+from ttmem.operators.sweeps.ask_engine import CaseRunner
+from ttmem.operators.sweeps.findings import summarize_results
 from ttmem.operators.sweeps.limits import base_case, find_limits
-from ttmem.operators.sweeps.plan import Point, Settings, make_plan
-from ttmem.operators.sweeps.resize import resizable, resized
+from ttmem.operators.sweeps.plan import Point, SweepSettings, make_plan
+from ttmem.operators.sweeps.resize import resizable, resize
 from ttmem.operators.sweeps.run import run_sweep
 from ttmem.operators.sweeps.summary import Findings
-from ttmem.reports.sweep import files as sweep_files
-from ttmem.reports.sweep import limits as sweep_limits_report
+from ttmem.reports import sweep, sweep_report
 
 LOGS = Path(__file__).parent.parent / "data" / "sweep" / "older_logs"
 NAMES = {
@@ -52,12 +50,12 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Findings:
         Case("silu", (CaseTensor((1, 96, 1088, 960)),), uses=(ModelUse("large-net", 3),)),
         Case("add", (CaseTensor((160, 100, 512, 1, 1)),), uses=(ModelUse("large-net", 1),)),
     ]
-    run_sweep(make_plan(cases, settings=Settings()), folder)
-    return find_in(folder, generated="today")
+    run_sweep(make_plan(cases, settings=SweepSettings()), folder)
+    return summarize_results(folder, generated="today")
 
 
 def test_own_results(own: Findings) -> None:
-    files = sweep_files.render_all(own)
+    files = sweep_report.render_all(own)
 
     assert set(files) == NAMES
     metrics = json.loads(files["subset_test_analysis.json"])
@@ -78,7 +76,7 @@ def test_own_results(own: Findings) -> None:
 
 
 def test_logical_and_padded_sizes_stand_side_by_side(own: Findings) -> None:
-    told = json.loads(sweep_files.render_all(own)["oom_detailed_data.json"])
+    told = json.loads(sweep_report.render_all(own)["oom_detailed_data.json"])
 
     worst = next(one for one in told if one["memory"] == "DRAM")
     assert worst["shape"] == [160, 100, 512, 1, 1]
@@ -88,7 +86,7 @@ def test_logical_and_padded_sizes_stand_side_by_side(own: Findings) -> None:
 
 
 def test_tables_and_json_agree(own: Findings) -> None:
-    files = sweep_files.render_all(own)
+    files = sweep_report.render_all(own)
 
     rows = list(csv.DictReader(io.StringIO(files["oom_operators_summary.csv"])))
     assert [(row["Operator"], row["OOM_Count"], row["DRAM_OOM"], row["L1_OOM"], row["Status"]) for row in rows] == [
@@ -112,12 +110,12 @@ def two_boards(tmp_path_factory: pytest.TempPathFactory) -> Findings:
         Case("silu", (CaseTensor((1, 1, 32 * 64, 32 * 18)),), uses=(ModelUse("net", 1),)),
         Case("silu", (CaseTensor((1, 1, 8192, 3072)),), uses=(ModelUse("net", 1),)),
     ]
-    run_sweep(make_plan(cases, settings=Settings(), boards=["n150", "p150"], memories=["L1"]), folder)
-    return find_in(folder, generated="today", most_advised=0)
+    run_sweep(make_plan(cases, settings=SweepSettings(), boards=["n150", "p150"], memories=["L1"]), folder)
+    return summarize_results(folder, generated="today", most_advised=0)
 
 
 def test_the_worst_shape_is_that_of_the_largest_tensor(two_boards: Findings) -> None:
-    files = sweep_files.render_all(two_boards)
+    files = sweep_report.render_all(two_boards)
 
     (addmm, *_) = (one for one in json.loads(files["oom_detailed_data.json"]) if one["operator"] == "addmm")
     assert (addmm["shape"], addmm["memory_bytes"]) == ([16384, 8192], 16384 * 8192 * 2)
@@ -133,7 +131,7 @@ def tables_of(title: str, text: str) -> str:
 
 
 def test_boards_have_rows_of_their_own(two_boards: Findings) -> None:
-    files = sweep_files.render_all(two_boards)
+    files = sweep_report.render_all(two_boards)
 
     status = tables_of("Operator Status Breakdown", files["OPERATOR_MEMORY_ANALYSIS_SUMMARY.md"])
     assert [line.split(" | ")[:6] for line in status.splitlines() if line.startswith("| **")] == [
@@ -170,8 +168,8 @@ def test_it_is_said_which_file_to_open_first(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_foreign_logs_give_the_same_files(tmp_path: Path) -> None:
-    findings = find_in(LOGS, generated="today")
-    written = sweep_files.write_all(findings, tmp_path / "out")
+    findings = summarize_results(LOGS, generated="today")
+    written = sweep_report.write_files(findings, tmp_path / "out")
 
     assert {path.name for path in written} == NAMES
     records = {
@@ -189,15 +187,15 @@ def test_foreign_logs_give_the_same_files(tmp_path: Path) -> None:
 def test_reports_beside_the_logs_are_not_read_as_logs(tmp_path: Path) -> None:
     for log in LOGS.glob("*.txt"):
         (tmp_path / log.name).write_text(log.read_text())
-    before = find_in(tmp_path, generated="x", most_advised=0).summary
-    sweep_files.write_all(find_in(tmp_path, generated="x", most_advised=0), tmp_path)
-    after = find_in(tmp_path, generated="x", most_advised=0).summary
+    before = summarize_results(tmp_path, generated="x", most_advised=0).summary
+    sweep_report.write_files(summarize_results(tmp_path, generated="x", most_advised=0), tmp_path)
+    after = summarize_results(tmp_path, generated="x", most_advised=0).summary
 
     assert before.tests == after.tests == 20
 
 
 def test_a_page_is_whole_and_harmless(own: Findings) -> None:
-    page = sweep_files.render_all(own)["sweep_report.html"]
+    page = sweep_report.render_all(own)["sweep_report.html"]
     outline = Outline(page)
     assert outline.open == []
     assert not [tag for tag, attributes in outline.tags if {"src", "href"} & set(attributes)]
@@ -210,7 +208,7 @@ def test_names_from_logs_are_escaped(tmp_path: Path) -> None:
         "tests/test_x.py::test_x[a] FAILED\n=== FAILURES ===\n___ test_x[a] ___\n"
         "E   RuntimeError: <script>alert(1)</script>\n"
     )
-    page = sweep_files.render_all(find_in(tmp_path, generated="x"))["sweep_report.html"]
+    page = sweep_report.render_all(summarize_results(tmp_path, generated="x"))["sweep_report.html"]
     assert "<script>alert" not in page
 
 
@@ -218,7 +216,7 @@ def test_names_from_logs_are_escaped(tmp_path: Path) -> None:
 
 
 def ask(case: Case, memory: str) -> dict[str, str]:
-    return {one.kind: one.do for one in Adviser(Settings()).advise(Point(case, "n150", memory, "tile"))}
+    return {one.kind: one.do for one in Adviser(SweepSettings()).advise(Point(case, "n150", memory, "tile"))}
 
 
 def test_advice_is_the_smallest_number_of_chunks_that_passes() -> None:
@@ -229,10 +227,10 @@ def test_advice_is_the_smallest_number_of_chunks_that_passes() -> None:
     assert told["memory"] == "put its tensors into DRAM"
     assert told["chunks"] == "split dimension 1 (96) into 20 chunks of 5: [1, 5, 2176, 1920]"
     # THEN one chunk fewer does not pass, in any dimension
-    engine = Asker(Settings())
+    engine = CaseRunner(SweepSettings())
     for dim in resizable(case):
         size = case.tensors[0].shape[dim]
-        part = resized(case, dim, -(-size // 19)) if size > 1 else None
+        part = resize(case, dim, -(-size // 19)) if size > 1 else None
         if part is not None:
             assert next(engine.ask([Point(part, "n150", "L1", "tile")])).status != "pass"
 
@@ -267,7 +265,7 @@ def test_which_dimensions_can_be_cut(case: Case, dims: list[int]) -> None:
 
 
 def test_a_cut_keeps_operands_together() -> None:
-    cut = resized(Case("bmm", (CaseTensor((8, 3, 4)), CaseTensor((8, 4, 5)))), 0, 2)
+    cut = resize(Case("bmm", (CaseTensor((8, 3, 4)), CaseTensor((8, 4, 5)))), 0, 2)
     assert cut is not None
     assert [tensor.shape for tensor in cut.tensors] == [(2, 3, 4), (2, 4, 5)]
 
@@ -277,10 +275,10 @@ def test_a_cut_keeps_operands_together() -> None:
 
 def test_the_limit_passes_and_one_more_does_not() -> None:
     (dram, l1) = find_limits(
-        [base_case("silu")], settings=Settings(), boards=["n150"], memories=["DRAM", "L1"], widths=[64, 1024]
+        [base_case("silu")], settings=SweepSettings(), boards=["n150"], memories=["DRAM", "L1"], widths=[64, 1024]
     )
 
-    engine = Asker(Settings())
+    engine = CaseRunner(SweepSettings())
     for frontier in (dram, l1):
         for limit in frontier.frontier:
             assert limit.shape is not None
@@ -290,7 +288,7 @@ def test_the_limit_passes_and_one_more_does_not() -> None:
                 point = Point(Case("silu", (CaseTensor(shape),)), "n150", limit.memory, "tile")
                 assert (next(engine.ask([point])).status == "pass") is passes
     assert [limit.shape for limit in l1.frontier] == [(1, 337920, 64), (1, 21120, 1024)]
-    svg = sweep_limits_report.svg([dram, l1])
+    svg = sweep.render_limits_svg([dram, l1])
     assert svg.count("<path") == 2
 
 

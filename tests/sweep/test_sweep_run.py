@@ -16,16 +16,15 @@ import pytest
 from support.results import without_time
 from ttmem import TtmemError
 from ttmem.failures.outcome import Outcome
-from ttmem.operators.case import Case, CaseTensor
-from ttmem.operators.case_files import write_cases
+from ttmem.operators.case import Case, CaseTensor, write_cases
 from ttmem.operators.catalogue_entries import catalogue
 from ttmem.operators.sweeps import expectations
-from ttmem.operators.sweeps.ask_engine import Asker
+from ttmem.operators.sweeps.ask_engine import CaseRunner
 from ttmem.operators.sweeps.journal import Journal, read_results
-from ttmem.operators.sweeps.plan import Settings, make_plan
+from ttmem.operators.sweeps.plan import SweepSettings, make_plan
 from ttmem.operators.sweeps.result import Result
 from ttmem.operators.sweeps.run import run_sweep
-from ttmem.twin.operations import NO_RECORD, confidence_in
+from ttmem.twin.operations import NO_RECORD, combine_confidence
 
 
 def silu(*shape: int) -> Case:
@@ -38,7 +37,7 @@ def many_cases(count: int) -> list[Case]:
 
 
 def test_small_cases_come_first_in_every_memory() -> None:
-    plan = make_plan([silu(1, 4096, 4096), silu(32, 32)], settings=Settings(), layouts=("tile", "row-major"))
+    plan = make_plan([silu(1, 4096, 4096), silu(32, 32)], settings=SweepSettings(), layouts=("tile", "row-major"))
 
     found = [(p.case.tensors[0].shape, p.memory, p.layout) for p in plan.points]
 
@@ -54,19 +53,20 @@ def test_small_cases_come_first_in_every_memory() -> None:
 def test_two_cases_under_one_id_are_refused() -> None:
     with pytest.raises(TtmemError, match="two different cases have the id 'x'"):
         make_plan(
-            [Case("silu", (CaseTensor((1,)),), id="x"), Case("relu", (CaseTensor((1,)),), id="x")], settings=Settings()
+            [Case("silu", (CaseTensor((1,)),), id="x"), Case("relu", (CaseTensor((1,)),), id="x")],
+            settings=SweepSettings(),
         )
 
 
 @pytest.mark.parametrize("memory", ["TRACE", "L1_SMALL", "nonsense"])
 def test_memories_that_cannot_be_swept_are_refused(memory: str) -> None:
     with pytest.raises(TtmemError):
-        make_plan([silu(32, 32)], settings=Settings(), memories=(memory,))
+        make_plan([silu(32, 32)], settings=SweepSettings(), memories=(memory,))
 
 
 def test_a_row_has_the_keys_of_the_contract(tmp_path: Path) -> None:
     # GIVEN a tensor whose copy does not fit into L1 beside it
-    plan = make_plan([silu(1, 96, 1088, 960)], settings=Settings(), memories=("L1",))
+    plan = make_plan([silu(1, 96, 1088, 960)], settings=SweepSettings(), memories=("L1",))
 
     # WHEN it is swept
     finished = run_sweep(plan, tmp_path / "results")
@@ -100,10 +100,10 @@ def test_a_row_has_the_keys_of_the_contract(tmp_path: Path) -> None:
 
 def test_in_place_forms_need_no_second_buffer() -> None:
     shape = (1, 64, 640, 400)  # 32.5 MiB: two fit into L1, three do not
-    rows = Asker(Settings()).ask(
+    rows = CaseRunner(SweepSettings()).ask(
         make_plan(
             [Case("add", (CaseTensor(shape),)), Case("add_", (CaseTensor(shape),))],
-            settings=Settings(),
+            settings=SweepSettings(),
             memories=("L1",),
         ).points
     )
@@ -113,9 +113,9 @@ def test_in_place_forms_need_no_second_buffer() -> None:
 
 def test_what_the_twin_does_not_know_is_not_called_a_pass() -> None:
     unknown = next(
-        one for one in catalogue().operators.values() if one.called and confidence_in(one.called) == NO_RECORD
+        one for one in catalogue().operators.values() if one.called and combine_confidence(one.called) == NO_RECORD
     )
-    row = next(Asker(Settings()).ask(make_plan([unknown.example_case()], settings=Settings()).points))
+    row = next(CaseRunner(SweepSettings()).ask(make_plan([unknown.example_case()], settings=SweepSettings()).points))
 
     assert (row.status, row.is_judged) == ("unsupported", False)
     assert row.message.startswith("not judged: the twin has no rule for ttnn.")
@@ -123,9 +123,9 @@ def test_what_the_twin_does_not_know_is_not_called_a_pass() -> None:
 
 def test_a_second_call_resumes_and_a_larger_plan_adds(tmp_path: Path) -> None:
     cases = many_cases(30)
-    first = run_sweep(make_plan(cases[:10], settings=Settings()), tmp_path)
-    again = run_sweep(make_plan(cases[:10], settings=Settings()), tmp_path)
-    more = run_sweep(make_plan(cases, settings=Settings()), tmp_path)
+    first = run_sweep(make_plan(cases[:10], settings=SweepSettings()), tmp_path)
+    again = run_sweep(make_plan(cases[:10], settings=SweepSettings()), tmp_path)
+    more = run_sweep(make_plan(cases, settings=SweepSettings()), tmp_path)
 
     assert (first.asked, again.asked, more.asked) == (20, 0, 40)
     assert (again.resumed, more.resumed) == (20, 20)
@@ -133,10 +133,10 @@ def test_a_second_call_resumes_and_a_larger_plan_adds(tmp_path: Path) -> None:
 
 
 def test_a_journal_of_other_settings_is_not_continued(tmp_path: Path) -> None:
-    run_sweep(make_plan([silu(32, 32)], settings=Settings()), tmp_path)
+    run_sweep(make_plan([silu(32, 32)], settings=SweepSettings()), tmp_path)
 
     with pytest.raises(TtmemError, match="has other settings"):
-        run_sweep(make_plan([silu(32, 32)], settings=Settings(l1_small_bytes=0)), tmp_path)
+        run_sweep(make_plan([silu(32, 32)], settings=SweepSettings(l1_small_bytes=0)), tmp_path)
 
 
 def test_two_sweeps_cannot_write_into_one_folder(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_two_sweeps_cannot_write_into_one_folder(tmp_path: Path) -> None:
 
 
 def test_results_are_written_when_a_run_is_interrupted(tmp_path: Path) -> None:
-    plan = make_plan(many_cases(400), settings=Settings())
+    plan = make_plan(many_cases(400), settings=SweepSettings())
 
     def interrupt(progress: object) -> None:
         if progress.done_now:  # type: ignore[attr-defined]
@@ -180,8 +180,8 @@ def test_killed_and_resumed_gives_the_journal_of_an_uninterrupted_run(tmp_path: 
     assert 0 < before < 5000
 
     # THEN the next call asks what is missing, and the journals are the same
-    run_sweep(make_plan(cases, settings=Settings()), tmp_path / "killed")
-    run_sweep(make_plan(cases, settings=Settings()), tmp_path / "whole")
+    run_sweep(make_plan(cases, settings=SweepSettings()), tmp_path / "killed")
+    run_sweep(make_plan(cases, settings=SweepSettings()), tmp_path / "whole")
     killed, whole = (read_results(tmp_path / name)[0] for name in ("killed", "whole"))
     assert [without_time(row) for row in killed] == [without_time(row) for row in whole]
 
@@ -194,7 +194,7 @@ def _rows_in(journal: Path) -> int:
 
 
 def test_expectations(tmp_path: Path) -> None:
-    plan = make_plan([silu(32, 32), silu(1, 96, 1088, 960)], settings=Settings())
+    plan = make_plan([silu(32, 32), silu(1, 96, 1088, 960)], settings=SweepSettings())
     run_sweep(plan, tmp_path / "r")
     rows = read_results(tmp_path / "r")[0]
 

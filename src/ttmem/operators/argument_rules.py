@@ -14,7 +14,7 @@ from ttmem.operators.bound_case import Bound, CannotRunError, demand, sizes
 from ttmem.operators.image_rules import Rule, ShapeRule
 
 LARGEST_BFLOAT16 = 3.3895313892515355e38
-"""Stands for infinity, which the wire (JSON) and some operations do not take."""
+"""Replaces infinity, which the wire (JSON) and some operations do not take."""
 INFINITIES = ("inf", "-inf", "nan")
 """As sources write them."""
 

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A case: one operator with everything its memory need depends on, and who uses it."""
+"""Cases: operators with shapes, data types and scalars, and the files that hold them."""
 
 import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
 
+from ttmem.base.atomic_files import write_bytes
 from ttmem.base.errors import BadInputError
 from ttmem.base.limits import NUMBER_BITS
+from ttmem.operators.sweeps.result import json_lines
 
 _MOST_MODULES = 8
 """Module paths kept per model: enough to find the place, while a transformer repeats a case once per layer."""
@@ -21,7 +24,7 @@ Count = Annotated[int, Meta(ge=0, le=_MOST_SIZE - 1)]
 
 
 class CaseTensor(Struct, frozen=True, omit_defaults=True):
-    """One tensor argument as the model has it; what a device makes of it is the recipe's matter."""
+    """A tensor argument of a model; its device form is up to the case program."""
 
     shape: tuple[Count, ...]
     dtype: str = msgspec.field(default_factory=lambda: "bfloat16")  # a factory: written in any case
@@ -33,7 +36,7 @@ class CaseTensor(Struct, frozen=True, omit_defaults=True):
 
 
 class ModelUse(Struct, frozen=True, omit_defaults=True):
-    """How often a model calls the case, and from where."""
+    """Number of calls of the case in a model, and their places."""
 
     model: str
     count: Count = msgspec.field(default_factory=lambda: 1)
@@ -76,7 +79,7 @@ class Case:
         return tuple(dict.fromkeys(use.model for use in self.uses))
 
     def to_json(self) -> dict[str, Any]:
-        """One line of a case file."""
+        """A line of a case file."""
         entry: dict[str, Any] = {
             "id": self.id,
             "op": self.op,
@@ -93,12 +96,12 @@ class Case:
 
     @property
     def question(self) -> tuple[str, tuple[CaseTensor, ...], dict[str, Any]]:
-        """What is asked, whatever the id says and whoever asks."""
+        """Return the question itself, without the id and the origin."""
         return self.op, self.tensors, dict(self.args)
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is what a line of a file can hold without an object; numbers of a bounded width."""
+    """Return True for values that a line of a file can hold without an object; numbers have a bounded width."""
     pending = [value]
     while pending:
         one = pending.pop()
@@ -180,7 +183,7 @@ def _uses(line: _Line) -> tuple[ModelUse, ...]:
 
 
 def distinct_cases(cases: Iterable[Case], *, where: str = "") -> list[Case]:
-    """One of each id. Results are kept by it: two different cases under one would be mixed up."""
+    """Keep one case per id. Results are stored by id: two different cases with one id would be mixed up."""
     found: dict[str, Case] = {}
     for case in cases:
         before = found.setdefault(case.id, case)
@@ -198,12 +201,12 @@ def merge_cases(cases: Iterable[Case]) -> list[Case]:
             merged[case.id] = case
         else:
             merged[case.id] = replace(
-                before, uses=_merged_uses((*before.uses, *case.uses)), outputs=before.outputs or case.outputs
+                before, uses=_merge_uses((*before.uses, *case.uses)), outputs=before.outputs or case.outputs
             )
     return list(merged.values())
 
 
-def _merged_uses(uses: Iterable[ModelUse]) -> tuple[ModelUse, ...]:
+def _merge_uses(uses: Iterable[ModelUse]) -> tuple[ModelUse, ...]:
     merged: dict[tuple[str, str], ModelUse] = {}
     for use in uses:
         key = use.model, use.size
@@ -214,3 +217,35 @@ def _merged_uses(uses: Iterable[ModelUse]) -> tuple[ModelUse, ...]:
             modules = tuple(dict.fromkeys((*before.modules, *use.modules)))[:_MOST_MODULES]
             merged[key] = msgspec.structs.replace(before, count=before.count + use.count, modules=modules)
     return tuple(merged.values())
+
+
+@dataclass(frozen=True, slots=True)
+class CaseList:
+    """Cases of one file, and what of it was none."""
+
+    kind: str
+    """``operators-csv``, ``master-json``, ``sweep-json``, ``variations`` or ``cases``."""
+    cases: tuple[Case, ...]
+    skipped: dict[str, int]
+    """Why entries gave no case -> how many."""
+    other_names: tuple[str, ...] = ()
+    """Names that are no operators: modules, overload suffixes."""
+
+
+def read_cases(path: str | Path) -> list[Case]:
+    """Read the cases of a file; a bad line is refused with its number, and so is a file without cases."""
+    cases = [case_from_json(raw, where=where) for where, raw in json_lines(Path(path), "case")]
+    distinct_cases(cases, where=str(path))
+    if not cases:
+        raise BadInputError("holds no case", where=str(path), hint="'ttmem ops extract' makes case files")
+    return cases
+
+
+def cases_text(cases: Iterable[Case]) -> str:
+    """The file's content, one line per case."""
+    return "".join(json.dumps(case.to_json(), separators=(",", ":")) + "\n" for case in cases)
+
+
+def write_cases(path: str | Path, cases: Iterable[Case]) -> None:
+    """Write the whole file or nothing."""
+    write_bytes(Path(path), cases_text(cases).encode())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a case to what a worker does: tensors to allocate, calls to make, in the steps of the engines' protocol.
+"""Lower a case to the steps of the engines' protocol: tensors to allocate, calls to make.
 
-The catalogue writes a call as a Python expression. Here it is taken apart; nothing is ever evaluated as Python.
+The catalogue writes a call as a Python expression. It is parsed here; nothing is ever evaluated as Python.
 """
 
 import ast
@@ -43,8 +43,8 @@ class DeviceTensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
-    """How one case is run on a device."""
+class CaseProgram:
+    """The program of a case on a device."""
 
     case: Case
     operator: Operator
@@ -54,10 +54,10 @@ class Recipe:
     not_called: tuple[DeviceTensor, ...]
     """Tensors of the case that only say something of the result, such as its type; the device never has them."""
     values: Mapping[str, Any]
-    """What each name in the call stands for, tensors excepted; in the notation of the protocol."""
+    """Values of the names in the call, without tensors, in the notation of the protocol."""
     steps: tuple[Step, ...]
     reference: Mapping[str, Any]
-    """The arguments of the aten operator itself, for a run beside it in torch."""
+    """The arguments of the aten operator itself, for a run in torch."""
     assumed: tuple[str, ...]
     """What the source did not say and the catalogue filled in; empty for traced cases."""
 
@@ -72,14 +72,14 @@ class Recipe:
 
     @property
     def is_free(self) -> bool:
-        """Whether the device has nothing to do."""
+        """True if the device has nothing to do."""
         return not any("call" in step for step in self.steps)
 
 
-def recipe_of(
+def lower_case(
     case: Case, *, memory: str = "DRAM", layout: str = "tile", float_dtype: str | None = "bfloat16"
-) -> Recipe:
-    """How to run a case in that memory and layout, or ``CannotRunError`` with the reason."""
+) -> CaseProgram:
+    """Lower a case to a program in that memory and layout; raises ``CannotRunError`` with the reason."""
     operator = catalogue().find(case.op)
     if operator is None:
         raise CannotRunError(f"{case.op} is not in the catalogue")
@@ -94,14 +94,14 @@ def recipe_of(
     called = tuple(tensor for tensor in inputs if tensor.is_called)
     writer = _CallWriter(bound, {"memory": {"memory": memory}, "layout": {"layout": layout}, "device": {"device": 0}})
     calls = writer.write(variant.call)
-    return Recipe(
+    return CaseProgram(
         case,
         operator,
         variant,
         called,
         tuple(tensor for tensor in inputs if not tensor.is_called),
         writer.values,
-        (*(_made(tensor) for tensor in called), *calls),
+        (*(_write_call(tensor) for tensor in called), *calls),
         _reference(bound, {tensor.argument for tensor in inputs}),
         tuple(bound.assumed),
     )
@@ -112,7 +112,7 @@ _LAYERS = ("conv", "norm", "matmul")
 
 
 def _reference(bound: Bound, given: set[str]) -> dict[str, Any]:
-    """What the source says, and for what it does not say (or is not ``given`` as a tensor) the catalogue's word."""
+    """Return the source's values; missing ones (or those not ``given`` as tensors) come from the catalogue."""
     operator = bound.operator
     absent = [name for name in operator.optional if operator.kind in _LAYERS and not bound.has(name)]
     assumed = [name for name in operator.missing if name in operator.args or name in operator.tensor_names]
@@ -157,7 +157,7 @@ def _inputs(bound: Bound, variant: Variant, memory: str, layout: str) -> Iterato
             )
 
 
-def _made(tensor: DeviceTensor) -> Step:
+def _write_call(tensor: DeviceTensor) -> Step:
     step: Step = {"shape": list(tensor.shape), "dtype": tensor.dtype, "layout": tensor.layout}
     if tensor.on_host:
         return {"host": tensor.name, **step}
@@ -165,15 +165,15 @@ def _made(tensor: DeviceTensor) -> Step:
 
 
 @functools.cache
-def parsed_call(call: str) -> ast.expr:
+def parse_catalogue_call(call: str) -> ast.expr:
     """The expression of a call in the catalogue."""
     return ast.parse(call, mode="eval").body
 
 
 @functools.cache
 def _names_in(call: str) -> frozenset[str]:
-    """What a call in the catalogue speaks of: sweeps ask it for every case."""
-    return frozenset(node.id for node in ast.walk(parsed_call(call)) if isinstance(node, ast.Name))
+    """Return the names in a call of the catalogue; cached, because sweeps ask for each case."""
+    return frozenset(node.id for node in ast.walk(parse_catalogue_call(call)) if isinstance(node, ast.Name))
 
 
 class _CallWriter:
@@ -187,7 +187,7 @@ class _CallWriter:
         self.values: dict[str, Any] = {}
 
     def write(self, call: str) -> list[Step]:
-        top = parsed_call(call)
+        top = parse_catalogue_call(call)
         if isinstance(top, ast.List):
             for index, item in enumerate(top.elts):
                 self._call(item, f"{RESULT}.{index}")

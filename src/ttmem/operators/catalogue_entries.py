@@ -22,7 +22,7 @@ _CALLED = re.compile(r"\bttnn(?:\.\w+)+(?=\()")
 
 @dataclass(frozen=True, slots=True)
 class InputForm:
-    """What a tensor must look like for the call; empty: as the sweep wants it."""
+    """Required form of a tensor for the call; empty: the sweep's choice."""
 
     dtype: str = ""
     layout: str = ""
@@ -35,7 +35,7 @@ class InputForm:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way to call; the first whose condition holds is taken."""
+    """A variant of a call; the first whose condition holds is used."""
 
     call: str
     """A Python expression over tensors, aten arguments and argument rules; a bare tensor means nothing to do."""
@@ -45,7 +45,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One aten operator."""
+    """An aten operator."""
 
     aten: str
     kind: str
@@ -79,7 +79,7 @@ class Operator:
 
     @property
     def tensor_names(self) -> tuple[str, ...]:
-        """All tensor arguments without the marks of lists."""
+        """Names of the tensor arguments, without the marks of lists."""
         return tuple(name.removesuffix("[]") for name in (*self.tensors, *self.optional))
 
     def is_list(self, name: str) -> bool:
@@ -101,12 +101,12 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """All operators, and the other names under which lists know them."""
+    """The operators, and their other names in lists."""
 
     operators: Mapping[str, Operator]
     aliases: Mapping[str, str]
     functions: Mapping[str, str]
-    """Function of ttnn -> the operator that it stands for."""
+    """Function of ttnn -> the operator that it implements."""
 
     def find(self, aten: str) -> Operator | None:
         return self.operators.get(aten)
@@ -123,7 +123,7 @@ class Catalogue:
         return self.aliases.get(lower, lower if lower in self.operators else word)
 
     def aten_of_ttnn(self, name: str) -> str:
-        """The operator that a function of ttnn stands for, ``ttnn::multiply`` -> ``mul``; empty when there is none."""
+        """Return the operator that a function of ttnn implements (``ttnn::multiply``: ``mul``), or an empty text."""
         word = re.split(r"::|\.", name.strip())[-1].removesuffix("_bw")
         known = self.functions.get(word) or self.aten_name(word)
         return known if known in self.operators else ""
@@ -145,7 +145,7 @@ def catalogue() -> Catalogue:
 
 
 def _functions(operators: Iterable[Operator]) -> dict[str, str]:
-    """Those that are the whole of an operator's only variant; the first operator of several."""
+    """Functions that are the whole of an operator's only variant; the first operator of several."""
     found: dict[str, str] = {}
     for operator in operators:
         calls = [_CALLED.findall(variant.call) for variant in operator.variants]
@@ -163,11 +163,11 @@ def _operator(aten: str, entry: Mapping[str, Any], names: Mapping[str, Any]) -> 
     words = {"base": base, "base_ttnn": names["ttnn"].get(base, base)}
     words |= {table: names[table].get(aten, aten) for table in ("logical", "adaptive", "new")}
 
-    def spelled(text: str) -> str:
+    def spell_call(text: str) -> str:
         return re.sub(r"\{(\w+)\}", lambda match: words[match[1]], text)
 
     forms = entry.get("variants") or ([{"call": entry["call"]}] if "call" in entry else [])
-    variants = [{**form, "call": spelled(form["call"])} for form in forms]
+    variants = [{**form, "call": spell_call(form["call"])} for form in forms]
     called = dict.fromkeys(_CALLED.findall(variants[-1]["call"])) if variants else {}
-    ttnn = spelled(entry["ttnn"]) if "ttnn" in entry else " + ".join(reversed(called))
+    ttnn = spell_call(entry["ttnn"]) if "ttnn" in entry else " + ".join(reversed(called))
     return msgspec.convert({**entry, "aten": aten, "variants": variants, "ttnn": ttnn}, Operator)

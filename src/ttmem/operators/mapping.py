@@ -1,14 +1,80 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the operators of some cases, or all that are known, map to ttnn."""
+"""Map the operators of some cases, or all known ones, to ttnn, with the twin's coverage of models' calls."""
+
+from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from typing import NamedTuple
 
+from ttmem.base import toml
 from ttmem.operators.bound_case import CannotRunError
 from ttmem.operators.case import Case
-from ttmem.operators.case_program import recipe_of
+from ttmem.operators.case_program import lower_case
 from ttmem.operators.catalogue_entries import DEVICE, FREE, NONE, Operator, catalogue
+
+
+class KnownCalls(NamedTuple):
+    """Calls of models by how certain the twin is of them, summed over the places that were measured."""
+
+    exact: int
+    bounded: int
+    unknown: int
+
+    @property
+    def total(self) -> int:
+        return self.exact + self.bounded + self.unknown
+
+    def percent(self, calls: int) -> float:
+        """A share of them, rounded down: 100 % means all."""
+        return int(1000 * calls / max(self.total, 1)) / 10
+
+    @property
+    def exact_percent(self) -> float:
+        return self.percent(self.exact)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCalls:
+    """The coverage of a set of models."""
+
+    models: int
+    compared_rows: int
+    """Cases times places that the mock was asked too."""
+    places: Mapping[str, KnownCalls]
+    """Boards and memories."""
+    operators: Mapping[str, KnownCalls]
+    """By aten name."""
+    operations: Mapping[str, KnownCalls]
+    """Counts by device call, without ``ttnn.``; several calls of one operator are joined."""
+
+    @property
+    def total(self) -> KnownCalls:
+        return KnownCalls(*map(sum, zip(*self.places.values(), strict=True)))
+
+    def find_operation(self, name: str) -> KnownCalls | None:
+        """Return the calls that use an operation; None: no model uses it."""
+        found = [calls for key, calls in self.operations.items() if name in key.split(" + ")]
+        return KnownCalls(*map(sum, zip(*found, strict=True))) if found else None
+
+    def once(self, known: KnownCalls) -> int:
+        """Calls as the models make them, on one board and in one memory."""
+        return known.total // max(len(self.places), 1)
+
+
+@cache
+def model_calls() -> ModelCalls:
+    """Figures of the last run of ``bench/twin_coverage.py``."""
+    told = toml.load_packaged("ttmem.operators", "catalogue_data/model_calls.toml")
+
+    def table(name: str) -> dict[str, KnownCalls]:
+        found: Mapping[str, Sequence[int]] = told[name]
+        return {key: KnownCalls(*figures) for key, figures in found.items()}
+
+    return ModelCalls(told["models"], told["compared_rows"], table("places"), table("operators"), table("operations"))
+
 
 UNKNOWN = "unknown"
 """The support of an operator that the catalogue does not have."""
@@ -20,7 +86,7 @@ CELLS = (("DRAM", "tile"), ("L1", "tile"), ("DRAM", "row_major"), ("L1", "row_ma
 
 @dataclass(frozen=True, slots=True)
 class MappedOperator:
-    """One operator, how often it is used and whether its cases can be run."""
+    """An operator, its number of uses and whether its cases can run."""
 
     aten: str
     operator: Operator | None
@@ -48,7 +114,7 @@ class MappedOperator:
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """All of them, the most called first."""
+    """Map the operators, the most called first."""
 
     operators: tuple[MappedOperator, ...]
     from_cases: bool
@@ -56,7 +122,7 @@ class Mapped:
     def count(self, support: str) -> int:
         return sum(mapped.support == support for mapped in self.operators)
 
-    def by_kind(self) -> dict[str, int]:
+    def count_by_kind(self) -> dict[str, int]:
         counted = Counter(mapped.operator.kind if mapped.operator else UNKNOWN for mapped in self.operators)
         return dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
 
@@ -93,14 +159,14 @@ def _cannot_run(aten: str, cases: Iterable[Case]) -> Mapping[str, int]:
     reasons: Counter[str] = Counter()
     for case in cases:
         try:
-            recipe_of(case)
+            lower_case(case)
         except CannotRunError as error:
             reasons[str(error)] += 1
     return reasons
 
 
 def is_unsupported(support: str) -> bool:
-    """Neither run by the device nor without work: the host's, or nobody's."""
+    """Return operators that do not run on the device and need work: on the host, or unsupported."""
     return support not in (DEVICE, FREE)
 
 

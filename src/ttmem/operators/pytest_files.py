@@ -12,8 +12,8 @@ from typing import Any
 from ttmem._version import __version__
 from ttmem.operators.bound_case import CannotRunError
 from ttmem.operators.case import Case
-from ttmem.operators.case_program import DeviceTensor, Recipe, recipe_of
-from ttmem.operators.python_source import Built, Raw, call_source, flat, from_wire, laid_out
+from ttmem.operators.case_program import CaseProgram, DeviceTensor, lower_case
+from ttmem.operators.python_source import Built, Raw, call_source, decode_wire, flat, format_value
 
 MEMORIES = ("DRAM", "L1")
 STRICT = ("pass", "oom", "clash", "overflow", "invalid")
@@ -30,7 +30,7 @@ Outcomes = Mapping[str, Mapping[str, Mapping[str, str]]]
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """What an engine said beforehand, and of which devices."""
+    """Predictions of an engine, and their devices."""
 
     outcomes: Outcomes = field(default_factory=dict)
     devices: Mapping[str, Mapping[str, tuple[int, int]]] = field(default_factory=dict)
@@ -48,12 +48,12 @@ class TestFiles:
     """(case id, reason)"""
 
 
-def recipes_of(cases: Sequence[Case]) -> tuple[list[Recipe], list[tuple[str, str]]]:
-    """What can be tested, and why the rest cannot."""
+def recipes_of(cases: Sequence[Case]) -> tuple[list[CaseProgram], list[tuple[str, str]]]:
+    """The tests, and the reasons for untested cases."""
     made, left_out = [], []
     for case in cases:
         try:
-            recipe = recipe_of(case)
+            recipe = lower_case(case)
         except CannotRunError as error:
             left_out.append((case.id, str(error)))
             continue
@@ -65,9 +65,9 @@ def recipes_of(cases: Sequence[Case]) -> tuple[list[Recipe], list[tuple[str, str
 
 
 def test_files(cases: Sequence[Case], predictions: Predictions, *, l1_small_bytes: int) -> TestFiles:
-    """One file per operator with tests, the two files they share, and the script that runs them all."""
+    """Write a file of tests per operator, two shared files, and a script that runs them all."""
     recipes, left_out = recipes_of(cases)
-    groups: dict[str, dict[str, Recipe]] = {}
+    groups: dict[str, dict[str, CaseProgram]] = {}
     for recipe in recipes:
         expected = predictions.outcomes.get(recipe.case.id, {})
         bad = next((s for by_memory in expected.values() for s in by_memory.values() if s not in STRICT), "")
@@ -83,7 +83,7 @@ def test_files(cases: Sequence[Case], predictions: Predictions, *, l1_small_byte
     files = {names[aten]: _test_file(aten, [*tests.values()], predictions) for aten, tests in groups.items()}
     files["conftest.py"] = _template("conftest.py", l1_small=l1_small_bytes)
     devices = {board: dict(memories) for board, memories in predictions.devices.items()}
-    files["ttmem_cases.py"] = _template("ttmem_cases.py", predicted_on=laid_out(devices, 0, len("PREDICTED_ON = ")))
+    files["ttmem_cases.py"] = _template("ttmem_cases.py", predicted_on=format_value(devices, 0, len("PREDICTED_ON = ")))
     files["run_all_tests.sh"] = _template("run_all_tests.sh")
     return TestFiles(files, {aten: len(tests) * len(MEMORIES) for aten, tests in groups.items()}, tuple(left_out))
 
@@ -103,11 +103,11 @@ def _file_names(groups: Mapping[str, Any]) -> dict[str, str]:
     return {aten: f"test_{aten if name in doubled else name}.py" for aten, name in short.items()}
 
 
-def _test_file(aten: str, recipes: Sequence[Recipe], predictions: Predictions) -> str:
+def _test_file(aten: str, recipes: Sequence[CaseProgram], predictions: Predictions) -> str:
     operator = recipes[0].operator
     models = sorted({model for recipe in recipes for model in recipe.case.models if model})
     shown = ", ".join(map(_plain, models[:6])) + (f" and {len(models) - 6} more" if len(models) > 6 else "")
-    # Every different call once: cases may differ in optional tensors or in numbers that stand for tensors.
+    # Each distinct call once: cases may differ in optional tensors or in numbers that replace tensors.
     sources = [call_source(recipe) for recipe in recipes]
     different = enumerate(dict.fromkeys(sources), 1)
     calls = {source: f"call_{number}" if number > 1 else "call" for number, source in different}
@@ -131,7 +131,7 @@ def _test_file(aten: str, recipes: Sequence[Recipe], predictions: Predictions) -
     )
 
 
-def _ids(recipes: Sequence[Recipe]) -> list[str]:
+def _ids(recipes: Sequence[CaseProgram]) -> list[str]:
     """Shapes and types; where that is not enough, the hash of the case."""
     names = [_readable(recipe) for recipe in recipes]
     return [
@@ -140,7 +140,7 @@ def _ids(recipes: Sequence[Recipe]) -> list[str]:
     ]
 
 
-def _readable(recipe: Recipe) -> str:
+def _readable(recipe: CaseProgram) -> str:
     shapes = ["x".join(map(str, tensor.model_shape)) or "scalar" for tensor in recipe.inputs[:3]]
     more = [f"and{len(recipe.inputs) - 3}more"] if len(recipe.inputs) > 3 else []
     types = list(dict.fromkeys(_SHORT_TYPES.get(tensor.dtype, tensor.dtype) for tensor in recipe.inputs))
@@ -149,7 +149,7 @@ def _readable(recipe: Recipe) -> str:
     return "-".join(["_".join([*shapes, *more, *made]) or "scalars", *types])
 
 
-def _param(recipe: Recipe, expected: Mapping[str, Mapping[str, str]], call: str, name: str) -> str:
+def _param(recipe: CaseProgram, expected: Mapping[str, Mapping[str, str]], call: str, name: str) -> str:
     outputs: tuple[Any, ...] = ()
     if not recipe.operator.result and _has_own_result(recipe):
         outputs = tuple((tensor.shape, _OUTPUT_TYPES.get(tensor.dtype, tensor.dtype)) for tensor in recipe.case.outputs)
@@ -157,7 +157,7 @@ def _param(recipe: Recipe, expected: Mapping[str, Mapping[str, str]], call: str,
         "id": recipe.case.id,
         "call": Raw(call),
         "tensors": _tensors(recipe),
-        "arguments": {key: from_wire(value) for key, value in recipe.values.items() if not _is_tensor(value)},
+        "arguments": {key: decode_wire(value) for key, value in recipe.values.items() if not _is_tensor(value)},
         "reference": {key: _number(value) for key, value in recipe.reference.items()},
         **({"outputs": outputs} if outputs else {}),
         **({"expected": {board: dict(by_memory) for board, by_memory in expected.items()}} if expected else {}),
@@ -166,7 +166,7 @@ def _param(recipe: Recipe, expected: Mapping[str, Mapping[str, str]], call: str,
     if recipe.assumed:
         assumed = f"    # assumed: {_plain(', '.join(recipe.assumed))}"
         lines.append(assumed if len(assumed) <= 118 else f"{assumed[:115]}...")
-    case = laid_out(Built("Case", fields), 8)
+    case = format_value(Built("Case", fields), 8)
     marks = "        marks=pytest.mark.large,\n" if _is_large(recipe) else ""
     return "\n".join([*lines, f"    pytest.param(\n        {case},\n        id={flat(name)},\n{marks}    ),"])
 
@@ -180,12 +180,12 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, Mapping) and "tensor" in value
 
 
-def _has_own_result(recipe: Recipe) -> bool:
+def _has_own_result(recipe: CaseProgram) -> bool:
     """In-place calls and reshapes that are free take no new buffer: outputs count only where they certainly do."""
     return recipe.operator.kind in ("unary", "binary", "matmul", "norm") and "output_tensor" not in recipe.variant.call
 
 
-def _tensors(recipe: Recipe) -> dict[str, Any]:
+def _tensors(recipe: CaseProgram) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for tensor in (*recipe.inputs, *recipe.not_called):
         written = Built("Tensor", _fields(recipe, tensor))
@@ -196,8 +196,8 @@ def _tensors(recipe: Recipe) -> dict[str, Any]:
     return made
 
 
-def _fields(recipe: Recipe, tensor: DeviceTensor) -> dict[str, Any]:
-    """What differs from a plain tensor."""
+def _fields(recipe: CaseProgram, tensor: DeviceTensor) -> dict[str, Any]:
+    """Return the differences from a plain tensor."""
     form = recipe.operator.inputs.get(tensor.argument)
     below = _index_limit(recipe) if tensor.argument in ("index", "indices") else None
     said = {
@@ -216,7 +216,7 @@ def _fields(recipe: Recipe, tensor: DeviceTensor) -> dict[str, Any]:
     return {name: value for name, (is_said, value) in said.items() if is_said}
 
 
-def _index_limit(recipe: Recipe) -> int:
+def _index_limit(recipe: CaseProgram) -> int:
     table = next((tensor for tensor in recipe.inputs if tensor.argument in ("self", "weight")), None)
     if table is None:
         return 1
@@ -224,7 +224,7 @@ def _index_limit(recipe: Recipe) -> int:
     return table.model_shape[dim] if isinstance(dim, int) else table.model_shape[0]
 
 
-def _is_large(recipe: Recipe) -> bool:
+def _is_large(recipe: CaseProgram) -> bool:
     return sum(prod(tensor.model_shape) for tensor in recipe.inputs) * 4 > _LARGE_BYTES
 
 

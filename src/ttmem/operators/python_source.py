@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 from ttmem.base.errors import BadInputError
-from ttmem.operators.case_program import Recipe, parsed_call
+from ttmem.operators.case_program import CaseProgram, parse_catalogue_call
 from ttmem.operators.catalogue_entries import Operator
 
 LINE_COLUMNS = 120
@@ -28,7 +28,7 @@ class Built:
 
 
 def _items(value: Any) -> tuple[str, list[tuple[str, Any]], str] | None:
-    """What a value begins with, its items with what stands before each, what it ends with; None: it has no items."""
+    """Return a value's opening text, its items with their prefixes, and its closing text; None: it has no items."""
     if isinstance(value, Built):
         return f"{value.name}(", [(f"{key}=", item) for key, item in value.fields.items()], ")"
     if isinstance(value, Mapping):
@@ -40,11 +40,11 @@ def _items(value: Any) -> tuple[str, list[tuple[str, Any]], str] | None:
 
 
 def flat(value: Any) -> str:
-    """One line."""
+    """Format a value on one line."""
     if isinstance(value, Raw):
         return str(value)
     if isinstance(value, str):
-        return _quoted(value)
+        return _quote(value)
     if found := _items(value):
         opening, items, closing = found
         comma = "," if isinstance(value, tuple) and len(value) == 1 else ""
@@ -54,16 +54,16 @@ def flat(value: Any) -> str:
     return repr(value)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     if '"' in text or "\\" in text or not text.isprintable():
         return repr(text)
     return f'"{text}"'
 
 
-def from_wire(value: Any) -> Any:
+def decode_wire(value: Any) -> Any:
     """A value of a recipe: the engines' notation for what is no plain data becomes source."""
     if isinstance(value, list):
-        return [from_wire(item) for item in value]
+        return [decode_wire(item) for item in value]
     if not isinstance(value, Mapping):
         return value
     if set(value) == {"dtype"}:
@@ -83,22 +83,22 @@ def _name(word: object) -> str:
     return str(word)
 
 
-def laid_out(value: Any, indent: int, used: int = 0) -> str:
-    """A value after so many columns of ``key=``, its items on lines of their own when one line is too short."""
+def format_value(value: Any, indent: int, used: int = 0) -> str:
+    """Format a value after ``key=``, with its items on lines of their own when one line is too short."""
     one_line, found = flat(value), _items(value)
     if indent + used + len(one_line) + 1 <= LINE_COLUMNS or found is None:
         return one_line
     opening, items, closing = found
     inner = " " * (indent + 4)
-    lines = [f"{inner}{key}{laid_out(item, indent + 4, len(key))}," for key, item in items]
+    lines = [f"{inner}{key}{format_value(item, indent + 4, len(key))}," for key, item in items]
     if isinstance(value, Built) and not any(isinstance(item, (Mapping, list)) for _, item in items):
-        # Short fields share a line where they fit, as formatters lay them out.
+        # Short fields share a line where they fit, as formatters do.
         joined = inner + ", ".join(key + flat(item) for key, item in items)
         lines = [joined] if len(joined) <= LINE_COLUMNS else lines
     return "\n".join([opening, *lines, f"{' ' * indent}{closing}"])
 
 
-def call_source(recipe: Recipe) -> str:
+def call_source(recipe: CaseProgram) -> str:
     """The call of a recipe with ``tensors`` and ``arguments`` looked up by name."""
     names = {tensor.argument for tensor in recipe.inputs}
     node = _Renamed(recipe.operator, names, recipe.values).visit(ast.parse(recipe.variant.call, mode="eval").body)
@@ -119,19 +119,19 @@ class _Renamed(ast.NodeTransformer):
         if name == "ttnn":
             return node
         if name in _SURROUNDINGS:
-            return parsed(_SURROUNDINGS[name])
+            return parse_python(_SURROUNDINGS[name])
         if name in self._tensors and name not in self._operator.optional:
-            return parsed(f'tensors["{name}"]')
+            return parse_python(f'tensors["{name}"]')
         value = self._values.get(name)
         if isinstance(value, Mapping) and "tensor" in value:
             argument, _, index = value["tensor"].partition(".")
-            return parsed(f'tensors["{argument}"][{index}]')
+            return parse_python(f'tensors["{argument}"][{index}]')
         if name in self._tensors or (name in self._operator.optional and name not in self._values):
-            return parsed(f'tensors.get("{name}")')
-        return parsed(f'arguments["{name}"]')
+            return parse_python(f'tensors.get("{name}")')
+        return parse_python(f'arguments["{name}"]')
 
 
-def parsed(source: str) -> ast.expr:
+def parse_python(source: str) -> ast.expr:
     """A new node each time: the transformer must not share them."""
     return ast.parse(source, mode="eval").body
 
@@ -141,7 +141,7 @@ def _call_lines(source: str, indent: int) -> str:
     source = source.replace("'", '"')
     if indent + len("return ") + len(source) <= LINE_COLUMNS:
         return f"{' ' * indent}return {source}"
-    return f"{' ' * indent}return {_split(parsed_call(source), indent)}"
+    return f"{' ' * indent}return {_split(parse_catalogue_call(source), indent)}"
 
 
 def _split(node: ast.expr, indent: int) -> str:

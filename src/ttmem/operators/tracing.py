@@ -36,7 +36,7 @@ _AFTER_DEATH = {
 
 @dataclass(frozen=True, slots=True)
 class SourceResult:
-    """What one target (at one size) gave."""
+    """Result of a target at one size."""
 
     target: str
     model: str
@@ -121,9 +121,9 @@ def describe_config(target: str, settings: dict[str, Any], *, python: str | None
 
 
 def ask_once(job: TraceJob, *, python: str | None = None) -> dict[str, Any]:
-    """What a process of its own answers to one job; a target that nothing can come of is bad input."""
+    """Run a job in a process of its own; a target that cannot be traced is bad input."""
     _check(job)
-    with kept_tracer() as tracers:
+    with keep_tracer() as tracers:
         key = find_torch_python(python), not job.target.startswith("hf:")
         tracer = tracers.setdefault(key, _Tracer(*key))
         answer = tracer.ask(job)
@@ -138,7 +138,7 @@ _own = threading.local()
 
 
 @contextlib.contextmanager
-def kept_tracer(tracers: Tracers | None = None) -> Iterator[Tracers]:
+def keep_tracer(tracers: Tracers | None = None) -> Iterator[Tracers]:
     """Inside, one process answers all that this thread asks once: importing torch takes seconds. (It does not notice
     that a file with a model has changed.) Those of ``tracers`` are used, and stay until ``close_tracers``."""
     outer: Tracers | None = getattr(_own, "tracers", None)
@@ -161,7 +161,7 @@ def close_tracers(tracers: Tracers) -> None:
 
 
 def _check(job: TraceJob) -> None:
-    """What needs no torch to be seen."""
+    """Check what needs no torch."""
     for target in filter(None, (job.target, job.inputs)):
         if target.startswith("hf:"):
             continue
@@ -185,7 +185,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 class _Tracer:
-    """One process, started when first needed and again when it died."""
+    """A tracing process, started on first use and again when it died."""
 
     def __init__(self, python: str, runs_user_code: bool) -> None:
         self._python = python
@@ -235,7 +235,7 @@ class _Tracer:
 def _result(job: TraceJob, answer: dict[str, Any]) -> SourceResult:
     _raise_if_bad(job, answer)
     if problem := answer.get("problem", ""):
-        return _refused(job, problem, answer["seconds"])
+        return _explain_refusal(job, problem, answer["seconds"])
     cases = []
     for raw in answer["cases"]:
         use = ModelUse(job.model, raw["count"], answer["size"], tuple(raw.pop("modules")))
@@ -250,11 +250,11 @@ def _raise_if_bad(job: TraceJob, answer: dict[str, Any]) -> None:
     if kind == BAD_TARGET:
         raise BadInputError(problem, where=job.target)
     if kind == MISSING_PACKAGE:
-        raise MissingPartError(problem, where=job.target, hint="install it beside torch")
+        raise MissingPartError(problem, where=job.target, hint="install it next to torch")
 
 
 def _death(status: int) -> str:
-    """How a tracing process ended, and what to do about it."""
+    """Explain the end of a tracing process, with a remedy."""
     if status >= 0:
         return f"the tracing process ended with status {status}"
     known = -status in set(signal.Signals)
@@ -263,5 +263,5 @@ def _death(status: int) -> str:
     return f"the tracing process was ended by {name}; {remedy}"
 
 
-def _refused(job: TraceJob, why: str, seconds: float = 0.0) -> SourceResult:
+def _explain_refusal(job: TraceJob, why: str, seconds: float = 0.0) -> SourceResult:
     return SourceResult(job.target, job.model, size=job.size_text, seconds=seconds, refusal=why)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which format a list has, seen from its content."""
+"""Detect the format of a list from its content."""
 
 import json
 from collections import Counter
@@ -8,15 +8,14 @@ from pathlib import Path
 from ttmem.base.errors import BadInputError, as_bad_input
 from ttmem.base.limits import DOCUMENT_VALUES, LINE_BYTES
 from ttmem.base.text_files import read_text
-from ttmem.operators.case import merge_cases
-from ttmem.operators.case_files import CaseList, read_cases
+from ttmem.operators.case import CaseList, merge_cases, read_cases
 from ttmem.operators.sources import master_json, operators_csv, sweep_json, variations
 
 _FORMATS = "an operators CSV, tt-metal master or sweep JSON, or pytorch2.0_ttnn input variations"
 
 
 def read_list(path: str | Path) -> CaseList:
-    """All cases of a file, or of a folder of input variations."""
+    """Read the cases of a file, or of a folder of input variations."""
     with as_bad_input(str(path), "a list of operators"):
         return _read(Path(path))
 
@@ -32,7 +31,7 @@ def _read(place: Path) -> CaseList:
     if _is_case_file(text):
         return CaseList("cases", tuple(merge_cases(read_cases(place))), {})
     if head in ("{", "["):
-        found = _from_json(text, place)
+        found = _read_json(text, place)
     elif variations.looks_like(text):
         found = variations.read(text, place.name, str(place))
     elif operators_csv.looks_like(text):
@@ -55,7 +54,7 @@ def _is_case_file(text: str) -> bool:
     return isinstance(first, dict) and "op" in first and "tensors" in first
 
 
-def _from_json(text: str, place: Path) -> CaseList:
+def _read_json(text: str, place: Path) -> CaseList:
     if sum(map(text.count, ",[{")) > DOCUMENT_VALUES:
         raise BadInputError(
             f"holds more than {DOCUMENT_VALUES:,} values", where=str(place), hint="list fewer operators"

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ttmem.hardware import DATA_TYPES
-from ttmem.operators.case import Case, CaseTensor, ModelUse, is_plain, merge_cases
-from ttmem.operators.case_files import CaseList
+from ttmem.operators.case import Case, CaseList, CaseTensor, ModelUse, is_plain, merge_cases
 from ttmem.operators.catalogue_entries import Operator, catalogue
 
 _NOT_ATEN = {
@@ -27,7 +26,7 @@ def looks_like(document: Any) -> bool:
 
 
 def read(document: Mapping[str, Any]) -> CaseList:
-    """One case per configuration; what gives none is counted by reason."""
+    """Read a case per configuration; configurations without a case are counted by reason."""
     skipped: Counter[str] = Counter()
     cases = []
     others: dict[str, None] = {}
@@ -52,14 +51,14 @@ def _case(op: str, configuration: Any) -> Case | None:
     arguments = configuration.get("arguments") if isinstance(configuration, Mapping) else None
     if not isinstance(arguments, Mapping):
         return None
-    tensors, scalars = _sorted_out(arguments)
+    tensors, scalars = _count_reason(arguments)
     if not tensors:
         return None
     operator = catalogue().operators[op]
-    return Case(op, tensors, _named(operator, scalars), _uses(configuration.get("executions")))
+    return Case(op, tensors, _name_values(operator, scalars), _uses(configuration.get("executions")))
 
 
-def _sorted_out(arguments: Mapping[str, Any]) -> tuple[tuple[CaseTensor, ...], dict[str, Any]]:
+def _count_reason(arguments: Mapping[str, Any]) -> tuple[tuple[CaseTensor, ...], dict[str, Any]]:
     tensors: list[CaseTensor] = []
     scalars: dict[str, Any] = {}
     for name, value in arguments.items():
@@ -89,7 +88,7 @@ def type_of(name: Any) -> str:
         return "bfloat16"
 
 
-def _named(operator: Operator, scalars: Mapping[str, Any]) -> dict[str, Any]:
+def _name_values(operator: Operator, scalars: Mapping[str, Any]) -> dict[str, Any]:
     """Positional scalars (``arg1``) take the catalogue's names in order; keywords must be aten's to be kept."""
     positions = iter(operator.args)
     named: dict[str, Any] = {}

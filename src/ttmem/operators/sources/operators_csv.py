@@ -9,8 +9,7 @@ import csv
 import re
 from collections import Counter
 
-from ttmem.operators.case import Case, CaseTensor, ModelUse, merge_cases
-from ttmem.operators.case_files import CaseList
+from ttmem.operators.case import Case, CaseList, CaseTensor, ModelUse, merge_cases
 from ttmem.operators.catalogue_entries import catalogue
 
 _SIZE = re.compile(r"\[([0-9,\s]*)\]")

@@ -10,8 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from ttmem.base.limits import parse_literal
-from ttmem.operators.case import Case, CaseTensor, ModelUse, merge_cases
-from ttmem.operators.case_files import CaseList
+from ttmem.operators.case import Case, CaseList, CaseTensor, ModelUse, merge_cases
 from ttmem.operators.catalogue_entries import catalogue
 from ttmem.operators.sources.master_json import type_of
 
@@ -40,7 +39,7 @@ def read(document: Any, module: str) -> CaseList:
 
 
 def _vectors(document: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Parameter sets with a shape among them, wherever the suites and hashes are."""
+    """Yield parameter sets with a shape, at any depth of suites and hashes."""
     if isinstance(document, list):
         for item in document:
             if isinstance(item, Mapping) and _has_shape(item):

@@ -12,8 +12,7 @@ from typing import Any
 
 from ttmem.base.errors import BadInputError
 from ttmem.base.limits import parse_literal
-from ttmem.operators.case import Case, CaseTensor, merge_cases
-from ttmem.operators.case_files import CaseList
+from ttmem.operators.case import Case, CaseList, CaseTensor, merge_cases
 from ttmem.operators.catalogue_entries import catalogue
 
 _ARGUMENT = re.compile(r"(?P<type>\S.*?)\s+(?P<name>\w+)\s*=\s*(?P<value>.*)", re.DOTALL)
@@ -77,9 +76,9 @@ def _case(op: str, cells: list[str]) -> Case:
         name, value = match["name"], match["value"].strip().rstrip(",")
         name = {"input": _first_name(op)}.get(name, name)
         if shape := _TYPED_SHAPE.search(match["type"]):
-            tensors.append(CaseTensor(_shape(shape[1]), name=_known(op, name)))
+            tensors.append(CaseTensor(_shape(shape[1]), name=_is_known(op, name)))
         elif "Tensor" in match["type"] and "<" in value:
-            tensors += [CaseTensor(_shape(shape), name=_known(op, name)) for shape in _SHAPES.findall(value)]
+            tensors += [CaseTensor(_shape(shape), name=_is_known(op, name)) for shape in _SHAPES.findall(value)]
         else:
             args[name] = _value(value)
     if not tensors and not args:
@@ -92,7 +91,7 @@ def _first_name(op: str) -> str:
     return operator.tensor_names[0] if operator and operator.tensor_names else "input"
 
 
-def _known(op: str, name: str) -> str:
+def _is_known(op: str, name: str) -> str:
     operator = catalogue().find(op)
     return name if operator and name in operator.tensor_names else ""
 

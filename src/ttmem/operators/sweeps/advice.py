@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What would pass instead: computed by asking the engine, never a rule of thumb.
+"""Changes with which a case passes: each is asked of the engine, never a rule of thumb.
 
 For a case that ran out of memory: the other memory, a smaller data type, the other layout, and the smallest number of
 chunks with the dimension to cut. A chunk is asked like any case, alone on an empty device: the rest of its tensor
@@ -12,9 +12,9 @@ from typing import Any
 
 from ttmem.failures.outcome import MEMORY_STATUSES
 from ttmem.operators.case import Case
-from ttmem.operators.sweeps.ask_engine import Asker
-from ttmem.operators.sweeps.plan import Point, Settings
-from ttmem.operators.sweeps.resize import main_shape, resizable, resized
+from ttmem.operators.sweeps.ask_engine import CaseRunner
+from ttmem.operators.sweeps.plan import Point, SweepSettings
+from ttmem.operators.sweeps.resize import main_shape, resizable, resize
 from ttmem.operators.sweeps.result import Result
 
 _SMALLER_TYPES = {"float32": ("bfloat16", "bfloat8_b"), "bfloat16": ("bfloat8_b", "bfloat4_b")}
@@ -22,7 +22,7 @@ _SMALLER_TYPES = {"float32": ("bfloat16", "bfloat8_b"), "bfloat16": ("bfloat8_b"
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """So many parts along a dimension of the first tensor."""
+    """Number of parts along a dimension of the first tensor."""
 
     dim: int
     count: int
@@ -33,7 +33,7 @@ class Chunks:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One thing that passes; ``result`` is the engine's own answer to it."""
+    """A change that passes; ``result`` is the engine's own answer to it."""
 
     do: str
     result: Result
@@ -59,9 +59,9 @@ class Advice:
 class Adviser:
     """Asks one engine; answers are kept, because models repeat shapes."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SweepSettings) -> None:
         self._settings = settings
-        self._engines: dict[str | None, Asker] = {}
+        self._engines: dict[str | None, CaseRunner] = {}
         self._known: dict[tuple[Any, ...], Result] = {}
 
     def close(self) -> None:
@@ -70,7 +70,7 @@ class Adviser:
         self._engines.clear()
 
     def advise(self, point: Point) -> Iterator[Advice]:
-        """What passes, the least change first; nothing when nothing that is tried does."""
+        """Return the changes that pass, the smallest first; empty when none passes."""
         if point.memory == "L1":
             result = self._ask(replace(point, memory="DRAM"))
             if result.outcome.ok:
@@ -94,7 +94,7 @@ class Adviser:
         best: tuple[Chunks, Result] | None = None
         for dim in resizable(point.case):
             size = main_shape(point.case)[dim]
-            found = self._along(point, dim, size, best[0].count if best else size + 1)
+            found = self._search_counts(point, dim, size, best[0].count if best else size + 1)
             if found is not None and (best is None or found[0].count < best[0].count):
                 best = found
         if best is None:
@@ -106,8 +106,8 @@ class Adviser:
         )
         return Advice(do, result, chunks)
 
-    def _along(self, point: Point, dim: int, size: int, below: int) -> tuple[Chunks, Result] | None:
-        """Doubling until it passes, then bisection; only counts below the best so far are of interest."""
+    def _search_counts(self, point: Point, dim: int, size: int, below: int) -> tuple[Chunks, Result] | None:
+        """Doubling until it passes, then bisection; only counts below the current best matter."""
         fails, passes = 1, 0
         answer: tuple[Case, Result] | None = None
         most = min(size, below - 1)
@@ -134,7 +134,7 @@ class Adviser:
         return Chunks(dim, count, length, main_shape(answer[0])), answer[1]
 
     def _chunk(self, point: Point, dim: int, size: int, count: int) -> tuple[Case, Result] | None:
-        case = resized(point.case, dim, -(-size // count))
+        case = resize(point.case, dim, -(-size // count))
         return None if case is None else (case, self._ask(replace(point, case=case)))
 
     def _ask(self, point: Point, dtype: str | None = None) -> Result:
@@ -142,6 +142,6 @@ class Adviser:
         if key not in self._known:
             if dtype not in self._engines:
                 changed = self._settings if dtype is None else replace(self._settings, float_dtype=dtype)
-                self._engines[dtype] = Asker(changed)
+                self._engines[dtype] = CaseRunner(changed)
             self._known[key] = next(iter(self._engines[dtype].ask([point])))
         return self._known[key]

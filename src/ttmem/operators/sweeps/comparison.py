@@ -16,7 +16,7 @@ CHANGES = (NEWLY_FAILS, FAILS_OTHERWISE, NEEDS_MORE, NEEDS_LESS, NEWLY_PASSES)
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One case in one memory and layout of one board that did not end as before."""
+    """A case in one memory and layout of one board with another result than before."""
 
     change: str
     before: Result
@@ -24,20 +24,20 @@ class Change:
 
     @property
     def growth_bytes_per_bank(self) -> int | None:
-        """Of the peak; None when one of the two is not known."""
+        """Change of the peak; None when one of the two is unknown."""
         peaks = self.before.peak_bytes_per_bank, self.after.peak_bytes_per_bank
         return None if peaks[0] is None or peaks[1] is None else peaks[1] - peaks[0]
 
     @property
     def growth_percent(self) -> float | None:
-        """Of the peak before; None also when that was nothing."""
+        """Change relative to the peak before; None also when that was zero."""
         growth, before = self.growth_bytes_per_bank, self.before.peak_bytes_per_bank
         return None if growth is None or not before else 100 * growth / before
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All that differs, the worst first."""
+    """Return the differences, the worst first."""
 
     compared: int
     unchanged: int
@@ -46,7 +46,7 @@ class Comparison:
     """Results that the other sweep does not have."""
     only_after: int
 
-    def of_kind(self, change: str) -> Sequence[Change]:
+    def count_kind(self, change: str) -> Sequence[Change]:
         return [one for one in self.changes if one.change == change]
 
 

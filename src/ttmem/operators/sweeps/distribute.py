@@ -10,8 +10,8 @@ from typing import Any
 from ttmem.base.errors import MissingPartError
 from ttmem.base.extras import install_command
 from ttmem.failures.outcome import CRASH, ERROR, Outcome
-from ttmem.operators.sweeps.ask_engine import Asker
-from ttmem.operators.sweeps.plan import Point, Settings, in_chunks
+from ttmem.operators.sweeps.ask_engine import CaseRunner
+from ttmem.operators.sweeps.plan import Point, SweepSettings, split_into_lots
 from ttmem.operators.sweeps.result import Result
 
 _LOT = 32
@@ -24,22 +24,22 @@ Remark = Callable[[str], None]
 _own = threading.local()
 
 
-def answer_lot(settings: Settings, lot: Sequence[Point]) -> list[Result]:
-    """What a worker of the cluster does: results of a lot. Its engines stay open for the next one, one per thread."""
+def answer_lot(settings: SweepSettings, lot: Sequence[Point]) -> list[Result]:
+    """Answer a lot on a worker of the cluster. Its engines stay open for the next lot, one per thread."""
     if getattr(_own, "settings", None) != settings:
-        previous: Asker | None = getattr(_own, "asker", None)
+        previous: CaseRunner | None = getattr(_own, "asker", None)
         if previous is not None:
             previous.close()
-        _own.asker, _own.settings = Asker(settings), settings
+        _own.asker, _own.settings = CaseRunner(settings), settings
     return list(_own.asker.ask(lot))
 
 
 @contextmanager
-def distributed(
-    points: Sequence[Point], settings: Settings, scheduler: str, remark: Remark | None = None
+def run_on_cluster(
+    points: Sequence[Point], settings: SweepSettings, scheduler: str, remark: Remark | None = None
 ) -> Iterator[Iterator[list[Result]]]:
     """Results from the cluster of a scheduler, in the order in which its workers finish."""
-    with connected(scheduler, "a sweep") as client:
+    with connect(scheduler, "a sweep") as client:
         yield _results(client, points, settings, remark)
 
 
@@ -50,7 +50,7 @@ def as_finished(
     sizes: Sequence[int],
     remark: Remark | None = None,
 ) -> Iterator[tuple[tuple[Any, ...], Any, BaseException | None]]:
-    """Each question, of so many cases, with its answer, or with why there is none, as the cluster finishes them."""
+    """Yield each question with its answer, or with the reason for none, as the cluster finishes them."""
     from distributed import as_completed
 
     asked = {client.submit(function, *question, pure=False): question for question in questions}
@@ -63,7 +63,7 @@ def as_finished(
 
 
 def _report_lost_workers(client: Any, cases: Mapping[str, int], remark: Remark | None) -> None:
-    """One remark on workers that were lost with tasks of ours, which the scheduler gave to others."""
+    """Return a remark on lost workers whose tasks the scheduler gave to others."""
     lost, repeated = set(), set()
     with suppress(Exception):  # a scheduler that keeps no such record: the results are complete all the same
         for _, event in client.get_events("all"):
@@ -77,7 +77,7 @@ def _report_lost_workers(client: Any, cases: Mapping[str, int], remark: Remark |
 
 
 @contextmanager
-def connected(scheduler: str, what: str) -> Iterator[Any]:
+def connect(scheduler: str, what: str) -> Iterator[Any]:
     """A client of the cluster of a scheduler."""
     try:
         from distributed import Client
@@ -95,11 +95,13 @@ def connected(scheduler: str, what: str) -> Iterator[Any]:
         yield client
 
 
-def _results(client: Any, points: Sequence[Point], settings: Settings, remark: Remark | None) -> Iterator[list[Result]]:
+def _results(
+    client: Any, points: Sequence[Point], settings: SweepSettings, remark: Remark | None
+) -> Iterator[list[Result]]:
     from distributed import as_completed
 
     threads = sum(worker["nthreads"] for worker in client.scheduler_info(n_workers=-1)["workers"].values())
-    lots = in_chunks(points, _LOT)
+    lots = split_into_lots(points, _LOT)
     asked: dict[Any, list[Point]] = {}
     cases: dict[str, int] = {}
     waiting = as_completed(loop=client.loop)
@@ -127,7 +129,7 @@ def _results(client: Any, points: Sequence[Point], settings: Settings, remark: R
     _report_lost_workers(client, cases, remark)
 
 
-def _lost(point: Point, settings: Settings, error: BaseException | None) -> Result:
+def _lost(point: Point, settings: SweepSettings, error: BaseException | None) -> Result:
     killed = type(error).__name__ == "KilledWorker"
     outcome = Outcome(
         CRASH if killed else ERROR,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known to fail, for CI: a file of statuses, and what deviates from it."""
+"""Known failures for CI: a file of statuses, and deviations from it."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ def read(path: Path) -> dict[Key, str]:
 
 
 def write(path: Path, results: Iterable[Result]) -> None:
-    """What did not pass today."""
+    """Return the results that did not pass."""
     lines = (
         json.dumps({**{name: getattr(result, name) for name in _KEYS}, "op": result.op, "status": result.status}) + "\n"
         for result in results

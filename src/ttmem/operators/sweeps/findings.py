@@ -15,9 +15,9 @@ from ttmem.operators.catalogue_entries import DEVICE, catalogue
 from ttmem.operators.sweeps.advice import Adviser
 from ttmem.operators.sweeps.foreign.folder import read_place
 from ttmem.operators.sweeps.journal import is_results, read_results
-from ttmem.operators.sweeps.plan import Point, Settings
+from ttmem.operators.sweeps.plan import Point, SweepSettings
 from ttmem.operators.sweeps.result import Result, largest
-from ttmem.operators.sweeps.summary import Findings, Summary, summarise
+from ttmem.operators.sweeps.summary import Findings, SweepSummary, summarise
 from ttmem.twin.operations import BOUNDED, UNKNOWN
 
 _CROSSED = re.compile(r"[0-9]{1,15}(?:x[0-9]{1,15})*")
@@ -25,7 +25,7 @@ MOST_ADVISED = 400
 """Distinct failures that are asked about; the largest first."""
 
 
-def find_in(
+def summarize_results(
     place: Path,
     *,
     generated: str,
@@ -54,7 +54,7 @@ def find_in(
     }
     if settings.get("float_dtype", "") in (None, *DATA_TYPES.names()):
         known["float_dtype"] = settings["float_dtype"]
-    asked = Settings(engine="twin" if advice == "none" else advice, python=python, **known)
+    asked = SweepSettings(engine="twin" if advice == "none" else advice, python=python, **known)
     board = BOARDS.find(board).name
     answers, unadvised = _advise(summary.failures, cases, asked, board, 0 if advice == "none" else most_advised, watch)
     return Findings(
@@ -68,7 +68,7 @@ def find_in(
     )
 
 
-def _own(place: Path, results: list[Result], cases: Mapping[str, Case], known: Mapping[str, Any]) -> Summary:
+def _own(place: Path, results: list[Result], cases: Mapping[str, Case], known: Mapping[str, Any]) -> SweepSummary:
     if not results:
         raise BadInputError("no results yet", where=str(place), hint="'ttmem sweep run' fills it")
     settings = known.get("settings") or {}
@@ -84,7 +84,7 @@ def _own(place: Path, results: list[Result], cases: Mapping[str, Case], known: M
     if unsure := sum(result.confidence in (BOUNDED, UNKNOWN) and result.is_judged for result in results):
         notes.append(f"{unsure} of {len(results)} results are not exact: their peaks are lower bounds of the twin")
     if assumed := len({result.id for result in results if result.assumed}):
-        notes.append(f"{assumed} cases lack arguments in their source; what was assumed stands on each result")
+        notes.append(f"{assumed} cases lack arguments in their source; each result lists what was assumed")
     named = {"Engine": "engine", "Boards": "board", "Memories": "memory", "Layouts": "layout"}
     facts = {
         **{head: ", ".join(dict.fromkeys(getattr(one, name) for one in results)) for head, name in named.items()},
@@ -97,11 +97,11 @@ def _own(place: Path, results: list[Result], cases: Mapping[str, Case], known: M
         facts["ttnn"] = str(known["ttnn"])
     float_dtype = settings.get("float_dtype", "bfloat16")
     float_dtype = float_dtype if float_dtype is None or float_dtype in DATA_TYPES else "bfloat16"
-    completed = [_with_case(result, cases.get(result.id), float_dtype) for result in results]
+    completed = [_add_case(result, cases.get(result.id), float_dtype) for result in results]
     return summarise(completed, notes=notes, facts=facts)
 
 
-def _with_case(result: Result, case: Case | None, float_dtype: str | None) -> Result:
+def _add_case(result: Result, case: Case | None, float_dtype: str | None) -> Result:
     """With what the case knows: a line of results has its id alone."""
     if case is None:
         return result._replace(shapes=_shapes_of_id(result.id, result.op), dtype=float_dtype or "bfloat16")
@@ -123,7 +123,7 @@ def _shapes_of_id(identity: str, op: str) -> tuple[tuple[int, ...], ...]:
 def _advise(
     failures: Iterable[Result],
     cases: Mapping[str, Case],
-    settings: Settings,
+    settings: SweepSettings,
     board: str,
     most: int,
     watch: Callable[[int, int], None] | None,
@@ -147,7 +147,7 @@ def _advise(
 
 
 def _point(result: Result, case: Case | None, board: str) -> Point | None:
-    """What failed, as a question; of another tool's test only the operator and one shape are known."""
+    """Return the failed question; for another tool's test only the operator and one shape are known."""
     memory = result.memory or result.failed_memory
     if memory not in ("DRAM", "L1"):
         return None

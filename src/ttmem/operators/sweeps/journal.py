@@ -18,7 +18,7 @@ from typing import Any
 from ttmem.base.atomic_files import write_bytes
 from ttmem.base.errors import BadInputError
 from ttmem.operators.case import Case, case_from_json
-from ttmem.operators.sweeps.plan import Plan, Point, fingerprint
+from ttmem.operators.sweeps.plan import Point, SweepPlan, fingerprint
 from ttmem.operators.sweeps.result import Result, json_lines
 from ttmem.readers.sqlite_tables import opened_tables
 
@@ -42,7 +42,7 @@ _json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Journal:
-    """One folder of results. Only one process may write at a time."""
+    """A folder of results. Only one process may write at a time."""
 
     def __init__(self, folder: Path) -> None:
         """Open or make the journal of a folder."""
@@ -53,7 +53,7 @@ class Journal:
         self._positions: dict[tuple[str, ...], int] = {}
         self._database = sqlite3.connect(":memory:")  # until the file is open
         try:
-            with self._explained():
+            with self._explain():
                 path = folder / JOURNAL
                 self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
                 self._refuse_programs()
@@ -65,8 +65,8 @@ class Journal:
             raise
 
     @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        """What SQLite refuses, in the user's words."""
+    def _explain(self) -> Iterator[None]:
+        """Report an error of SQLite in the user's words."""
         try:
             yield
         except sqlite3.DatabaseError as error:
@@ -75,12 +75,12 @@ class Journal:
     def _problem(self, error: Exception) -> BadInputError:
         where = str(self.folder / JOURNAL)
         if isinstance(error, sqlite3.OperationalError) and any(text in str(error) for text in _PLACE_PROBLEMS):
-            hint = "make room there and run it again: a sweep goes on where it stopped"
+            hint = "make room there and run it again: a sweep continues where it stopped"
             return BadInputError(f"cannot be written: {error}", where=where, hint=hint)
         return BadInputError(f"is no journal of a sweep: {error}", where=where, hint="name a new folder")
 
     def _refuse_programs(self) -> None:
-        """What is written would run the triggers of a file that is not ours."""
+        """Refuse a foreign file: writing would run its triggers."""
         kinds = self._database.execute("SELECT type, name FROM sqlite_master WHERE type NOT IN ('table', 'index')")
         if found := kinds.fetchone():
             raise sqlite3.DatabaseError(f"it holds the {found[0]} '{found[1]}'")
@@ -104,7 +104,7 @@ class Journal:
                 self.folder.rmdir()
         os.close(self._lock)
 
-    def begin(self, plan: Plan, **facts: Any) -> list[Point]:
+    def begin(self, plan: SweepPlan, **facts: Any) -> list[Point]:
         """Note the plan and give the points that have no result yet; a journal of another sweep is refused."""
         try:
             missing = self._begin(plan, facts)
@@ -113,7 +113,7 @@ class Journal:
         self._is_new = False
         return missing
 
-    def _begin(self, plan: Plan, facts: Mapping[str, Any]) -> list[Point]:
+    def _begin(self, plan: SweepPlan, facts: Mapping[str, Any]) -> list[Point]:
         known = dict(self._database.execute("SELECT name, value FROM facts"))
         wanted = {"schema": SCHEMA, "settings": json.dumps(plan.settings.identity, sort_keys=True)}
         for name, value in wanted.items():
@@ -143,12 +143,12 @@ class Journal:
     def add(self, results: Iterable[Result]) -> None:
         """Commit results. A point that has one already keeps it."""
         lines = [(self._positions[one.place], one.status, _json(one.to_json())) for one in results]
-        with self._explained(), self._transaction():
+        with self._explain(), self._transaction():
             self._database.executemany("INSERT OR IGNORE INTO results VALUES (?, ?, ?)", lines)
 
     def note(self, **facts: Any) -> None:
         """Keep facts that are known only later, such as the library's version."""
-        with self._explained():
+        with self._explain():
             self._note({name: json.dumps(value) for name, value in facts.items()})
 
     def _note(self, facts: Mapping[str, str]) -> None:
@@ -157,7 +157,7 @@ class Journal:
     def write_results(self) -> Path:
         """``results.jsonl``, whole or not at all."""
         place = self.folder / RESULTS
-        with self._explained():
+        with self._explain():
             lines = [f"{line}\n" for (line,) in self._database.execute("SELECT told FROM results ORDER BY position")]
         write_bytes(place, "".join(lines).encode("utf-8", "replace"))
         return place
@@ -207,8 +207,8 @@ def _lock(folder: Path, what: str = "sweep") -> int:
 
 
 @contextlib.contextmanager
-def locked_folder(folder: Path, what: str) -> Iterator[None]:
-    """A folder of results, made where it is missing, that nobody else writes to meanwhile."""
+def lock_folder(folder: Path, what: str) -> Iterator[None]:
+    """Create and lock a folder of results, so that no other process writes to it."""
     descriptor = _lock(folder, what)
     try:
         yield
@@ -226,7 +226,7 @@ def read_results(place: Path) -> tuple[list[Result], dict[str, Case], dict[str, 
 
 
 def _read_journal(file: Path) -> tuple[list[Result], dict[str, Case], dict[str, Any]]:
-    """Reads beside a sweep that is still running: WAL lets readers see what is committed."""
+    """Read a running sweep: WAL lets readers see what is committed."""
     try:
         with opened_tables(file, immutable=False) as database:
             results = [
@@ -245,7 +245,7 @@ def _read_journal(file: Path) -> tuple[list[Result], dict[str, Case], dict[str, 
 
 
 def is_results(place: Path) -> bool:
-    """Whether a place holds results of our own sweeps."""
+    """Return True if a place holds results of ttmem's sweeps."""
     if place.is_dir():
         return (place / JOURNAL).is_file() or (place / RESULTS).is_file()
     return place.name == JOURNAL or (place.suffix == ".jsonl" and place.is_file())

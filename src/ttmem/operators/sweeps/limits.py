@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The largest shape that passes: double one dimension until it fails, then bisect; for several widths a frontier."""
+"""The largest passing sizes of a case: one dimension at a time, or a frontier over two."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from itertools import product, starmap
 from math import prod
 
@@ -12,11 +14,54 @@ from ttmem.base.errors import BadInputError
 from ttmem.failures.outcome import MEMORY_STATUSES, PASS
 from ttmem.operators.case import Case, CaseTensor
 from ttmem.operators.catalogue_entries import DEVICE, catalogue
-from ttmem.operators.sweeps.ask_engine import Asker
-from ttmem.operators.sweeps.frontier import Frontier, Limit
-from ttmem.operators.sweeps.plan import Point, Settings
-from ttmem.operators.sweeps.resize import main_shape, resizable, resized
+from ttmem.operators.sweeps.ask_engine import CaseRunner
+from ttmem.operators.sweeps.plan import Point, SweepSettings
+from ttmem.operators.sweeps.resize import main_shape, resizable, resize
 from ttmem.operators.sweeps.result import Result
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The largest passing size of a dimension."""
+
+    op: str
+    board: str
+    memory: str
+    layout: str
+    engine: str
+    dim: int
+    """The dimension that was grown."""
+    shape: tuple[int, ...] | None
+    """The largest that passes; null: not even the smallest does."""
+    fails_at: tuple[int, ...] | None
+    """One more along ``dim``, or the smallest that surely fails where some before it are not judged; null: none."""
+    status: str
+    """Of what fails: oom, clash, overflow; or why the search ended (invalid, unsupported, ...)."""
+    message: str
+    padded_bytes: int | None
+    peak_bytes_per_bank: int | None
+    confidence: str
+    asked: int
+    """Questions that the search took."""
+    not_judged_at: tuple[int, ...] | None = None
+    """The smallest about which the twin says neither pass nor failure, above ``shape``; null: there is none."""
+
+    @property
+    def elements(self) -> int:
+        return prod(self.shape) if self.shape else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier(Limit):
+    """The limit of one operator: the largest of all widths, the narrower one of equals; and each of them."""
+
+    frontier: tuple[Limit, ...] = ()
+
+    @classmethod
+    def spanning(cls, limits: Sequence[Limit]) -> Frontier:
+        largest = max(limits, key=lambda limit: limit.elements)
+        return cls(**{one.name: getattr(largest, one.name) for one in fields(Limit)}, frontier=tuple(limits))
+
 
 MOST_ELEMENTS = 1 << 34
 """Four times what the largest board's DRAM holds in bfloat16: beyond, a dimension has no limit worth the name."""
@@ -49,7 +94,7 @@ def base_case(op: str, shape: Sequence[int] | None = None) -> Case:
 def find_limits(
     cases: Sequence[Case],
     *,
-    settings: Settings,
+    settings: SweepSettings,
     boards: Sequence[str],
     memories: Sequence[str],
     layouts: Sequence[str] = ("tile",),
@@ -58,20 +103,20 @@ def find_limits(
     watch: Callable[[Limit], None] | None = None,
 ) -> list[Frontier]:
     """Frontiers of every case on every board and memory: limits for each width that it can have, or for its own."""
-    with closing(Asker(settings)) as engine:
+    with closing(CaseRunner(settings)) as engine:
         frontiers = []
         for point in starmap(Point, product(cases, boards, memories, layouts)):
-            grown = _grown(point.case, dim)
+            grown = _find_growing_dimension(point.case, dim)
             limits = []
             for case in _widths(point.case, grown, widths):
                 limits.append(_search(replace(point, case=case), grown, engine))
                 if watch:
                     watch(limits[-1])
-            frontiers.append(Frontier.over(limits))
+            frontiers.append(Frontier.spanning(limits))
         return frontiers
 
 
-def _grown(case: Case, dim: int | None) -> int:
+def _find_growing_dimension(case: Case, dim: int | None) -> int:
     """The second-last dimension, rows of tiles, unless another is asked for or it cannot be."""
     able = list(resizable(case))
     if not able:
@@ -90,7 +135,7 @@ def _widths(case: Case, grown: int, widths: Sequence[int]) -> Iterator[Case]:
     if last not in resizable(case) or grown == last or not widths:
         yield case
     else:
-        yield from filter(None, (resized(case, last, width) for width in widths))
+        yield from filter(None, (resize(case, last, width) for width in widths))
 
 
 Answer = tuple[Case, Result]
@@ -99,7 +144,7 @@ Answer = tuple[Case, Result]
 class _Search:
     """Sizes of one dimension, each asked once."""
 
-    def __init__(self, point: Point, dim: int, engine: Asker) -> None:
+    def __init__(self, point: Point, dim: int, engine: CaseRunner) -> None:
         self._point, self._dim, self._engine = point, dim, engine
         self._answers: dict[int, Answer] = {}
         shape = main_shape(point.case)
@@ -111,14 +156,14 @@ class _Search:
 
     def at(self, length: int) -> Answer:
         if length not in self._answers:
-            changed = resized(self._point.case, self._dim, length)
+            changed = resize(self._point.case, self._dim, length)
             assert changed is not None
             self._answers[length] = changed, next(iter(self._engine.ask([replace(self._point, case=changed)])))
         return self._answers[length]
 
-    def doubled(self) -> tuple[int, int | None, int | None]:
-        """Of the sizes 1, 2, 4, ...: the last that passes (0: none), the first above it that is not judged, and the
-        first that fails, where it ends."""
+    def double_until_failure(self) -> tuple[int, int | None, int | None]:
+        """Try the sizes 1, 2, 4, ...: return the last that passes (0: none), the first above it without a verdict,
+        and the first that fails."""
         passes, not_judged, length = 0, None, 1
         while length <= self._most:
             result = self.at(length)[1]
@@ -132,22 +177,22 @@ class _Search:
             length *= 2
         return passes, not_judged, None
 
-    def halved(self, low: int, high: int, is_below: Callable[[Result], bool]) -> int:
+    def bisect(self, low: int, high: int, is_below: Callable[[Result], bool]) -> int:
         """The first size above which ``is_below`` does not hold, between one where it holds and one where not."""
         return find_first_failure(low, high, lambda length: is_below(self.at(length)[1]))
 
 
-def _search(point: Point, dim: int, engine: Asker) -> Limit:
+def _search(point: Point, dim: int, engine: CaseRunner) -> Limit:
     """Small first: the sizes 1, 2, 4, ... until one fails, then halves of the gap. What is not judged is neither."""
     search = _Search(point, dim, engine)
-    passes, not_judged, fails = search.doubled()
+    passes, not_judged, fails = search.double_until_failure()
     above = not_judged or fails
     if passes and above:
-        above = search.halved(passes, above, lambda result: result.status == PASS)
+        above = search.bisect(passes, above, lambda result: result.status == PASS)
         passes = above - 1
         not_judged, fails = (None, above) if search.at(above)[1].is_judged else (above, fails)
     if not_judged and fails:
-        fails = search.halved(not_judged, fails, lambda result: not result.outcome.is_failure)
+        fails = search.bisect(not_judged, fails, lambda result: not result.outcome.is_failure)
     best = search.at(passes) if passes else None
     failed = search.at(fails) if fails else None
     unsure = search.at(not_judged) if not_judged else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sweep asks: every case on every board, in every memory and layout, small ones first."""
+"""The questions of a sweep: each case on each board, in each memory and layout, small ones first."""
 
 import hashlib
 import json
@@ -14,8 +14,8 @@ from ttmem.engines.engine import ENGINES
 from ttmem.failures.outcome import Outcome
 from ttmem.hardware import BOARDS, DATA_TYPES, MEMORIES, TILE_32X32
 from ttmem.operators.case import Case, distinct_cases
-from ttmem.operators.case_program import Recipe
-from ttmem.operators.sweeps.result import Result, padded_size, tile_count
+from ttmem.operators.case_program import CaseProgram
+from ttmem.operators.sweeps.result import Result, pad_size, tile_count
 from ttmem.twin.tensor_spec import LAYOUTS
 
 SWEPT_MEMORIES = ("DRAM", "L1")
@@ -25,8 +25,8 @@ DEFAULT_L1_SMALL_BYTES = 32768
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """How boards are opened and cases are run; a journal holds the answers of one."""
+class SweepSettings:
+    """Settings of boards and cases; a journal holds the answers for one of them."""
 
     engine: str = "twin"
     l1_small_bytes: int = DEFAULT_L1_SMALL_BYTES
@@ -45,14 +45,14 @@ class Settings:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What answers depend on: a journal of other settings is not continued."""
+        """Settings that answers depend on: a journal of other settings is not continued."""
         names = ("engine", "l1_small_bytes", "trace_region_bytes", "float_dtype")
         return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One question."""
+    """A question of a sweep."""
 
     case: Case
     board: str
@@ -61,33 +61,33 @@ class Point:
 
     @property
     def place(self) -> tuple[str, str, str, str]:
-        """What tells it apart from the other questions of a sweep."""
+        """Identity among the questions of a sweep."""
         return self.case.id, self.board, self.memory, self.layout
 
-    def result(self, engine: str, outcome: Outcome, recipe: Recipe | None = None) -> Result:
+    def result(self, engine: str, outcome: Outcome, recipe: CaseProgram | None = None) -> Result:
         """The question with its answer; ``recipe``: what was put on the device for it."""
         (logical, padded), assumed = ((None, None), ()) if recipe is None else (_input_bytes(recipe), recipe.assumed)
         asked = self.board, engine, self.memory, self.layout
         return Result(self.case.id, self.case.op, outcome, *asked, logical, padded, assumed)
 
 
-def _input_bytes(recipe: Recipe) -> tuple[int, int]:
-    """Of the tensors that are put on the device: the elements alone, and in the layout that ran."""
+def _input_bytes(recipe: CaseProgram) -> tuple[int, int]:
+    """Bytes of the tensors on the device: elements alone, and in the layout that ran."""
     logical = padded = 0
     for tensor in recipe.inputs:
         if not tensor.on_host:
             dtype = DATA_TYPES.find(tensor.dtype)
             logical += dtype.logical_bytes(prod(tensor.shape))
-            padded += padded_size(tensor.shape, dtype, tensor.layout)
+            padded += pad_size(tensor.shape, dtype, tensor.layout)
     return logical, padded
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """All questions of a sweep, in the order in which they are asked."""
+class SweepPlan:
+    """Return the questions of a sweep, in order."""
 
     points: tuple[Point, ...]
-    settings: Settings
+    settings: SweepSettings
 
     def __len__(self) -> int:
         return len(self.points)
@@ -100,22 +100,22 @@ class Plan:
 def make_plan(
     cases: Sequence[Case],
     *,
-    settings: Settings,
+    settings: SweepSettings,
     boards: Sequence[str] = ("n150",),
     memories: Sequence[str] = SWEPT_MEMORIES,
     layouts: Sequence[str] = ("tile",),
-) -> Plan:
+) -> SweepPlan:
     """Small cases first, so that limits appear early; equal sizes stay in the order of the file."""
     board_names = tuple(dict.fromkeys(BOARDS.find(board).name for board in boards))
-    memory_names = tuple(dict.fromkeys(_swept(memory) for memory in memories))
+    memory_names = tuple(dict.fromkeys(_sweep_cases(memory) for memory in memories))
     layout_names = tuple(dict.fromkeys(LAYOUTS.find(layout).name for layout in layouts))
     if not (board_names and memory_names and layout_names):
         raise BadInputError("a sweep needs a board, a memory and a layout")
     ordered = sorted(distinct_cases(cases), key=padded_tile_elements)
-    return Plan(tuple(starmap(Point, product(ordered, board_names, memory_names, layout_names))), settings)
+    return SweepPlan(tuple(starmap(Point, product(ordered, board_names, memory_names, layout_names))), settings)
 
 
-def _swept(memory: str) -> str:
+def _sweep_cases(memory: str) -> str:
     name = MEMORIES.find(memory).name
     if name not in SWEPT_MEMORIES:
         raise BadInputError(f"tensors of a case cannot be put into {name}", hint="sweep DRAM or L1")
@@ -134,7 +134,7 @@ def fingerprint(case: Case) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def in_chunks(points: Sequence[Point], most: int) -> Iterator[list[Point]]:
+def split_into_lots(points: Sequence[Point], most: int) -> Iterator[list[Point]]:
     """Neighbours of one board together: an engine is opened for one board."""
     by_board: dict[str, list[Point]] = {}
     for point in points:

@@ -29,12 +29,12 @@ def resizable(case: Case) -> Iterator[int]:
     if not case.tensors:
         return
     for dim, size in enumerate(main_shape(case)):
-        if resized(case, dim, size) is not None:
+        if resize(case, dim, size) is not None:
             yield dim
 
 
-def resized(case: Case, dim: int, length: int) -> Case | None:
-    """The case with so many elements along a dimension; None where the operator cannot be cut there."""
+def resize(case: Case, dim: int, length: int) -> Case | None:
+    """Return the case with another size along a dimension; None where the operator cannot be split there."""
     operator = catalogue().find(case.op)
     if operator is None or not case.tensors:
         return None
@@ -46,7 +46,7 @@ def resized(case: Case, dim: int, length: int) -> Case | None:
 
 
 def main_shape(case: Case) -> tuple[int, ...]:
-    """Of the tensor whose dimensions are counted."""
+    """Shape of the tensor whose dimensions are counted."""
     return case.tensors[_main_index(case)].shape
 
 
@@ -58,7 +58,7 @@ def _main_index(case: Case) -> int:
     return 0
 
 
-def _with(case: Case, tensors: list[CaseTensor], **args: Any) -> Case:
+def _replace_size(case: Case, tensors: list[CaseTensor], **args: Any) -> Case:
     return Case(case.op, tuple(tensors), {**case.args, **args}, case.uses)
 
 
@@ -69,7 +69,7 @@ def _set(tensor: CaseTensor, dim: int, length: int) -> CaseTensor:
 
 
 def _elementwise(case: Case, dim: int, length: int) -> Case | None:
-    """All operands alike, those that are broadcast along it left as they are."""
+    """Resize all operands, except those that are broadcast along the dimension."""
     from_right = dim - len(case.tensors[0].shape)
     size = case.tensors[0].shape[dim]
     cut = []
@@ -78,7 +78,7 @@ def _elementwise(case: Case, dim: int, length: int) -> Case | None:
         if own not in (1, size) or (size == 1 and own != size):
             return None
         cut.append(_set(tensor, from_right, length) if own == size and -from_right <= len(tensor.shape) else tensor)
-    return _with(case, cut)
+    return _replace_size(case, cut)
 
 
 def _first_only(case: Case, dim: int, length: int, place: int | None = None) -> Case | None:
@@ -87,7 +87,7 @@ def _first_only(case: Case, dim: int, length: int, place: int | None = None) -> 
     if place is not None and size is not None:
         args["size"] = [*size]
         args["size"][place] = length
-    return _with(case, [_set(case.tensors[0], dim, length), *case.tensors[1:]], **args)
+    return _replace_size(case, [_set(case.tensors[0], dim, length), *case.tensors[1:]], **args)
 
 
 def _batch(case: Case, dim: int, length: int) -> Case | None:
@@ -114,14 +114,14 @@ def _reduction(case: Case, dim: int, length: int) -> Case | None:
     return _other_dims(case, dim, length)
 
 
-def _joined(case: Case, dim: int, length: int) -> Case | None:
+def _join(case: Case, dim: int, length: int) -> Case | None:
     rank = len(case.tensors[0].shape)
     along = case.args.get("dim", 0)
     if not isinstance(along, int) or (case.op == "cat" and dim == along % rank):
         return None
     if any(len(tensor.shape) != rank for tensor in case.tensors):
         return None
-    return _with(case, [_set(tensor, dim, length) for tensor in case.tensors])
+    return _replace_size(case, [_set(tensor, dim, length) for tensor in case.tensors])
 
 
 def _view(case: Case, dim: int, length: int) -> Case | None:
@@ -152,14 +152,14 @@ def _matrix(case: Case, dim: int, length: int) -> Case | None:
         other = index + 1
         if other < len(tensors) and len(tensors[other].shape) == len(shape):
             tensors[other] = _set(tensors[other], dim, length)
-    return _with(case, tensors)
+    return _replace_size(case, tensors)
 
 
 def _attention(case: Case, dim: int, length: int) -> Case | None:
     """Batches and heads of query, key and value together."""
     if dim > 1 or len(case.tensors) != 3:
         return None
-    return _with(case, [_set(tensor, dim, length) for tensor in case.tensors])
+    return _replace_size(case, [_set(tensor, dim, length) for tensor in case.tensors])
 
 
 def _unsqueeze(case: Case, dim: int, length: int) -> Case | None:
@@ -172,7 +172,7 @@ _BY_NAME: dict[str, Cut] = {
     **dict.fromkeys(_ALONG_DIM, _other_dims),
     **dict.fromkeys(_REDUCTIONS, _reduction),
     **dict.fromkeys(("permute", "transpose", "t"), _first_only),
-    **dict.fromkeys(("cat", "stack"), _joined),
+    **dict.fromkeys(("cat", "stack"), _join),
     **dict.fromkeys(("mm", "bmm", "matmul", "addmm", "linear"), _matrix),
     **dict.fromkeys(("unsqueeze", "squeeze"), _unsqueeze),
     "expand": _expand,

@@ -32,27 +32,27 @@ def tile_count(shape: Sequence[int]) -> int:
 
 
 def largest(shapes: Sequence[Sequence[int]]) -> int:
-    """Which of some shapes has most elements, the first of equal ones."""
+    """Return the shape with most elements, the first of equal ones."""
     if len(shapes) == 1:
         return 0  # as nearly always, and reports ask often
     sizes = [prod(shape) for shape in shapes]
     return sizes.index(max(sizes))
 
 
-def padded_size(shape: Sequence[int], dtype: DataType, layout: str) -> int:
+def pad_size(shape: Sequence[int], dtype: DataType, layout: str) -> int:
     """Bytes of all elements with the padding of their tiles; row-major tensors have none."""
     return tile_count(shape) * dtype.tile_bytes() if layout == "tile" else dtype.logical_bytes(prod(shape))
 
 
 @lru_cache(1 << 17)
 def _sizes(shapes: tuple[tuple[int, ...], ...], dtype: str, layout: str) -> tuple[int, int]:
-    """Of the largest tensor, without and with padding: reports ask dozens of times for the same one."""
+    """Bytes of the largest tensor, without and with padding; cached, because reports ask often."""
     shape, known = shapes[largest(shapes)], DATA_TYPES.find(dtype)
-    return known.logical_bytes(prod(shape)), padded_size(shape, known, layout)
+    return known.logical_bytes(prod(shape)), pad_size(shape, known, layout)
 
 
 class Result(NamedTuple):
-    """What was tried, and what came of it. What a source does not say is empty."""
+    """A question and its outcome. Fields that a source lacks are empty."""
 
     id: str
     """Of the case; of another tool's test its node id, unique within the operator."""
@@ -80,7 +80,7 @@ class Result(NamedTuple):
 
     @property
     def place(self) -> tuple[str, str, str, str]:
-        """What tells it apart from the other results of a sweep."""
+        """Identity among the results of a sweep."""
         return self.id, self.board, self.memory, self.layout
 
     @property
@@ -90,7 +90,7 @@ class Result(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """Who says it."""
+        """Origin of the result."""
         return self.source or f"{self.engine} engine"
 
     @property
@@ -115,7 +115,7 @@ class Result(NamedTuple):
 
     @property
     def peak_bytes_per_bank(self) -> int | None:
-        """Of the memory that the tensors were put into."""
+        """Peak of the memory that holds the tensors."""
         return self.outcome.peak_bytes_per_bank.get(self.memory)
 
     @property
@@ -138,21 +138,21 @@ class Result(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the largest tensor: the first one may be a bias."""
+        """Shape of the largest tensor: the first one may be a bias."""
         return self.shapes[largest(self.shapes)] if self.shapes else ()
 
     @property
     def shape_logical_bytes(self) -> int | None:
-        """Of that tensor, without any padding; one of another tool is taken for bfloat16."""
+        """Bytes of that tensor without padding; a tensor of another tool counts as bfloat16."""
         return _sizes(self.shapes, self.dtype or BFLOAT16.name, self.layout)[0] if self.shapes else None
 
     @property
     def device_bytes(self) -> int | None:
-        """What the device was asked for: the allocation that failed, else the largest tensor in the layout that ran."""
+        """Requested bytes: the allocation that failed, else the largest tensor in the layout that ran."""
         if self.needed_bytes is not None or not (self.shapes and self.dtype and self.layout):
             return self.needed_bytes
         logical_bytes, padded_bytes = _sizes(self.shapes, self.dtype, self.layout)
-        # Of the only tensor it was said, and in the shape that the device had it in.
+        # The message is about the only tensor, in its device shape.
         return self.padded_bytes if self.logical_bytes == logical_bytes else padded_bytes
 
     def to_json(self) -> dict[str, Any]:

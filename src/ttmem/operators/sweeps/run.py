@@ -11,21 +11,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ttmem.base.errors import BadInputError
-from ttmem.operators.sweeps.ask_engine import Asker
+from ttmem.operators.sweeps.ask_engine import CaseRunner
 from ttmem.operators.sweeps.distribute import Remark
 from ttmem.operators.sweeps.journal import Journal
-from ttmem.operators.sweeps.plan import Plan, Point, Settings
+from ttmem.operators.sweeps.plan import Point, SweepPlan, SweepSettings
 from ttmem.operators.sweeps.result import Result
 
 _CASES_AT_ONCE = 32
 _COMMIT_RESULTS = 4096
-"""The twin's results come faster than commits: they are written in blocks of at most so many, or every half second."""
+"""The twin's results come faster than commits: they are written in blocks of this size, or every half second."""
 _COMMIT_SECONDS = 0.5
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far a sweep is; the numbers of a live table."""
+    """Progress of a sweep: the numbers of a live table."""
 
     total: int
     done_before: int
@@ -58,7 +58,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What a run leaves."""
+    """The result of a sweep."""
 
     folder: Path
     results: Path
@@ -73,7 +73,7 @@ Watch = Callable[[Progress], None]
 
 
 def run_sweep(
-    plan: Plan,
+    plan: SweepPlan,
     folder: Path,
     *,
     workers: int | None = None,
@@ -125,38 +125,38 @@ def _keep(journal: Journal, answers: Iterator[list[Result]], progress: Progress,
 @contextmanager
 def _answers(
     points: Sequence[Point],
-    settings: Settings,
+    settings: SweepSettings,
     workers: int | None,
     scheduler: str | None,
     remark: Remark | None,
 ) -> Iterator[Iterator[list[Result]]]:
     if scheduler is not None:
-        from ttmem.operators.sweeps.distribute import distributed
+        from ttmem.operators.sweeps.distribute import run_on_cluster
 
-        with distributed(points, settings, scheduler, remark) as answers:
+        with run_on_cluster(points, settings, scheduler, remark) as answers:
             yield answers
     elif settings.engine == "twin":
         yield _ask_twin(points, settings)
     else:
-        from ttmem.operators.sweeps.pool import pool
+        from ttmem.operators.sweeps.ask_engine import pool
 
         with pool(points, settings, worker_count(settings, workers)) as answers:
             yield answers
 
 
-def _ask_twin(points: Sequence[Point], settings: Settings) -> Iterator[list[Result]]:
+def _ask_twin(points: Sequence[Point], settings: SweepSettings) -> Iterator[list[Result]]:
     # Hundreds of thousands of points stay until the end: looking for garbage among them again and again costs a fifth.
     gc.freeze()
     try:
-        with closing(Asker(settings)) as asker:
+        with closing(CaseRunner(settings)) as asker:
             for start in range(0, len(points), _CASES_AT_ONCE):
                 yield list(asker.ask(points[start : start + _CASES_AT_ONCE]))
     finally:
         gc.unfreeze()
 
 
-def worker_count(settings: Settings, workers: int | None) -> int:
-    """As asked, else one per processor; a card is opened by one process at a time."""
+def worker_count(settings: SweepSettings, workers: int | None) -> int:
+    """Return the requested number of workers, else one per processor; one process at a time opens a card."""
     if workers is not None and workers < 1:
         raise BadInputError("a sweep needs at least one worker")
     if settings.engine == "card":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a set of results amounts to: counts per operator, memory failures once each, shapes, patterns, models.
+"""Summary of results: counts per operator, memory failures once each, shapes, patterns, models.
 
 Rules, because tools before this one got them wrong: a test counts once however often a log prints it; a test that was
 skipped because it ran out of memory is an OOM, not a pass and not a plain failure; an operator without a single
@@ -20,7 +20,7 @@ from ttmem.operators.sweeps.result import Result
 
 MIB = 1 << 20
 SEVERITIES = (("CRITICAL", 500), ("HIGH", 100), ("MEDIUM", 50), ("LOW", 0))
-"""By the MiB that the device was asked for: more than so many."""
+"""Classes of requested MiB, by lower bound."""
 
 PASSED, MEMORY, FAILED, NOT_RUN, NO_TESTS = "PASS", "OOM", "FAIL", "SKIPPED", "NO TESTS"
 UNJUDGED = "NOT JUDGED"
@@ -46,7 +46,7 @@ def where(result: Result) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How a set of results is made up; every result is one test."""
+    """Counts of a set of results; each result is a test."""
 
     tests: int
     passed: int
@@ -66,7 +66,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class OperatorSummary(Tally):
-    """One operator's results."""
+    """Results of an operator."""
 
     name: str
     results: tuple[Result, ...]
@@ -90,7 +90,7 @@ class OperatorSummary(Tally):
 
 @dataclass(frozen=True, slots=True)
 class ModelSummary(OperatorSummary):
-    """What the failures mean for one model."""
+    """Failures of a model."""
 
     operators: tuple[str, ...] = ()
     """That run out of memory."""
@@ -123,7 +123,7 @@ class Pattern:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary(Tally):
+class SweepSummary(Tally):
     """Everything that the reports say."""
 
     results: tuple[Result, ...]
@@ -145,7 +145,7 @@ class Summary(Tally):
 
     @property
     def operators_tested(self) -> int:
-        """Those with at least one test that was not skipped and not left without a verdict."""
+        """Return operators with at least one test that has a verdict and was not skipped."""
         return sum(one.tests > one.skipped + one.not_judged for one in self.operators)
 
     @property
@@ -161,7 +161,7 @@ class Summary(Tally):
 class Findings:
     """Plain data; every report file is drawn from this."""
 
-    summary: Summary
+    summary: SweepSummary
     generated: str
     """When, in the words of the report."""
     source: str
@@ -183,10 +183,10 @@ def summarise(
     operators: Iterable[str] = (),
     notes: Sequence[str] = (),
     facts: Mapping[str, str] = {},
-) -> Summary:
+) -> SweepSummary:
     """Count. ``operators`` names those that a source has a file for, whether or not it holds a test."""
     operators = list(operators)[:NAMES_WITH_OWN_ROW]
-    results, shared = _told_apart(results)
+    results, shared = _limit_names(results)
     by_operator: dict[str, list[Result]] = {name: [] for name in operators}
     by_model: dict[str, list[Result]] = {}
     for result in results:
@@ -198,27 +198,28 @@ def summarise(
     boards = list(dict.fromkeys(result.board for result in results))
     models = [_model(name, used) for name, used in by_model.items()]
     models_by_board = [
-        _model(name, used, board) for name, every in by_model.items() for board, used in _by_board(every, boards)
+        _model(name, used, board) for name, every in by_model.items() for board, used in _count_by_board(every, boards)
     ]
     by_board = [
-        OperatorSummary(**_named(name, found), board=board)
+        OperatorSummary(**_count_names(name, found), board=board)
         for name, every in sorted(by_operator.items())
-        for board, found in _by_board(every, boards)
+        for board, found in _count_by_board(every, boards)
     ]
-    return Summary(
+    return SweepSummary(
         **_tally(results),
         results=tuple(results),
         boards=tuple(
-            OperatorSummary(**_named(board, found), board=board) for board, found in _by_board(results, boards)
+            OperatorSummary(**_count_names(board, found), board=board)
+            for board, found in _count_by_board(results, boards)
         )
         if len(boards) > 1
         else (),
         by_board=tuple(by_board),
-        operators=tuple(OperatorSummary(**_named(name, found)) for name, found in sorted(by_operator.items())),
+        operators=tuple(OperatorSummary(**_count_names(name, found)) for name, found in sorted(by_operator.items())),
         failures=tuple(sorted(failures, key=lambda result: -(result.device_bytes or 0))),
         shapes=tuple(
             sorted(
-                (one for board, found in _by_board(failures, boards) for one in _shapes(found, board)),
+                (one for board, found in _count_by_board(failures, boards) for one in _shapes(found, board)),
                 key=lambda one: (-(one.device_bytes or one.logical_bytes), -one.occurrences),
             )
         ),
@@ -231,7 +232,7 @@ def summarise(
     )
 
 
-def _told_apart(results: Sequence[Result]) -> tuple[Sequence[Result], list[str]]:
+def _limit_names(results: Sequence[Result]) -> tuple[Sequence[Result], list[str]]:
     """The results, with one name for all operators, boards and models beyond those that have a row of their own."""
     notes = []
     for what, most in (("op", NAMES_WITH_OWN_ROW), ("board", BOARDS_WITH_OWN_ROW), ("models", NAMES_WITH_OWN_ROW)):
@@ -242,8 +243,10 @@ def _told_apart(results: Sequence[Result]) -> tuple[Sequence[Result], list[str]]
             continue
         noun = {"op": "operators", "board": "boards", "models": "models"}[what]
         own, rest = set(list(names)[:most]), f"(other {noun})"
-        notes.append(f"{len(names) - most:,} {noun} beyond the first {most:,} are told together")
-        results = [result if _has_row(result, what, own) else _in_rest(result, what, own, rest) for result in results]
+        notes.append(f"{len(names) - most:,} {noun} beyond the first {most:,} are counted together")
+        results = [
+            result if _has_row(result, what, own) else _group_rest(result, what, own, rest) for result in results
+        ]
     return results, notes
 
 
@@ -251,7 +254,7 @@ def _has_row(result: Result, what: str, own: set[str]) -> bool:
     return own.issuperset(result.models) if what == "models" else getattr(result, what) in own
 
 
-def _in_rest(result: Result, what: str, own: set[str], rest: str) -> Result:
+def _group_rest(result: Result, what: str, own: set[str], rest: str) -> Result:
     if what == "models":
         return result._replace(models=(*(model for model in result.models if model in own), rest))
     return result._replace(op=rest) if what == "op" else result._replace(board=rest)
@@ -261,7 +264,7 @@ def _tally(results: Sequence[Result]) -> dict[str, Any]:
     passed = sum(result.status == PASS for result in results)
     skipped = sum(result.status == SKIPPED for result in results)
     not_judged = sum(not result.is_judged for result in results)
-    by_memory = _by_memory(results)
+    by_memory = _count_by_memory(results)
     out_of_memory = sum(by_memory.values())
     return {
         "tests": len(results),
@@ -274,11 +277,11 @@ def _tally(results: Sequence[Result]) -> dict[str, Any]:
     }
 
 
-def _by_memory(results: Iterable[Result]) -> dict[str, int]:
+def _count_by_memory(results: Iterable[Result]) -> dict[str, int]:
     return dict(Counter(where(result) for result in results if result.is_memory_failure))
 
 
-def _named(name: str, results: Sequence[Result]) -> dict[str, Any]:
+def _count_names(name: str, results: Sequence[Result]) -> dict[str, Any]:
     failures = [result for result in results if result.is_memory_failure]
     worst = max(failures, key=lambda one: one.device_bytes or one.shape_logical_bytes or 0, default=None)
     return {**_tally(results), "name": name, "results": tuple(results), "worst": worst}
@@ -286,10 +289,10 @@ def _named(name: str, results: Sequence[Result]) -> dict[str, Any]:
 
 def _model(name: str, used: Sequence[Result], board: str = "") -> ModelSummary:
     failing = tuple(sorted({result.op for result in used if result.is_memory_failure}))
-    return ModelSummary(**_named(name, used), board=board, operators=failing)
+    return ModelSummary(**_count_names(name, used), board=board, operators=failing)
 
 
-def _by_board(results: Sequence[Result], boards: Sequence[str]) -> list[tuple[str, list[Result]]]:
+def _count_by_board(results: Sequence[Result], boards: Sequence[str]) -> list[tuple[str, list[Result]]]:
     """The results of each board that has any; one board (or none that is named) is not worth a name."""
     if len(boards) < 2:
         return [("", list(results))]
@@ -311,7 +314,7 @@ def _shapes(failures: Sequence[Result], board: str) -> Iterator[ShapeSummary]:
             max((result.device_bytes for result in results if result.device_bytes is not None), default=None),
             tuple(dict.fromkeys(result.op for result in results)),
             len(results),
-            _by_memory(results),
+            _count_by_memory(results),
             board,
         )
 

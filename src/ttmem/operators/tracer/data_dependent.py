@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a trace without data cannot know: numbers that a model reads from tensors, and how much a mask selects.
+"""Values that a trace without data cannot know: numbers read from tensors, and the size of a mask's selection.
 
 A number is taken as one that goes on (false, 1), a selection as all that it could select. Both are told.
 """
@@ -25,7 +25,7 @@ class StandIns:
         self._numbers = 0
 
     def run(self, func: Any, args: Any, kwargs: Any, module: str) -> Any:
-        """The operator's result, or what stands for it."""
+        """Return the operator's result, or its substitute."""
         try:
             return func(*args, **kwargs)
         except (DataDependentOutputException, DynamicOutputShapeException):
@@ -68,7 +68,7 @@ def _all_elements(_: Any, tensor: Any, mask: Any) -> Any:
     return tensor.new_empty((torch.broadcast_shapes(tensor.shape, mask.shape).numel(),))
 
 
-def _indexed(func: Any, tensor: Any, indices: Any) -> Any:
+def _index(func: Any, tensor: Any, indices: Any) -> Any:
     """A mask is a list of places for each of its dimensions."""
     places: list[Any] = []
     for index in indices:
@@ -96,8 +96,8 @@ def _unique_rows(_: Any, tensor: Any, dim: int = 0, *args: Any, **kwargs: Any) -
     return tensor.new_empty(tensor.shape), places, tensor.new_empty(count, dtype=torch.long)
 
 
-def _repeated(_: Any, repeats: Any, output_size: Any = None) -> Any:
-    """Which element each is a copy of; how often each is, only values say."""
+def _repeat(_: Any, repeats: Any, output_size: Any = None) -> Any:
+    """Return the source element of each copy; the number of copies depends on values."""
     return repeats.new_empty(output_size if output_size is not None else repeats.numel(), dtype=torch.long)
 
 
@@ -105,9 +105,9 @@ _SHAPES: dict[str, Any] = {
     "aten::bincount": _counts,
     "aten::unique_dim": _unique_rows,
     "aten::unique_consecutive": _unique,
-    "aten::repeat_interleave": _repeated,
+    "aten::repeat_interleave": _repeat,
     "aten::nonzero": _all_places,
     "aten::masked_select": _all_elements,
-    "aten::index": _indexed,
+    "aten::index": _index,
     "aten::_unique2": _unique,
 }

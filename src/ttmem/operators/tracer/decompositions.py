@@ -17,19 +17,19 @@ _ATTENTION = {
 
 
 def is_attention_of_other_heads(name: str, args: Any, multiple: int) -> bool:
-    """Whether it is fused attention whose heads are no multiple."""
+    """Return True for fused attention whose heads are no multiple."""
     return bool(multiple) and name in _ATTENTION and any(tensor.shape[-1] % multiple for tensor in args[:3])
 
 
 def attention(named: dict[str, Any]) -> Any:
-    """As products and a softmax."""
+    """Decompose it into products and a softmax."""
     mask = named.get("attn_mask", named.get("attn_bias"))
     is_causal, scale = bool(named.get("is_causal")), named.get("scale")
     given = named["query"], named["key"], named["value"], mask, 0.0, is_causal, None
     return torch.ops.aten._scaled_dot_product_attention_math.default.decompose(*given, scale=scale)[0]
 
 
-def with_rows_of_mask(recorder: Any, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> tuple[Any, Any]:
+def add_mask_rows(recorder: Any, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> tuple[Any, Any]:
     """Arguments of fused attention with one row of the mask for each of the query, which the device does not repeat."""
     for word in ("attn_mask", "attn_bias") if name in _ATTENTION else ():
         mask, place = kwargs.get(word), -1

@@ -14,8 +14,8 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from .graph import GraphRecorder
 from .job import TraceJob, TracerError
-from .pytrees import changed
-from .recording import Recorder
+from .pytrees import map_tensors
+from .recording import CallRecorder
 
 _CPU = torch.device("cpu")
 _DECLARATIONS = (
@@ -27,7 +27,7 @@ _kept: list[Any] = []
 
 
 def make_torchvision_importable() -> None:
-    """Where its compiled part does not fit the installed torch, as with CPU builds.
+    """Replace torchvision's compiled part where it does not fit the installed torch, as with CPU builds.
 
     Its Python files refer to two operators while they are imported; declaring those is enough for every model without
     boxes to build and to run on fake tensors. Models that really call them are refused when they do.
@@ -83,12 +83,12 @@ def make_fake(model: Any, mode: Any) -> dict[int, Any]:
 
 
 def fake_inputs(value: Any, mode: Any) -> Any:
-    """The same structure with fakes in place of tensors; a tensor without data is taken to lie on the CPU."""
-    return changed(value, lambda tensor: FakeTensor(mode, tensor.detach().to("meta"), _CPU))
+    """The same structure with fakes in place of tensors; a tensor without data counts as on the CPU."""
+    return map_tensors(value, lambda tensor: FakeTensor(mode, tensor.detach().to("meta"), _CPU))
 
 
 @contextlib.contextmanager
-def module_paths(model: Any, recorder: Recorder) -> Iterator[None]:
+def module_paths(model: Any, recorder: CallRecorder) -> Iterator[None]:
     """Keep the recorder told of which module runs."""
     handles = []
     for name, module in model.named_modules():
@@ -110,7 +110,7 @@ def module_paths(model: Any, recorder: Recorder) -> Iterator[None]:
 
 
 def check_traceable(model: Any) -> None:
-    """What torch can run and nobody can look into."""
+    """Opaque modules that torch can run and a trace cannot follow."""
     for name, module in model.named_modules():
         where = f"'{name}'" if name else "the model"
         if isinstance(module, torch.jit.ScriptModule):
@@ -120,12 +120,12 @@ def check_traceable(model: Any) -> None:
 
 
 def run(model: Any, inputs: Any, job: TraceJob) -> dict[str, Any]:
-    """What one forward pass did."""
+    """Record of a forward pass."""
     # Autograd would keep tensors alive, and training mode would add dropout.
     model.eval()
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     fakes = make_fake(model, mode)
-    recorder = GraphRecorder(fakes, job) if job.as_graph else Recorder(fakes)
+    recorder = GraphRecorder(fakes, job) if job.as_graph else CallRecorder(fakes)
     given = fake_inputs(inputs, mode)
     if isinstance(recorder, GraphRecorder):
         recorder.name_parameters(model)
@@ -136,14 +136,14 @@ def run(model: Any, inputs: Any, job: TraceJob) -> dict[str, Any]:
     else:
         positional = tuple(given) if isinstance(given, (tuple, list)) else (given,)
     watched = module_paths(model, recorder)
-    with torch.no_grad(), mode, watched, _attention(job.eager_attention), _in_aten(), _converting(), recorder:
+    with torch.no_grad(), mode, watched, _attention(job.eager_attention), _lower_to_aten(), _converting(), recorder:
         results = model(*positional, **named)
     done = {"graph": recorder.graph(results)} if isinstance(recorder, GraphRecorder) else {"cases": recorder.cases()}
     return {**done, "calls": recorder.calls, "told": recorder.stand_ins.remarks()}
 
 
 @contextlib.contextmanager
-def _in_aten() -> Iterator[None]:
+def _lower_to_aten() -> Iterator[None]:
     """Layers as operators: the CPU has recurrent layers and attention blocks in one call each, no other device does."""
     was = torch._C._get_mkldnn_enabled(), torch.backends.mha.get_fastpath_enabled()
     torch._C._set_mkldnn_enabled(False)

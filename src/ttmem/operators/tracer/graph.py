@@ -11,16 +11,16 @@ import torch
 from . import decompositions
 from .job import TraceJob
 from .pytrees import tensors_within
-from .recording import Entry, Recorder, given_arguments, tensors_in, type_name
-from .rewrites import rewritten
-from .view_writes import storage_of, whole_with, written
+from .recording import CallRecorder, Entry, bind_arguments, tensors_in, type_name
+from .rewrites import rewrite
+from .view_writes import storage_of, whole_with, write_into_view
 
 _EAGER_HEADS = "attention whose heads are no multiple of {} is eager: the fused one takes none"
 _NO_RESULTS = "what the model returns holds no tensor: all that it makes and nothing takes counts as its result"
 _QUESTIONS = {"sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "is_pinned"}
 
 
-class GraphRecorder(Recorder):
+class GraphRecorder(CallRecorder):
     """Keeps no tensor alive: a value is a number, its tensor may go while the model runs."""
 
     no_work = _QUESTIONS
@@ -49,12 +49,12 @@ class GraphRecorder(Recorder):
                     self._number(tensor, role=role, name=name)
 
     def name_inputs(self, given: Any) -> None:
-        """What the model is called with."""
+        """Arguments of the model's call."""
         for path, tensor in tensors_within(given):
             self._number(tensor, role="input", name=f"input {'.'.join(path)}".strip())
 
     def graph(self, results: Any) -> Entry:
-        """All of it as plain values; ``results`` is what the model returned."""
+        """Return the graph as plain values; ``results`` is the model's return value."""
         kept = {self._numbers[id(tensor)] for _, tensor in tensors_within(results) if id(tensor) in self._numbers}
         if not kept and self._steps:
             self.stand_ins.told[_NO_RESULTS] += 1
@@ -75,34 +75,34 @@ class GraphRecorder(Recorder):
         if namespace == "aten" and self._known:
             if decompositions.is_attention_of_other_heads(name, args, self._heads_of):
                 self.stand_ins.told[_EAGER_HEADS.format(self._heads_of)] += 1
-                named = dict(given_arguments(func._schema, args, kwargs or {}))
+                named = dict(bind_arguments(func._schema, args, kwargs or {}))
                 with self:
                     made = decompositions.attention(named)
                 # The others are for the backward pass.
                 return made, *(made.new_empty(0) for _ in func._schema.returns[1:])
-            args, kwargs = decompositions.with_rows_of_mask(self, func, name, args, kwargs or {})
-            if (made := self._by_others(func, name, args, kwargs)) is not None:
+            args, kwargs = decompositions.add_mask_rows(self, func, name, args, kwargs or {})
+            if (made := self._rewrite(func, name, args, kwargs)) is not None:
                 return made
             if name not in self._known | self.no_work and name.removesuffix("_") not in self._known:
                 parts = decompositions.decomposition(func)
-                if parts is not None and (made := self._in_parts(parts, args, kwargs or {})) is not None:
+                if parts is not None and (made := self._decompose(parts, args, kwargs or {})) is not None:
                     return made
         result = self.stand_ins.run(func, args, kwargs or {}, self.module)
         if name not in self.no_work:
             shown = name if namespace == "aten" else f"{namespace}::{name}"
-            for view in written(func._schema, args, kwargs or {}) if self._known else ():
+            for view in write_into_view(func._schema, args, kwargs or {}) if self._known else ():
                 if self._write_through(view, args[1] if name == "copy_" else None):
                     return result
             self._record(shown, func._schema, args, kwargs or {}, result)
-            for view in written(func._schema, args, kwargs or {}) if self._known else ():
+            for view in write_into_view(func._schema, args, kwargs or {}) if self._known else ():
                 self._write_through(view, view)
         return result
 
-    def _by_others(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    def _rewrite(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         """The operator's own result, written down as what those operators made that do it on a device."""
-        named = dict(given_arguments(func._schema, args, kwargs))
+        named = dict(bind_arguments(func._schema, args, kwargs))
         with self:
-            made = rewritten(name, named)
+            made = rewrite(name, named)
         if made is None:
             return None
         try:
@@ -122,7 +122,7 @@ class GraphRecorder(Recorder):
         self._steps[-1]["made"] = [self._number(wanted)]
 
     def _write_through(self, view: Any, part: Any) -> bool:
-        """After a write into a view: what becomes of the tensor that it is a part of, if that is still there."""
+        """After a write into a view: update the tensor that it is a part of, if that still exists."""
         shared = [one for ref in self._sharing.get(storage_of(view), ()) if (one := ref()) is not None]
         base = max(shared, key=lambda one: one.numel(), default=view)
         if part is None or base is view or base.numel() < view.numel() or id(base) not in self._numbers:
@@ -137,8 +137,8 @@ class GraphRecorder(Recorder):
         self._be(whole, base)
         return True
 
-    def _in_parts(self, parts: Any, args: Any, kwargs: Any) -> Any:
-        """What the pieces give; None, and nothing written down, where one of them has no call either."""
+    def _decompose(self, parts: Any, args: Any, kwargs: Any) -> Any:
+        """Return the result of the parts; None, and nothing recorded, where one of them has no call either."""
         steps, calls = len(self._steps), self.calls
         try:
             with self:
@@ -177,7 +177,7 @@ class GraphRecorder(Recorder):
         if name not in self._known and name.removesuffix("_") in self._known:
             name = name.removesuffix("_")  # written in place where only the other form is known: to a new tensor
         given: list[Entry] = []
-        for argument, value in given_arguments(schema, args, kwargs):
+        for argument, value in bind_arguments(schema, args, kwargs):
             for tensor in tensors_in(value):
                 known = id(tensor) in self._numbers
                 given.append({"name": argument, "value": self._number(tensor, role="" if known else "constant")})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model of transformers is called with: by what its forward function takes and its configuration says."""
+"""Inputs of a transformers model, from its forward function's parameters and its configuration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def make_inputs(model: Any, config: Any, size: tuple[int, int], job: TraceJob) -
     if is_both or {"vocab_size", "image_size", "num_channels"} <= set(vars(config)):
         given |= {other: _MAKERS[other](asked) for other in ("input_ids", "pixel_values") if other in taken}
     if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in taken:
-        given["decoder_input_ids"] = asked.tokens(_said(config, "max_target_positions"))
+        given["decoder_input_ids"] = asked.tokens(_read_setting(config, "max_target_positions"))
     if job.size and "pixel_values" not in given:
         raise TracerError(f"--size would change nothing: the model takes {', '.join(given)}")
     if job.sequence != _DEFAULT_SEQUENCE and given.keys() <= {"pixel_values", "input_features"}:
@@ -37,7 +37,7 @@ def make_inputs(model: Any, config: Any, size: tuple[int, int], job: TraceJob) -
 
 
 def set_image_size(config: Any, size: tuple[int, int]) -> None:
-    """Models that fix it in their configuration must be told before they are built."""
+    """Models that fix it in their configuration must get it before they are built."""
     for part in (config, _part(config, "vision_config")):
         own = getattr(part, "image_size", None)
         if own is not None:
@@ -46,7 +46,7 @@ def set_image_size(config: Any, size: tuple[int, int]) -> None:
 
 def own_image_size(config: Any) -> Any:
     """The configuration's own, of the part for images where it has parts."""
-    return _said(config, "image_size")
+    return _read_setting(config, "image_size")
 
 
 class _Asked:
@@ -56,15 +56,15 @@ class _Asked:
         self.config, self.size, self.job = config, size, job
 
     def tokens(self, most: Any = None) -> Any:
-        """As many as asked for; of the number that nobody asked for at most what the model has places for."""
-        most = most or _said(self.config, "max_position_embeddings")
+        """Return the requested number; a default is at most the model's number of positions."""
+        most = most or _read_setting(self.config, "max_position_embeddings")
         length = self.job.sequence
         if length == _DEFAULT_SEQUENCE and isinstance(most, int) and 0 < most < length:
             length = most
         return torch.zeros((self.job.batch, length), dtype=torch.long)
 
     def image(self) -> Any:
-        channels = _said(self.config, "num_channels") or 3
+        channels = _read_setting(self.config, "num_channels") or 3
         frames = getattr(self.config, "num_frames", None)
         before = (self.job.batch, frames) if isinstance(frames, int) else (self.job.batch,)
         return torch.empty((*before, channels, *self.size), device="meta")
@@ -99,8 +99,8 @@ def _part(config: Any, name: str) -> Any:
     return None if found is None or isinstance(found, dict) else found
 
 
-def _said(config: Any, name: str) -> Any:
-    """By the configuration, or the part of it that does."""
+def _read_setting(config: Any, name: str) -> Any:
+    """Return the value of the configuration, or of the part that has it."""
     for part in (config, _part(config, "vision_config"), _part(config, "text_config")):
         if getattr(part, name, None) is not None:
             return getattr(part, name)

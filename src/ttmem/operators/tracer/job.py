@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both sides know: the job, and why it could not be done. (The standard library alone.)"""
+"""The job and its errors, for both sides. (The standard library alone.)"""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class TraceJob:
-    """One model at one size."""
+    """A model at one size."""
 
     target: str
     """``file.py::load_model`` or ``hf:ViTConfig``."""
@@ -22,9 +22,9 @@ class TraceJob:
     as_graph: bool = False
     """Every call in order and what feeds it, instead of the distinct cases."""
     known: tuple[str, ...] = ()
-    """Of a graph: operators that need not be taken apart; those that are not here are, where torch knows how."""
+    """For a graph: operators to keep; all others are decomposed where torch can."""
     fused_heads_of: int = 0
-    """Of a graph: attention whose heads are no multiple of it is taken apart too."""
+    """For a graph: attention whose heads are no multiple of it is decomposed too."""
     describes: bool = False
     """The configuration alone is wanted: nothing is built."""
 
@@ -47,7 +47,7 @@ BAD_TARGET, MISSING_PACKAGE, REFUSED = "bad_target", "missing_package", "refused
 
 
 class TracerError(Exception):
-    """Why a model could not be traced; ``kind`` tells the other side what the user must do."""
+    """Reason why a model could not be traced; ``kind`` selects the remedy on the other side."""
 
     def __init__(self, message: str, kind: str = BAD_TARGET) -> None:
         super().__init__(message)

@@ -21,17 +21,17 @@ def tensors_within(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tup
             yield from tensors_within(item, (*path, name))
 
 
-def changed(value: Any, change: Callable[[Any], Any], depth: int = 0) -> Any:
+def map_tensors(value: Any, change: Callable[[Any], Any], depth: int = 0) -> Any:
     """The same with every tensor replaced; what holds none is the same object."""
     if isinstance(value, torch.Tensor):
         return change(value)
     if depth > _DEEPEST:
         return value
     if isinstance(value, (list, tuple)):
-        items = [changed(item, change, depth + 1) for item in value]
+        items = [map_tensors(item, change, depth + 1) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     if type(value) is dict:
-        return {key: changed(item, change, depth + 1) for key, item in value.items()}
+        return {key: map_tensors(item, change, depth + 1) for key, item in value.items()}
     if not any(True for _ in tensors_within(value)):
         return value
     made = copy.copy(value)
@@ -39,10 +39,10 @@ def changed(value: Any, change: Callable[[Any], Any], depth: int = 0) -> Any:
         if hasattr(made, "data") and isinstance(made.data, dict):
             made.data = dict(made.data)
         for key in list(made):
-            made[key] = changed(made[key], change, depth + 1)  # type: ignore[index]
+            made[key] = map_tensors(made[key], change, depth + 1)  # type: ignore[index]
         return made
     for name, item in _parts(value):
-        object.__setattr__(made, name, changed(item, change, depth + 1))
+        object.__setattr__(made, name, map_tensors(item, change, depth + 1))
     return made
 
 

@@ -35,7 +35,7 @@ _MOST_MODULES = 8
 Entry = dict[str, Any]
 
 
-class Recorder(TorchDispatchMode):  # type: ignore[misc]
+class CallRecorder(TorchDispatchMode):  # type: ignore[misc]
     """Collects cases while it is active; equal calls are counted, not repeated."""
 
     no_work = _NO_WORK
@@ -46,7 +46,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         self.path: list[str] = []
         """Names of the modules that are running, outermost first."""
         self._cases: dict[str, Entry] = {}
-        # Tensors are kept by identity: a number may be used again once its tensor is gone.
+        # Tensors are kept by identity: a number may be reused once its tensor is freed.
         self._parameters = dict(parameters)
         self.stand_ins = StandIns()
 
@@ -74,7 +74,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         tensors: list[Entry] = []
         scalars: Entry = {}
         only_parameters = True
-        for argument, value in given_arguments(schema, args, kwargs):
+        for argument, value in bind_arguments(schema, args, kwargs):
             found = tensors_in(value)
             if found or isinstance(value, torch.Tensor):
                 tensors += [self._tensor(tensor, argument) for tensor in found]
@@ -107,8 +107,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             entry["modules"].append(module)
 
 
-def given_arguments(schema: Any, args: Any, kwargs: Any) -> list[tuple[str, Any]]:
-    """Every argument by its name in the schema, with the schema's default where it was not given."""
+def bind_arguments(schema: Any, args: Any, kwargs: Any) -> list[tuple[str, Any]]:
+    """Return the arguments by schema name, with the schema's defaults."""
     given = []
     for position, argument in enumerate(schema.arguments):
         if position < len(args) and not argument.kwarg_only:
@@ -120,7 +120,7 @@ def given_arguments(schema: Any, args: Any, kwargs: Any) -> list[tuple[str, Any]
 
 
 def tensors_in(value: Any) -> list[Any]:
-    """One, or those of a list."""
+    """Yield a tensor, or the tensors of a list."""
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, (list, tuple)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of which the device has a part only (rows of a matrix, the last dimension): the rest by way of that part.
+"""Operators of which the device has a part only (rows of a matrix, the last dimension): the rest through that part.
 
 These are forms that run on a device. What torch itself takes apart is in ``taking_apart``.
 """
@@ -16,13 +16,13 @@ Made = Any
 """A tensor, or None where the form does not apply."""
 
 
-def rewritten(name: str, named: dict[str, Any]) -> Made:
-    """What an operator gives when it is done by others; None: it is not one of these, or is known as it is."""
+def rewrite(name: str, named: dict[str, Any]) -> Made:
+    """Return the result of an operator rewritten with others; None: no rewrite exists or is needed."""
     form = _FORMS.get(name)
     return form(named) if form is not None else None
 
 
-def replaced(base: Any, part: Any, cuts: Sequence[tuple[int, int]]) -> Any:
+def replace_operator(base: Any, part: Any, cuts: Sequence[tuple[int, int]]) -> Any:
     """``base`` with ``part`` in a box of it: as pieces before, within and after it are joined, dimension by dimension.
 
     ``cuts`` are start and end along each dimension; a library without writes into a part has no other way.
@@ -35,7 +35,7 @@ def replaced(base: Any, part: Any, cuts: Sequence[tuple[int, int]]) -> Any:
     inner = list(cuts)
     inner[dim] = (0, end - start)
     if len(cut) > 1:
-        part = replaced(base.narrow(dim, start, end - start), part, inner)
+        part = replace_operator(base.narrow(dim, start, end - start), part, inner)
     before = [base.narrow(dim, 0, start)] if start else []
     after = [base.narrow(dim, end, base.shape[dim] - end)] if end < base.shape[dim] else []
     return torch.cat([*before, part, *after], dim)
@@ -131,7 +131,7 @@ def _slice_scatter(named: dict[str, Any]) -> Made:
     start, end, step = slice(named["start"], named["end"], named["step"]).indices(tensor.shape[dim])
     cuts = [(0, size) for size in tensor.shape]
     cuts[dim] = (start, max(start, end))
-    return replaced(tensor, named["src"], cuts) if step == 1 else None
+    return replace_operator(tensor, named["src"], cuts) if step == 1 else None
 
 
 def _select_scatter(named: dict[str, Any]) -> Made:
@@ -139,10 +139,10 @@ def _select_scatter(named: dict[str, Any]) -> Made:
     cuts = [(0, size) for size in tensor.shape]
     start = named["index"] % tensor.shape[dim]
     cuts[dim] = (start, start + 1)
-    return replaced(tensor, named["src"].unsqueeze(dim), cuts)
+    return replace_operator(tensor, named["src"].unsqueeze(dim), cuts)
 
 
-def _grouped_product(named: dict[str, Any]) -> Made:
+def _group_product(named: dict[str, Any]) -> Made:
     """Rows that were sorted by their matrix, as if each matrix got equally many."""
     rows, matrices = named["self"], named["mat2"]
     if rows.dim() != 2 or matrices.dim() != 3:
@@ -189,15 +189,15 @@ def _only_piece(named: dict[str, Any]) -> Made:
 
 
 def _pool(name: str) -> Callable[[dict[str, Any]], Made]:
-    """One image without a batch, as a batch of one."""
+    """Wrap an image without a batch as a batch of one."""
 
-    def pooled(named: dict[str, Any]) -> Made:
+    def pool(named: dict[str, Any]) -> Made:
         if named["self"].dim() != 3:
             return None
         made = getattr(torch.ops.aten, name)(*{**named, "self": named["self"].unsqueeze(0)}.values())
         return (made[0] if isinstance(made, tuple) else made).squeeze(0)
 
-    return pooled
+    return pool
 
 
 _FORMS: dict[str, Callable[[dict[str, Any]], Made]] = {
@@ -210,7 +210,7 @@ _FORMS: dict[str, Callable[[dict[str, Any]], Made]] = {
     "native_layer_norm": _layer_norm,
     "slice_scatter": _slice_scatter,
     "select_scatter": _select_scatter,
-    "_grouped_mm": _grouped_product,
+    "_grouped_mm": _group_product,
     "clamp": _clamp,
     "clamp_min": _clamp,
     "clamp_max": _clamp,

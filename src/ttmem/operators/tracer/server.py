@@ -32,7 +32,7 @@ def answer_of(job_json: dict[str, Any]) -> dict[str, Any]:
 
     started = time.perf_counter()
     try:
-        answer = _traced(job_json)
+        answer = _trace(job_json)
     except TracerError as error:
         answer = {"problem": str(error), "kind": error.kind}
     except ImportError as error:
@@ -50,7 +50,7 @@ def _place(error: BaseException) -> str:
     return f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
 
 
-def _traced(job_json: dict[str, Any]) -> dict[str, Any]:
+def _trace(job_json: dict[str, Any]) -> dict[str, Any]:
     from . import fake_model, targets
     from .job import TraceJob
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the user points at: a function in a file, or a configuration of transformers."""
+"""Targets of a trace: a function in a file, or a configuration of transformers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 
 from .hf_inputs import make_inputs, own_image_size, set_image_size
 from .job import MISSING_PACKAGE, TraceJob, TracerError, sentence
-from .pytrees import changed
+from .pytrees import map_tensors
 
 DEFAULT_SIZE = (224, 224)
 _INPUT_NAMES = ("get_inputs", "load_inputs", "example_inputs")
@@ -24,7 +24,7 @@ _INPUT_NAMES = ("get_inputs", "load_inputs", "example_inputs")
 
 @dataclass(frozen=True)
 class Model:
-    """How to build it and what to give it."""
+    """A model's constructor and inputs."""
 
     load: Callable[[], Any]
     inputs: Callable[[Any], Any]
@@ -35,18 +35,18 @@ class Model:
 
 def find(job: TraceJob) -> Model:
     """The model that a target names."""
-    return _from_transformers(job) if job.target.startswith("hf:") else _from_file(job)
+    return _load_transformers(job) if job.target.startswith("hf:") else _load_file(job)
 
 
 # --- file.py::function --------------------------------------------------------------------------------------------
 
 
-def _from_file(job: TraceJob) -> Model:
+def _load_file(job: TraceJob) -> Model:
     load = _function(job.target)
     make = _function(job.inputs) if job.inputs else _neighbour(load)
     if make is not None:
         _check_size(load, make, job)
-        return Model(lambda: _call(load, job), lambda _: _made_inputs(make, job), job.size_text)
+        return Model(lambda: _call(load, job), lambda _: _make_inputs(make, job), job.size_text)
     height, width = job.size or DEFAULT_SIZE
     shape = (job.batch, 3, height, width)
     return Model(
@@ -62,7 +62,7 @@ _LENGTHS = ("seq", "seq_len", "sequence", "sequence_length")
 
 
 def _check_size(load: Any, make: Any, job: TraceJob) -> None:
-    """A size that nobody takes would change nothing, and the answer would look as if it had."""
+    """A size without a parameter would change nothing, and the answer would look as if it had."""
     taken = [_parameters(function) for function in (load, make)]
     if job.size and all(known is not None and known.isdisjoint(_SIZES) for known in taken):
         named = f"{getattr(load, '__name__', 'the model')} and {getattr(make, '__name__', 'its inputs')}"
@@ -74,24 +74,24 @@ def _check_size(load: Any, make: Any, job: TraceJob) -> None:
 
 
 def check_built(model: Any, job: TraceJob) -> None:
-    """Whatever else a function returns cannot be traced."""
+    """Refuse any other return value of a function."""
     if not isinstance(model, torch.nn.Module):
         raise TracerError(f"{job.target.partition('::')[2]} returns a {type(model).__name__}, not a torch.nn.Module")
 
 
-def _made_inputs(make: Any, job: TraceJob) -> Any:
-    """What the user's function gives; one that knows nothing of a batch gives a single one, which is repeated."""
+def _make_inputs(make: Any, job: TraceJob) -> Any:
+    """Return the user function's inputs; without a batch parameter, a single input is repeated."""
     known = _parameters(make)
-    given = make(**_offered(make, job))
+    given = make(**_list_functions(make, job))
     if job.batch == 1 or known is None or not known.isdisjoint(("batch", "batch_size")):
         return given
 
-    def repeated(leaf: Any) -> Any:
+    def repeat_batch(leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor) or not leaf.dim():
             return leaf
         return leaf.expand(job.batch, *leaf.shape[1:]) if leaf.shape[0] == 1 else torch.cat([leaf] * job.batch)
 
-    return changed(given, repeated)
+    return map_tensors(given, repeat_batch)
 
 
 def _neighbour(load: Any) -> Any:
@@ -141,20 +141,20 @@ def _call(load: Any, job: TraceJob) -> Any:
     known = _parameters(load)
     if known is not None and (unknown := [name for name in settings if name not in known]):
         raise TracerError(f"{load.__name__} has no parameter '{unknown[0]}' (--set)")
-    return load(**_offered(load, job), **settings)
+    return load(**_list_functions(load, job), **settings)
 
 
-def _offered(function: Any, job: TraceJob) -> dict[str, Any]:
+def _list_functions(function: Any, job: TraceJob) -> dict[str, Any]:
     known = _parameters(function) or set()
     offers: dict[str, Any] = {"batch": job.batch, "batch_size": job.batch}
     if job.size:
         offers |= {"size": job.size, "image_size": job.size, "height": job.size[0], "width": job.size[1]}
-    if job.sequence != TraceJob("").sequence or known & set(_LENGTHS) & _required(function):
+    if job.sequence != TraceJob("").sequence or known & set(_LENGTHS) & _required_arguments(function):
         offers |= dict.fromkeys(_LENGTHS, job.sequence)
     return {name: value for name, value in offers.items() if name in known and name not in job.settings}
 
 
-def _required(function: Any) -> set[str]:
+def _required_arguments(function: Any) -> set[str]:
     """Parameters without a default."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -186,7 +186,7 @@ def describe(job: TraceJob) -> dict[str, Any]:
     return described
 
 
-def _from_transformers(job: TraceJob) -> Model:
+def _load_transformers(job: TraceJob) -> Model:
     transformers, found, is_model = _transformers_class(job)
     config = (found.config_class if is_model else found)()
     _configure(config, job)

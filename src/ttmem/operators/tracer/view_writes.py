@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .rewrites import replaced
+from .rewrites import replace_operator
 
 
 def storage_of(tensor: Any) -> int:
@@ -17,7 +17,7 @@ def storage_of(tensor: Any) -> int:
     return key
 
 
-def written(schema: Any, args: Any, kwargs: Any) -> list[Any]:
+def write_into_view(schema: Any, args: Any, kwargs: Any) -> list[Any]:
     """The tensors that a call changes."""
     found: list[Any] = []
     for position, argument in enumerate(schema.arguments):
@@ -35,7 +35,7 @@ def whole_with(base: Any, view: Any, part: Any) -> Any:
     cuts = _box(base, view)
     if cuts is None:
         return None
-    return replaced(base, part.reshape([end - start for start, end in cuts]), cuts)
+    return replace_operator(base, part.reshape([end - start for start, end in cuts]), cuts)
 
 
 def _box(base: Any, view: Any) -> list[tuple[int, int]] | None:

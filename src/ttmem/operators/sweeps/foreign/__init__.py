@@ -12,6 +12,6 @@ READERS = (
     Reader("ttmem.operators.sweeps.foreign.junit_xml", TEST_RESULTS),
     Reader("ttmem.operators.sweeps.foreign.sweep_csv", TEST_RESULTS),
     Reader("ttmem.operators.sweeps.foreign.sweep_json", TEST_RESULTS),
-    Reader("ttmem.operators.sweeps.foreign.pytest_log", TEST_RESULTS),  # its lines may stand in the cells of the others
+    Reader("ttmem.operators.sweeps.foreign.pytest_log", TEST_RESULTS),  # its lines may be inside cells of the others
 )
 """In the order in which they are asked."""

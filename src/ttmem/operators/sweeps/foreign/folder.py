@@ -20,12 +20,12 @@ _OUR_OWN = frozenset(
         "comprehensive_oom_report.json", "oom_failures_detailed.csv", "subset_test_analysis.json",
     )
 )  # fmt: skip
-"""Reports may be written beside the logs; they are no evidence."""
+"""Reports of ttmem next to the logs; they are no evidence."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderResults:
-    """All test results of a place, each test once."""
+    """The test results of a place, each test once."""
 
     results: tuple[Result, ...]
     operators: tuple[str, ...]

@@ -23,7 +23,7 @@ def sniff(head: Head) -> bool:
 
 
 def read(text: str, source: str) -> list[Result]:
-    """Every test case, once; a second entry of the same (teardown errors) only makes it worse."""
+    """Read each test case once; a second entry (teardown errors) can only make it worse."""
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise BadInputError("JUnit XML has no document type; refused", where=source)
     if text.count("<") > 2 * DOCUMENT_ELEMENTS:

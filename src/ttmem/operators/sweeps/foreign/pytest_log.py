@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pytest log on the terminal's own terms: verbose lines, the FAILURES section and the short summary tell of the same
+"""A pytest log on the terminal's own terms: verbose lines, the FAILURES section and the short summary report the same
 tests, and each test is counted once."""
 
 import re
@@ -33,7 +33,7 @@ _PRINTED = re.compile(rb"=+ test session starts =+|=+ short test summary info =+
 
 @dataclass(slots=True)
 class _Found:
-    """What the log says of one test, up to here."""
+    """The state of a test at this point of the log."""
 
     outcome: str = ""
     reason: str = ""
@@ -56,13 +56,13 @@ class _Log:
 
 
 def sniff(head: Head) -> bool:
-    """By the name that scripts give such logs, or by what pytest prints."""
+    """Detect the log by its usual file name, or by pytest's own lines."""
     is_named = head.unpacked_name.endswith(("_results.txt", "_results.log"))
     return head.is_text and (is_named or bool(_PRINTED.search(head.content)))
 
 
 def read(text: str, source: str) -> list[Result]:
-    """Every test of a log, once."""
+    """Read each test of a log once."""
     return read_log(text, source)[0]
 
 
@@ -100,7 +100,7 @@ def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _read_section(log: _Log, title: str, lines: list[str]) -> None:
-    if " in " in title:  # several runs may stand in one file
+    if " in " in title:  # a file may hold several runs
         log.counted.update({word: int(number) for number, word in _COUNTED.findall(title)})
     if title in ("FAILURES", "ERRORS"):
         _read_blocks(log, lines)
@@ -202,19 +202,19 @@ def _result(operator: str, source: str, node: str, found: _Found, log: _Log) -> 
 
 
 def _skip_of(name: str, reason: str) -> tuple[Outcome, tuple[tuple[int, ...], ...]]:
-    """What a skip hides, and the shape that its reason or its test's name tells."""
+    """Return the hidden status of a skip, and the shape in its reason or its test's name."""
     first_line = reason.split("\n", 1)[0].partition(" - ")[0]
     return classify_skip(reason), shapes_in(first_line)[:1] or shapes_in(name)[:1]
 
 
 def _shape_words(block: str) -> str:
-    """Where a traceback names the tensor it was working on."""
+    """Return the shape of the tensor that a traceback names."""
     match = re.search(r"(?:input_shape\s*=|shape=Shape\()\s*([\[(][\d, ]+[\])])", block)
     return match[1] if match else ""
 
 
 def _contradictions(log: _Log, source: str, named_skips: int) -> Iterator[str]:
-    """Where pytest's own closing line counts otherwise than the tests that were found."""
+    """Return a note where pytest's closing line differs from the tests that were read."""
     if not log.counted:
         return
     found = Counter(node.outcome.lower() for node in log.nodes.values())

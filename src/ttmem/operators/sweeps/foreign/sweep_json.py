@@ -62,7 +62,7 @@ def read(text: str, source: str) -> list[Result]:
 
 
 def results_of(items: Iterable[Mapping[str, Any]], source: str, card_type: str = "") -> list[Result]:
-    """One result per vector; the framework's own column names."""
+    """Read a result per vector; the framework's own column names."""
     found: dict[str, Result] = {}
     for number, item in enumerate(tests_to_read(items)):
         result = _result(item, number, source, card_type)
@@ -106,7 +106,7 @@ def _outcome(status: str, text: str) -> Outcome:
 
 
 def _shapes(item: Mapping[str, Any], parameters: Sequence[tuple[str, Any]]) -> tuple[tuple[int, ...], ...]:
-    """Of the inputs, else of the parameters that are called a shape: lists, texts of lists, texts of dicts of them."""
+    """Return shapes of the inputs, else of parameters named as shapes: lists, or texts of lists or dicts."""
     if inputs := item.get("inputs"):
         described = inputs if isinstance(inputs, list) else []
         told = [one["shape"] for one in described if isinstance(one, Mapping) and one.get("shape")]
@@ -131,33 +131,33 @@ def _dtype(parameters: Sequence[tuple[str, Any]]) -> str:
 
 
 def _parameters(item: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The vector, wherever a version of the framework writes it: columns, ``op_params``, or name and value in a list.
+    """Return the vector in any version of the framework: columns, ``op_params``, or name and value in a list.
 
     Names are lower case and dotted where parameters hold others.
     """
-    yield from _named("", {name: value for name, value in item.items() if name not in _NO_PARAMETERS})
+    yield from _read_named_values("", {name: value for name, value in item.items() if name not in _NO_PARAMETERS})
     for place in ("op_params", "config"):
-        yield from _named("", _parsed(item.get(place)))
+        yield from _read_named_values("", _parse_value(item.get(place)))
     for place in ("op_params", "op_params_set"):
-        listed = _parsed(item.get(place))
+        listed = _parse_value(item.get(place))
         for one in listed if isinstance(listed, list) else ():
             if isinstance(one, Mapping) and isinstance(one.get("param_name"), str):
                 values = (one.get(f"param_value_{kind}") for kind in ("json", "text", "numeric"))
-                yield from _named(
+                yield from _read_named_values(
                     one["param_name"].lower(), next((value for value in values if value is not None), None)
                 )
 
 
-def _named(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    inner = _parsed(value) if isinstance(value, str) and value.lstrip()[:1] == "{" else value
+def _read_named_values(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    inner = _parse_value(value) if isinstance(value, str) and value.lstrip()[:1] == "{" else value
     if isinstance(inner, Mapping) and depth < _MOST_DEPTH:
         for key, part in inner.items():
-            yield from _named(f"{name}.{key}".strip(".").lower(), part, depth + 1)
+            yield from _read_named_values(f"{name}.{key}".strip(".").lower(), part, depth + 1)
     elif name:
         yield name, value
 
 
-def _parsed(value: Any) -> Any:
+def _parse_value(value: Any) -> Any:
     """A text that holds JSON, or what Python prints of a dict; anything else as it is."""
     if not isinstance(value, str):
         return value
