@@ -17,8 +17,7 @@ from fit.test_playing import mlp
 from support.command_line import ROOT, call
 from ttmem.engines.interpreters import Interpreter
 from ttmem.prediction.advice import suggest_changes
-from ttmem.prediction.request import find_demands
-from ttmem.prediction.request import Prediction, Request
+from ttmem.prediction.request import Prediction, Request, find_demands
 from ttmem.prediction.run_stream import predict_stream
 from ttmem.prediction.stream import WEIGHT, Resident, Stream
 from ttmem.prediction.targets import build_stream

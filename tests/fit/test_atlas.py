@@ -14,7 +14,7 @@ import pytest
 from fit.compiled.some_modules import linear_layer
 from ttmem.commands.main import main
 from ttmem.prediction import model_matrix
-from ttmem.prediction.model_matrix import MatrixRow, ListedModel, make_matrix
+from ttmem.prediction.model_matrix import ListedModel, MatrixRow, make_matrix
 from ttmem.prediction.request import Request
 
 

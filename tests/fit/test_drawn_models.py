@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from support.command_line import ROOT
 from ttmem.engines.engine import Engine
 from ttmem.engines.interpreters import Interpreter
-from ttmem.prediction.request import find_demands
-from ttmem.prediction.request import Prediction, Request
+from ttmem.prediction.request import Prediction, Request, find_demands
 from ttmem.prediction.run_stream import open_for_request, predict_stream
 from ttmem.prediction.targets import build_stream
 

@@ -10,7 +10,7 @@ import pytest
 
 from support.command_line import ROOT, call
 from ttmem import TtmemError
-from ttmem.prediction.largest import parse_ranges, expand_ranges
+from ttmem.prediction.largest import expand_ranges, parse_ranges
 from ttmem.prediction.request import Request
 
 MODELS = ROOT / "tests" / "data" / "fit_models.py"

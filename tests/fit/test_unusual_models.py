@@ -14,8 +14,7 @@ from fit.language.configurations import LLAMA_8B
 from support.command_line import ROOT, call, environment
 from ttmem.base import toml
 from ttmem.engines.interpreters import Interpreter
-from ttmem.prediction.request import find_demands
-from ttmem.prediction.request import Prediction, Request
+from ttmem.prediction.request import Prediction, Request, find_demands
 from ttmem.prediction.run_stream import predict_stream
 from ttmem.prediction.targets import build_stream
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ttmem.tuning.captured_run import read_captured_run
 from ttmem.tuning.edited_run import start_edits
-from ttmem.tuning.replay import replay, build_profile
+from ttmem.tuning.replay import build_profile, replay
 from tune.conftest import Capture
 from tune.test_random_edits import proven
 from tune.test_replay import assert_same

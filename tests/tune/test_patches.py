@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import ttmem
-from ttmem.engines.run_script import ScriptRun, RunSettings, run_script
+from ttmem.engines.run_script import RunSettings, ScriptRun, run_script
 from ttmem.tuning.captured_run import read_captured_run
 from ttmem.tuning.edited_run import start_edits
 from ttmem.tuning.figures import compute_figures

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import ttmem
 from ttmem.commands.whatif import WhatIf
 from ttmem.tuning.captured_run import read_captured_run
-from ttmem.tuning.verify import Verification, find_certainty, compare, plan_rerun, run_again
+from ttmem.tuning.verify import Verification, compare, find_certainty, plan_rerun, run_again
 from tune.conftest import Capture
 
 pytestmark = pytest.mark.oracle

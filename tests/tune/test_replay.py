@@ -14,7 +14,7 @@ from ttmem.profile import profile_file
 from ttmem.profile.model import Profile
 from ttmem.tuning.captured_run import read_captured_run
 from ttmem.tuning.edited_run import start_edits
-from ttmem.tuning.replay import replay, build_profile
+from ttmem.tuning.replay import build_profile, replay
 from tune.conftest import Capture
 
 pytestmark = pytest.mark.oracle

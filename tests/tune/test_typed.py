@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import ttmem
-from ttmem.engines.run_script import ScriptRun, RunSettings, run_script
+from ttmem.engines.run_script import RunSettings, ScriptRun, run_script
 from ttmem.profile.model import Profile
 from ttmem.tuning.apply_edit import compute_effect
 from ttmem.tuning.captured_run import read_captured_run

@@ -2,18 +2,18 @@
 """Write the calls of a model, and keep track of which device tensor holds which value in which form."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 from ttmem.operators.bound_case import CannotRunError, device_dtype
-from ttmem.operators.graphs import Graph, GraphCall
+from ttmem.operators.case_program import DeviceTensor
+from ttmem.operators.extraction import Graph, GraphCall
 from ttmem.prediction.request import Request
-from ttmem.prediction.stream import CONSTANT, INPUT, WEIGHT, ModelCall, Resident, Step
+from ttmem.prediction.stream import CONSTANT, INPUT, WEIGHT, ModelCall, Resident, Step, alloc_step, call_step
 
 _BLOCK_FLOATS = ("bfloat8_b", "bfloat4_b")
-_DRAM = {"memory": "DRAM"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,9 @@ class CallWriter:
         self._names[name] += 1
         return name if self._names[name] == 1 else f"{name}.{self._names[name]}"
 
+    def write(self, function: str, args: Sequence[Any], out: str, makes: Any, **options: Any) -> None:
+        self.steps.append(call_step(function, args, out, makes, **options))
+
     def hold(self, value: int, held: DeviceValue) -> None:
         held = replace(held, dtype=_storable_dtype(held.dtype, held.layout))
         self._owners[held.name] += 1
@@ -103,7 +106,7 @@ class CallWriter:
         """Allocate a result of which only the size is known."""
         own, name = self._graph.values[value], self.new_name(value)
         dtype = self.dtype_of(value)
-        self.steps.append({"alloc": name, "shape": list(own.shape) or [1], "dtype": dtype, "layout": "tile", **_DRAM})
+        self.steps.append(alloc_step(name, own.shape, dtype))
         self.hold(value, DeviceValue(name, own.shape or (1,), "tile", dtype))
 
     def require(self, value: int) -> None:
@@ -117,8 +120,8 @@ class CallWriter:
         for place, name in enumerate(names):
             self._names[name] += 1
             names[place] = moved = f"{name}.{self._names[name]}"
-            call = {"call": "ttnn.to_memory_config", "args": [{"tensor": name}, dict(_DRAM)], "kwargs": {}}
-            self.steps += [{**call, "out": moved, "makes": self.steps[-1].get("makes")}, {"free": name}]
+            self.write("to_memory_config", [name, {"memory": "DRAM"}], moved, self.steps[-1].get("makes"))
+            self.steps.append({"free": name})
 
     def list_fallback(self, made: Iterable[DeviceValue]) -> tuple[Step, ...]:
         """Return the steps to use if the library refuses the call: free all that it made, allocate its results."""
@@ -126,9 +129,7 @@ class CallWriter:
         outs = [out for step in self.steps for out in _list_names(step.get("out"))]
         gone = [{"free": name, "force": False} for name in dict.fromkeys(outs)]
         return *gone, *(
-            {"alloc": one.name, "shape": list(one.shape), "dtype": one.dtype, "layout": one.layout, **_DRAM}
-            for one in wanted.values()
-            if one.name in outs
+            alloc_step(one.name, one.shape, one.dtype, one.layout) for one in wanted.values() if one.name in outs
         )
 
     def dtype_of(self, value: int) -> str:
@@ -177,18 +178,24 @@ class CallWriter:
         if layout == "row_major" and held.layout == "tile":
             kept = _storable_dtype(held.dtype, layout)
             rows = {"attribute": "ttnn.ROW_MAJOR_LAYOUT"}
-            held = self._convert(value, held, "ttnn.to_layout", rows, layout=layout, dtype=kept)
+            held = self._convert(value, held, "to_layout", rows, layout=layout, dtype=kept)
         if last != held.is_last:
             held = self._move_channels(value, held, own, to_last=last)
         if layout == "tile" and held.layout == "row_major":
-            held = self._convert(value, held, "ttnn.to_layout", {"attribute": "ttnn.TILE_LAYOUT"}, layout=layout)
+            held = self._convert(value, held, "to_layout", {"attribute": "ttnn.TILE_LAYOUT"}, layout=layout)
         if held.shape != wanted:
             if prod(held.shape) != prod(wanted):
                 raise CannotRunError(f"a tensor of {list(held.shape)} is wanted as {list(wanted)}")
-            held = self._convert(value, held, "ttnn.reshape", list(wanted), shape=wanted)
+            held = self._convert(value, held, "reshape", list(wanted), shape=wanted)
         if held.dtype != dtype and not (held.dtype in _BLOCK_FLOATS and dtype == self._request.dtype):
-            held = self._convert(value, held, "ttnn.typecast", {"dtype": dtype}, dtype=dtype)
+            held = self._convert(value, held, "typecast", {"dtype": dtype}, dtype=dtype)
         return held.name
+
+    def ensure_inputs(
+        self, inputs: Iterable[DeviceTensor], values: Mapping[str, int], *, is_last: bool
+    ) -> dict[str, str]:
+        """Return the tensor of each input of a case in the case's form."""
+        return {t.name: self.ensure_form(values[t.name], t.shape, t.layout, t.dtype, is_last=is_last) for t in inputs}
 
     @staticmethod
     def _keeps_channels_last(held: DeviceValue, own: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
@@ -206,17 +213,16 @@ class CallWriter:
             held = self._reshape(value, held, (batch, *spatial, channels))
             order = [0, rank - 1, *range(1, rank - 1)]
             shape = own
-        return self._convert(value, held, "ttnn.permute", order, shape=shape, is_last=to_last)
+        return self._convert(value, held, "permute", order, shape=shape, is_last=to_last)
 
     def _reshape(self, value: int, held: DeviceValue, shape: tuple[int, ...]) -> DeviceValue:
-        return held if held.shape == shape else self._convert(value, held, "ttnn.reshape", list(shape), shape=shape)
+        return held if held.shape == shape else self._convert(value, held, "reshape", list(shape), shape=shape)
 
     def _convert(self, value: int, held: DeviceValue, function: str, argument: Any, **changes: Any) -> DeviceValue:
         """Write a call that changes the form; free the old tensor if it is not needed any more."""
         name = self.new_name(value)
         made = replace(held, name=name, **changes)
-        call = {"call": function, "args": [{"tensor": held.name}, argument], "kwargs": {}, "out": name}
-        self.steps.append({**call, "makes": [list(made.shape)]})
+        self.write(function, [held.name, argument], name, [list(made.shape)])
         if self.dies(value) and self.device_values[value].name == held.name and self._owners[held.name] == 1:
             self._owners[held.name] -= 1
             self._owners[name] += 1
@@ -271,8 +277,7 @@ class CallWriter:
             self._names[path] += 1
             name = path if self._names[path] == 1 else f"{path} ({self._names[path]})"
             self._loaded[wanted] = name
-            step = {"alloc": name, "shape": list(shape) or [1], "dtype": dtype, "layout": layout, **_DRAM}
-            self.residents.append(Resident(name, role, step))
+            self.residents.append(Resident(name, role, alloc_step(name, shape, dtype, layout)))
         return self._loaded[wanted]
 
 

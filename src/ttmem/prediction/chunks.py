@@ -11,9 +11,10 @@ tensors of torch go the same way.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ttmem.base.bisection import find_first_failure
 from ttmem.base.errors import BadInputError
@@ -26,8 +27,6 @@ _MEMORIES = ("L1", "DRAM")
 _TYPES = ("bfloat8_b", "bfloat4_b", "bfloat16")
 _TILE = 32
 _MOST_CHUNKS = 4096
-_PartRange = tuple[int, int, int]
-"""Dimension, begin, end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +38,21 @@ class ChunkedRun:
     chunks: int = 1
     refused: tuple[str, ...] = ()
     """Reasons why the earlier ways failed."""
+
+
+class _Call(NamedTuple):
+    """One call of the function, with the kind of its tensors."""
+
+    tensors: Tensors
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+
+    def replace_tensors(self, change: Callable[[Any], Any]) -> _Call:
+        arguments, options = (_replace_tensors(one, change, self.tensors) for one in (self.arguments, self.options))
+        return _Call(self.tensors, arguments, options)
+
+    def run(self, function: Callable[..., Any]) -> Any:
+        return self.tensors.take_results(function(*self.arguments, **self.options))
 
 
 class Chunked:
@@ -74,87 +88,88 @@ class Chunked:
             raise BadInputError(f"{self._name or 'the function'} was given no tensor of ttnn or torch")
         tensors.set_limit(self._limit)
         try:
-            return self._try_each_way(tensors, arguments, options)
+            return self._try_each_way(_Call(tensors, arguments, options))
         finally:
             tensors.close()
 
-    def _try_each_way(self, tensors: Tensors, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def _try_each_way(self, call: _Call) -> Any:
         refused: list[str] = []
         changes_result: ChunkError | None = None
         for way in self._order:
             try:
-                done = self._run_way(way, tensors, arguments, options)
+                result, pieces = self._run_way(way, call)
             except (DoesNotFitError, ChunkError) as error:
                 refused.append(f"{way}: {error}")
                 changes_result = error if isinstance(error, ChunkError) else changes_result
                 continue
-            self.last = ChunkedRun(way, done[1], tuple(refused))
-            return done[0]
+            self.last = ChunkedRun(way, pieces, tuple(refused))
+            return result
         if changes_result is not None:
             raise changes_result
         raise WontFitError(f"{self._name} fits in none of the ways: {'; '.join(refused)}", hint=HINT)
 
-    def _run_way(
-        self, way: str, tensors: Tensors, arguments: tuple[Any, ...], options: dict[str, Any]
-    ) -> tuple[Any, int]:
+    def _run_way(self, way: str, call: _Call) -> tuple[Any, int]:
         if way == CHUNKS:
-            return self._run_in_chunks(tensors, arguments, options)
+            return self._run_in_chunks(call)
+        tensors = call.tensors
         if way == ON_HOST and self._host is not None:
-            return self._host(*tensors.move_to_host(arguments), **dict(tensors.move_to_host(options))), 1
+            return self._host(*tensors.move_to_host(call.arguments), **dict(tensors.move_to_host(call.options))), 1
+        if way in _TYPES:
+            return self._run_as_type(way, call), 1
         if way in _MEMORIES:
-            options = {**options, "memory_config": tensors.memory_config(way)}
-        elif way in _TYPES:
-            return self._run_as_type(way, tensors, arguments, options), 1
-        return self._run_whole(tensors, arguments, options), 1
+            call = call._replace(options={**call.options, "memory_config": tensors.memory_config(way)})
+        return self._run_whole(call), 1
 
-    def _run_whole(self, tensors: Tensors, arguments: Any, options: dict[str, Any]) -> Any:
-        if reason := tensors.find_refusal(self._name, arguments, options):
+    def _run_whole(self, call: _Call) -> Any:
+        if reason := call.tensors.find_refusal(self._name, call.arguments, call.options):
             raise DoesNotFitError(reason)
-        with tensors.translate_failures(DoesNotFitError):
-            given = [_replace_tensors(value, tensors.prepare, tensors) for value in (arguments, options)]
-            return tensors.take_results(self._function(*given[0], **given[1]))
+        with call.tensors.translate_failures(DoesNotFitError):
+            return call.replace_tensors(call.tensors.prepare).run(self._function)
 
-    def _run_as_type(self, dtype: str, tensors: Tensors, arguments: Any, options: dict[str, Any]) -> Any:
+    def _run_as_type(self, dtype: str, call: _Call) -> Any:
         """Run the call with tensors of another data type, which are freed afterwards."""
         made: list[Any] = []
 
         def cast(tensor: Any) -> Any:
-            changed = tensors.cast(tensor, dtype)
+            changed = call.tensors.cast(tensor, dtype)
             if changed is not tensor:
                 made.append(changed)
             return changed
 
         try:
-            with tensors.translate_failures(DoesNotFitError):
-                changed = _replace_tensors(arguments, cast, tensors), _replace_tensors(options, cast, tensors)
-            return self._run_whole(tensors, *changed)
+            with call.tensors.translate_failures(DoesNotFitError):
+                changed = call.replace_tensors(cast)
+            return self._run_whole(changed)
         finally:
-            tensors.free(made)
+            call.tensors.free(made)
 
-    def _run_in_chunks(self, tensors: Tensors, arguments: Any, options: dict[str, Any]) -> tuple[Any, int]:
-        asked, given = self._describe_call(tensors, arguments, options)
-        cut = self._rule(asked, self._dim)
+    def _run_in_chunks(self, call: _Call) -> tuple[Any, int]:
+        described, given = self._describe_call(call)
+        cut = self._rule(described, self._dim)
         place, dimension = cut.tensors[0]
-        step = _TILE if tensors.is_tiled(given[place], dimension) and cut.size >= _TILE else 1
+        step = _TILE if call.tensors.is_tiled(given[place], dimension) and cut.size >= _TILE else 1
         most = min(_MOST_CHUNKS, -(-cut.size // step))
-        count = self._find_fewest_pieces(tensors, arguments, options, given, cut, step, most)
+
+        def fits(count: int) -> bool:
+            pieces = list(_split_range(cut.size, step, count))
+            return call.tensors.would_fit(self._name, call.arguments, call.options, given, cut, pieces)
+
+        count = self._find_fewest_pieces(fits, most)
         while True:
             try:
-                return self._run_pieces(tensors, arguments, options, given, cut, step, count)
+                return self._run_pieces(call, cut, list(_split_range(cut.size, step, count)))
             except DoesNotFitError:
                 if count == most:
                     raise
                 count = min(most, count * 2)
 
-    def _describe_call(
-        self, tensors: Tensors, arguments: Any, options: dict[str, Any]
-    ) -> tuple[ChunkedCall, list[Any]]:
+    def _describe_call(self, call: _Call) -> tuple[ChunkedCall, list[Any]]:
         given: list[Any] = []
         keywords: list[str] = []
         values: list[Any] = []
         plain: dict[str, Any] = {}
-        for key, value in (*(("", one) for one in arguments), *options.items()):
-            found = list(_find_tensors(value, tensors))
+        for key, value in (*(("", one) for one in call.arguments), *call.options.items()):
+            found = list(_find_tensors(value, call.tensors))
             given += found
             keywords += [key] * len(found)
             if not found and key:
@@ -163,13 +178,7 @@ class Chunked:
                 values.append(value)
         return ChunkedCall(self._name, [tuple(one.shape) for one in given], keywords, values, plain), given
 
-    def _find_fewest_pieces(
-        self, tensors: Tensors, arguments: Any, options: Any, given: list[Any], cut: ChunkCut, step: int, most: int
-    ) -> int:
-        def fits(count: int) -> bool:
-            pieces = list(_split_range(cut.size, step, count))
-            return tensors.would_fit(self._name, arguments, options, given, cut, pieces)
-
+    def _find_fewest_pieces(self, fits: Callable[[int], bool], most: int) -> int:
         high = 1
         while high < most and not fits(high):
             high = min(most, high * 2)
@@ -177,46 +186,34 @@ class Chunked:
             raise DoesNotFitError(f"not even in {most} pieces along dimension {self._dim}")
         return find_first_failure(high // 2, high, lambda count: not fits(count))
 
-    def _run_pieces(
-        self, tensors: Tensors, arguments: Any, options: Any, given: list[Any], cut: ChunkCut, step: int, count: int
-    ) -> tuple[Any, int]:
-        pieces = list(_split_range(cut.size, step, count))
+    def _run_pieces(self, call: _Call, cut: ChunkCut, pieces: list[tuple[int, int]]) -> tuple[Any, int]:
         if len(pieces) == 1:
-            return self._run_whole(tensors, arguments, options), 1
+            return self._run_whole(call), 1
         made: list[Any] = []
         try:
             for begin, end in pieces:
-                parts = {place: (dimension, begin, end) for place, dimension in cut.tensors}
-                made.append(self._run_piece(tensors, arguments, options, given, parts))
-            with tensors.translate_failures(DoesNotFitError):
-                return _join_results(tensors, made, cut.result_dimension), len(pieces)
+                made.append(self._run_piece(call, dict(cut.tensors), begin, end))
+            with call.tensors.translate_failures(DoesNotFitError):
+                return _join_results(call.tensors, made, cut.result_dimension), len(pieces)
         finally:
-            tensors.free(made)
+            call.tensors.free(made)
 
-    def _run_piece(
-        self,
-        tensors: Tensors,
-        arguments: Any,
-        options: Any,
-        given: list[Any],
-        parts: Mapping[int, _PartRange],
-    ) -> Any:
-        cuts: list[Any] = []
-        places = iter(range(len(given)))
+    def _run_piece(self, call: _Call, dimensions: Mapping[int, int], begin: int, end: int) -> Any:
+        slices: list[Any] = []
+        places = itertools.count()
 
-        def part(tensor: Any) -> Any:
-            where = parts.get(next(places))
-            if where is None:
-                return tensors.prepare(tensor)
-            cuts.append(tensors.slice(tensor, *where))
-            return cuts[-1]
+        def slice_tensor(tensor: Any) -> Any:
+            dimension = dimensions.get(next(places))
+            if dimension is None:
+                return call.tensors.prepare(tensor)
+            slices.append(call.tensors.slice(tensor, dimension, begin, end))
+            return slices[-1]
 
         try:
-            with tensors.translate_failures(DoesNotFitError):
-                changed = _replace_tensors(arguments, part, tensors), _replace_tensors(options, part, tensors)
-                return tensors.take_results(self._function(*changed[0], **changed[1]))
+            with call.tensors.translate_failures(DoesNotFitError):
+                return call.replace_tensors(slice_tensor).run(self._function)
         finally:
-            tensors.free(cuts)
+            call.tensors.free(slices)
 
 
 class DoesNotFitError(Exception):

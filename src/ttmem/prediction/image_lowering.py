@@ -12,13 +12,13 @@ from ttmem.base.errors import TtmemError
 from ttmem.hardware import DATA_TYPES, DRAM, HOST, MemoryMap
 from ttmem.operators.bound_case import CannotRunError
 from ttmem.operators.case_program import CaseProgram, DeviceTensor
-from ttmem.operators.graphs import Graph, GraphCall
+from ttmem.operators.extraction import Graph, GraphCall
 from ttmem.prediction.call_writer import DeviceValue
 from ttmem.prediction.stream import WEIGHT, Step
 from ttmem.twin.operations import RECORDS, build_call, parse_call
 from ttmem.twin.operations.plan import Allocate
 from ttmem.twin.operations.registry import plan_call
-from ttmem.twin.paging import compute_paging
+from ttmem.twin.placement import compute_paging
 from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
 
 if TYPE_CHECKING:
@@ -126,12 +126,11 @@ def _lower_batch_norm(lowering: GraphLowering, call: GraphCall) -> bool:
     shape[-1 if held.is_last or len(own) == 2 else 1] = channels
     name = held.name if held.layout == "tile" else bench.ensure_form(
         source, held.shape, "tile", held.dtype, is_last=held.is_last)  # fmt: skip
-    for function, factor in (("ttnn.multiply", "scale"), ("ttnn.add", "shift")):
+    for function, factor in (("multiply", "scale"), ("add", "shift")):
         path = f"{call.module} {factor}"
         beside = bench.load(path, WEIGHT, (path,), shape, "tile", held.dtype)
         out = bench.new_name(made)
-        tensors = [{"tensor": name}, {"tensor": beside}]
-        bench.steps.append({"call": function, "args": tensors, "kwargs": {}, "out": out, "makes": "elementwise"})
+        bench.write(function, [name, beside], out, "elementwise")
         if factor == "shift":
             bench.steps.append({"free": name})
         name = out
@@ -155,31 +154,26 @@ def _lower_conv3d(lowering: GraphLowering, call: GraphCall) -> bool:
     if wide > channels:
         padded = bench.new_name(made)
         pairs = [{"tuple": [0, 0]}] * 4 + [{"tuple": [0, wide - channels]}]
-        bench.steps.append({"call": "ttnn.pad", "args": [{"tensor": name}, pairs, 0.0], "kwargs": {}, "out": padded,
-                            "makes": [[batch, *size, wide]]})  # fmt: skip
+        bench.write("pad", [name, pairs, 0.0], padded, [[batch, *size, wide]])
         name = padded
     weight = lowering.graph.values[call.takes[1]].name or f"constant of {call.module}"
     rows = prod(kernel) * (wide if groups == 1 else per_group)
-    tensors = {"weight_tensor": bench.load(weight, WEIGHT, (call.takes[1],), (rows, out), "tile",
-                                           bench.weight_dtype(weight, dtype))}  # fmt: skip
+    weight_dtype = bench.weight_dtype(weight, dtype)
+    weight_name = bench.load(weight, WEIGHT, (call.takes[1],), (rows, out), "tile", weight_dtype)
+    tensors = {"input_tensor": {"tensor": name}, "weight_tensor": {"tensor": weight_name}}
     if len(call.takes) > 2:  # a bias
         bias = lowering.graph.values[call.takes[2]].name or f"constant of {call.module}"
-        tensors["bias_tensor"] = bench.load(bias, WEIGHT, (call.takes[2],), (1, out), "tile", dtype)
+        tensors["bias_tensor"] = {"tensor": bench.load(bias, WEIGHT, (call.takes[2],), (1, out), "tile", dtype)}
     result = bench.new_name(made)
     shape = lowering.shape_of(made)
-    step = {
-        "call": "ttnn.experimental.conv3d", "args": [], "out": result, "makes": [[shape[0], *shape[2:], out]],
-        "kwargs": {
-            "input_tensor": {"tensor": name}, **{key: {"tensor": one} for key, one in tensors.items()},
-            "device": {"device": 0}, "dtype": {"dtype": "bfloat16"}, "output_channels": out, "kernel_size": kernel,
-            "stride": args["stride"], "padding": args["padding"], "dilation": args["dilation"], "groups": groups,
-            "padding_mode": "zeros",
-        },
-    }  # fmt: skip
-    bench.steps.append(step)
+    options = {"device": {"device": 0}, "dtype": {"dtype": "bfloat16"}, "output_channels": out, "kernel_size": kernel}
+    options |= {key: args[key] for key in ("stride", "padding", "dilation")}
+    options |= {"groups": groups, "padding_mode": "zeros"}
+    made_shape = (shape[0], *shape[2:], out)
+    bench.write("experimental.conv3d", [], result, [list(made_shape)], **tensors, **options)
     if wide > channels:
         bench.steps.append({"free": name})
-    bench.hold(made, DeviceValue(result, (shape[0], *shape[2:], out), "row_major", dtype, is_last=True))
+    bench.hold(made, DeviceValue(result, made_shape, "row_major", dtype, is_last=True))
     return True
 
 
@@ -209,17 +203,12 @@ def _lower_global_pool(lowering: GraphLowering, call: GraphCall) -> bool:
     batch, channels, *spatial = own
     name = bench.ensure_form(source, (batch, 1, prod(spatial), channels), "tile", held.dtype, is_last=True)
     out = bench.new_name(made)
-    step = {"call": "ttnn.mean", "args": [{"tensor": name}], "kwargs": {"dim": 2, "keepdim": True}, "out": out}
-    bench.steps.append({**step, "makes": [[batch, 1, 1, channels]]})
-    pooled = DeviceValue(out, (batch, 1, 1, channels), "tile", held.dtype, is_last=True)
-    bench.hold(made, pooled)
+    bench.write("mean", [name], out, [[batch, 1, 1, channels]], dim=2, keepdim=True)
+    bench.hold(made, DeviceValue(out, (batch, 1, 1, channels), "tile", held.dtype, is_last=True))
     if not call.case.args.get("keepdim"):
         wanted = lowering.shape_of(made)
         flat = bench.new_name(made)
-        bench.steps.append(
-            {"call": "ttnn.reshape", "args": [{"tensor": out}, list(wanted)], "kwargs": {}, "out": flat,
-             "makes": [list(wanted)]}
-        )  # fmt: skip
+        bench.write("reshape", [out, list(wanted)], flat, [list(wanted)])
         bench.hold(made, DeviceValue(flat, wanted, "tile", held.dtype))
     return True
 

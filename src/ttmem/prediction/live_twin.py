@@ -95,7 +95,7 @@ class LiveTwin:
             )
         checkpoint = self.twin.checkpoint()
         self.twin.restore(type(checkpoint)(tuple(states)))
-        self.twin.peaks = {memory.name: self.twin.allocated_bytes_per_bank(memory) for memory in MEMORIES}
+        self.twin.peaks = {memory.name: self.twin.get_allocated_bytes_per_bank(memory) for memory in MEMORIES}
 
     def simulate(self, name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> SimulatedCall:
         """Run a call on the twin. It raises what the library would raise if it does not fit; a call without a rule

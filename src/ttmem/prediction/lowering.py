@@ -19,7 +19,7 @@ from ttmem.operators.bound_case import CannotRunError
 from ttmem.operators.case import CaseTensor
 from ttmem.operators.case_program import RESULT, CaseProgram, lower_case
 from ttmem.operators.catalogue_entries import DEVICE, FREE, Operator, catalogue
-from ttmem.operators.graphs import Graph, GraphCall, trace_graph
+from ttmem.operators.extraction import Graph, GraphCall, trace_graph
 from ttmem.operators.tracer.job import TraceJob
 from ttmem.prediction import image_lowering, view_lowering
 from ttmem.prediction.call_writer import CallWriter, DeviceValue
@@ -273,8 +273,7 @@ class GraphLowering:
             self.writer.alias(call.takes[0], call.makes[0])
             return True
         values = _values_by_name(call, recipe.operator)
-        names = {t.name: self.writer.ensure_form(values[t.name], t.shape, t.layout, t.dtype, is_last=lead.is_last)
-                 for t in recipe.inputs}  # fmt: skip
+        names = self.writer.ensure_inputs(recipe.inputs, values, is_last=lead.is_last)
         self.emit(call, recipe, names, [lead.shape], is_last=lead.is_last)
         return True
 

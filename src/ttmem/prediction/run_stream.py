@@ -36,17 +36,15 @@ _RESULTS_ALONE = (
 )
 
 
-@contextmanager
-def open_for_request(request: Request) -> Iterator[Engine]:
+def open_for_request(request: Request) -> Engine:
     """Open the requested engine. Searches play many streams on one: each starts with an empty board."""
-    with open_engine(choose_engine(request), engine_settings(request)) as engine:
-        yield engine
+    return open_engine(choose_engine(request), engine_settings(request))
 
 
 @contextmanager
 def start_engine(request: Request) -> Iterator[tuple[Engine, Callable[[], None]]]:
     """Start the engine while the model is traced; call the second value before using the engine."""
-    engine = open_engine(choose_engine(request), engine_settings(request))
+    engine = open_for_request(request)
     with ThreadPoolExecutor(1) as pool:
         started = pool.submit(engine.__enter__)
 

@@ -81,3 +81,20 @@ class Stream:
     def unsupported(self) -> Sequence[ModelCall]:
         """Operations without a call on the device."""
         return [call for call in self.calls if call.unsupported]
+
+
+def alloc_step(name: str, shape: Sequence[int], dtype: str, layout: str = "tile") -> dict[str, Any]:
+    """Build the step that allocates an interleaved tensor in DRAM."""
+    return {"alloc": name, "shape": list(shape) or [1], "dtype": dtype, "layout": layout, "memory": "DRAM"}
+
+
+def call_step(
+    name: str, args: Sequence[Any], out: str | list[str] = "", makes: Any = None, **options: Any
+) -> dict[str, Any]:
+    """Build the step that calls ``ttnn.<name>``; a string among the arguments is the name of a tensor."""
+    step: dict[str, Any] = {"call": f"ttnn.{name}", "args": [_name_tensor(one) for one in args], "kwargs": options}
+    return step | ({"out": out} if out else {}) | ({} if makes is None else {"makes": makes})
+
+
+def _name_tensor(argument: Any) -> Any:
+    return {"tensor": argument} if isinstance(argument, str) else argument

@@ -6,7 +6,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from ttmem.operators.graphs import GraphCall
+from ttmem.operators.extraction import GraphCall
 from ttmem.prediction.call_writer import DeviceValue
 
 if TYPE_CHECKING:
@@ -107,10 +107,7 @@ def _lower_product(lowering: GraphLowering, call: GraphCall) -> bool:
     shapes = [(t, held.shape if number == place else t.shape) for number, t in enumerate(call.case.tensors)]
     recipe = lowering.lower_case(call.case.op, shapes, call)
     values = dict(zip((t.name for t in call.case.tensors), call.takes, strict=True))
-    names = {
-        t.name: lowering.writer.ensure_form(values[t.name], t.shape, t.layout, t.dtype, is_last=False)
-        for t in recipe.inputs
-    }
+    names = lowering.writer.ensure_inputs(recipe.inputs, values, is_last=False)
     made = (*held.shape[:-1], lowering.shape_of(call.makes[0])[-1])
     lowering.emit(call, recipe, names, [made])
     return True
@@ -129,10 +126,7 @@ def _lower_channel_axis(lowering: GraphLowering, call: GraphCall) -> bool:
     shapes = [(t, (*prefix, t.shape[1])) for t in call.case.tensors]
     recipe = lowering.lower_case(call.case.op, shapes, call, dim=len(prefix))
     values = {t.name: value for t, value in zip(recipe.inputs, call.takes, strict=True)}
-    names = {
-        t.name: lowering.writer.ensure_form(values[t.name], t.shape, t.layout, t.dtype, is_last=True)
-        for t in recipe.inputs
-    }
+    names = lowering.writer.ensure_inputs(recipe.inputs, values, is_last=True)
     made = [(*prefix, lowering.shape_of(value)[1]) for value in call.makes]
     lowering.emit(call, recipe, names, made, is_last=True)
     return True

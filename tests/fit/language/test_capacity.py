@@ -12,8 +12,8 @@ import pytest
 import ttmem
 from fit.language.configurations import LLAMA_8B
 from support.command_line import call
-from ttmem.prediction.largest import find_capacity
 from ttmem.prediction.language.stream import build_stream
+from ttmem.prediction.largest import find_capacity
 from ttmem.prediction.request import Request
 from ttmem.prediction.run_stream import predict_stream
 

@@ -11,7 +11,7 @@ import pytest
 from fit.language.configurations import GEMMA_3_4B, LLAMA_8B
 from ttmem.base.errors import BadInputError, TtmemError
 from ttmem.operators.tracing import find_torch_python
-from ttmem.prediction.language.configuration import read_config, model_name, wants_recipe
+from ttmem.prediction.language.configuration import model_name, read_config, wants_recipe
 from ttmem.prediction.language.dimensions import read_dimensions
 from ttmem.prediction.request import Request
 

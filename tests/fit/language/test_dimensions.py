@@ -7,7 +7,7 @@ import pytest
 
 from fit.language.configurations import GEMMA_3_4B, LLAMA_8B, MIXTRAL, QWEN3_32B
 from ttmem.base.errors import BadInputError
-from ttmem.prediction.language.dimensions import read_dimensions, is_language_config
+from ttmem.prediction.language.dimensions import is_language_config, read_dimensions
 
 
 def test_a_llama_says_all_of_itself() -> None:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from fit.language.configurations import LLAMA_8B
 from ttmem.base.errors import BadInputError
-from ttmem.prediction.language.dimensions import read_dimensions, list_families
-from ttmem.prediction.language.stream import build_language_stream, apply_recipe
+from ttmem.prediction.language.dimensions import list_families, read_dimensions
+from ttmem.prediction.language.stream import apply_recipe, build_language_stream
 from ttmem.prediction.request import Request
 
 WITH_TOWERS = {"gemma3", "mllama", "phi4_multimodal", "gemma4", "gemma4_text", "got_ocr2", "gemma4_unified"}

@@ -17,7 +17,7 @@ from ttmem.base.errors import BadInputError
 from ttmem.engines.twin import TwinEngine
 from ttmem.prediction.language.dimensions import read_dimensions
 from ttmem.prediction.language.layout import RecipeLayout
-from ttmem.prediction.language.recipe import load_recipe, open_recipe, list_recipes
+from ttmem.prediction.language.recipe import list_recipes, load_recipe, open_recipe
 from ttmem.prediction.language.stream import build_language_stream
 from ttmem.prediction.request import Request
 from ttmem.prediction.run_stream import predict_stream

@@ -86,12 +86,8 @@ class ModuleValue:
     owners: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenSteps:
-    """The steps of an operation."""
-
-    steps: list[Step]
-    unsupported: str = ""
+WrittenSteps = tuple[list[Step], str]
+"""The steps of an operation, and why there is no call for it (empty if there is one)."""
 
 
 def build_steps(
@@ -101,15 +97,15 @@ def build_steps(
     name = operation.name.removeprefix("ttnn.")
     form = CALL_FORMS.get(name)
     if name in CREATED or name in UPLOADS or name in PREPARED:
-        return WrittenSteps(_allocate_results(results))
+        return _allocate_results(results), ""
     tensors = [held for held in operands if held is not None]
     if name in _CONVOLUTIONS and len(results) == 1 and len(tensors) >= 2:
         return _build_convolution(name, operation, operands, results)
     if not all(is_on_device(held.form) for held in tensors):
-        return WrittenSteps(_allocate_results(results))  # the host's part is done there: what arrives is allocated
+        return _allocate_results(results), ""  # the host's part is done there: what arrives is allocated
     if form is None:
-        return WrittenSteps(_allocate_results(results), f"no call is known for {operation.name}")
-    return WrittenSteps([_build_call(form, operation, operands, results)])
+        return _allocate_results(results), f"no call is known for {operation.name}"
+    return [_build_call(form, operation, operands, results)], ""
 
 
 def _allocate_results(results: Sequence[ModuleValue]) -> list[Step]:
@@ -195,14 +191,14 @@ def _build_convolution(
         form = held.form
         if form is not None and not is_on_device(form):
             if prod(form["shape"]) > _MOST_HOST_ELEMENTS or form["dtype"] not in ("bfloat16", "float32"):
-                return WrittenSteps(_allocate_results(results), "its weights are on the host and too large to be made")
+                return _allocate_results(results), "its weights are on the host and too large to be made"
             plain = {"shape": form["shape"], "dtype": form["dtype"], "layout": form["layout"]}
             steps.append({"host": held.name, **plain})
     keywords = ("input_tensor", "weight_tensor", "bias_tensor")
     kwargs: dict[str, Any] = {keyword: {"tensor": held.name} for keyword, held in zip(keywords, tensors, strict=False)}
     made = results[0].form
     if made is None:
-        return WrittenSteps([])
+        return [], ""
     kwargs |= convert_convolution(name, operation.properties, made["dtype"])
     kwargs["memory_config"] = _memory_config(made)
     steps.append(_call_step(name, [], kwargs, results))
@@ -210,4 +206,4 @@ def _build_convolution(
     if isinstance(config, dict) and config.get("deallocate_activation") is True:
         steps.append({"free": tensors[0].name, "force": False})  # the call has freed it: its name goes too
         tensors[0].owners = 0
-    return WrittenSteps(steps)
+    return steps, ""

@@ -11,7 +11,6 @@ from ttmem.prediction.compiled.calls import (
     ModuleValue,
     Step,
     TensorForm,
-    WrittenSteps,
     build_steps,
     is_on_device,
 )
@@ -207,7 +206,7 @@ class FirstRun:
         if operation.result_types and not device_results:
             self._append(operation, [])
         else:
-            self._append(operation, *_parts(build_steps(operation, operands, device_results)))
+            self._append(operation, *build_steps(operation, operands, device_results))
         return results
 
     def _result(self, operation: ModuleOperation, number: int, prefix: str) -> ModuleValue:
@@ -222,7 +221,7 @@ class FirstRun:
     def _reuse_tensor(self, given: ModuleValue, result: ModuleValue, operation: ModuleOperation) -> ModuleValue:
         """Reuse the tensor unless its type changed; then write a conversion."""
         if is_on_device(result.form) and _storage(given.form) != _storage(result.form):
-            self._append(operation, *_parts(build_steps(replace(operation, name="ttnn.to_layout"), [given], [result])))
+            self._append(operation, *build_steps(replace(operation, name="ttnn.to_layout"), [given], [result]))
             return result
         self._append(operation, [])
         given.owners += 1
@@ -305,10 +304,6 @@ class FirstRun:
             held.is_retained = True
         count = len(operation.result_types)
         return made[-count:] if count else []
-
-
-def _parts(made: WrittenSteps) -> tuple[Sequence[Step], str]:
-    return made.steps, made.unsupported
 
 
 def _made_by(step: Mapping[str, Any]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from ttmem.hardware import open_board
 from ttmem.prediction.language.layout import RecipeLayout
 from ttmem.prediction.language.scope import Scope
 from ttmem.prediction.request import DECODE, EAGER, PREFILL
-from ttmem.prediction.stream import ModelCall, Step
+from ttmem.prediction.stream import ModelCall, Step, alloc_step, call_step
 
 _LAST_ROWS = 32
 """Rows of a prompt with logits: a row of tiles."""
@@ -54,9 +54,8 @@ class Decoder:
         if self._layout.is_on_host(f"{module}.weight"):
             yield ModelCall("upload", (self._alloc(hidden, [1, 1, self._rows, dim]),), (), module)
             return hidden
-        given = [{"tensor": "input_ids"}, {"tensor": f"{module}.weight"}]
-        step = _call_step("embedding", given, made, layout={"layout": "tile"})
-        yield ModelCall("ttnn.embedding", (step,), module=module)
+        given = ["input_ids", f"{module}.weight"]
+        yield self._call_one("embedding", given, made, module, layout={"layout": "tile"})
         yield self._call_one("reshape", [made, [1, 1, self._rows, dim // self._chips]], shaped, module, frees=(made,))
         if self._chips > 1:
             yield self._collective("all_gather", hidden, [1, 1, self._rows, dim], module, (shaped,))
@@ -116,8 +115,7 @@ class Decoder:
         given: dict[str, Any] = {"weight": {"tensor": f"{module}.weight"}} if sizes.norms_per_layer else {}
         if sizes.norm_bias:
             given["bias"] = {"tensor": f"{module}.bias"}
-        step = _call_step(name, [{"tensor": source}], made, **given, epsilon=1e-5)
-        return ModelCall(f"ttnn.{name}", (step,), tuple(frees), module)
+        return self._call_one(name, [source], made, module, frees, **given, epsilon=1e-5)
 
     def _attention(self, normed: str, module: str, scope: Scope) -> _Calls:
         named = scope.names
@@ -157,15 +155,8 @@ class Decoder:
             counts = zip(made, (heads, key_heads, key_heads), strict=True)
             steps = tuple(self._alloc(tensor, [1, count, self._rows, width]) for tensor, count in counts)
             return ModelCall(f"ttnn.{name}", steps, (qkv,), module)
-        step = _call_step(
-            name,
-            [{"tensor": qkv}],
-            list(made),
-            num_heads=heads,
-            num_kv_heads=key_heads,
-            transpose_k_heads=False,
-        )
-        return ModelCall(f"ttnn.{name}", (step,), (qkv,), module)
+        options = {"num_heads": heads, "num_kv_heads": key_heads, "transpose_k_heads": False}
+        return self._call_one(name, [qkv], list(made), module, (qkv,), **options)
 
     def _rotate(self, source: str, module: str, sizes: tuple[int, int]) -> _Calls:
         made = self._name()
@@ -191,8 +182,7 @@ class Decoder:
                 written = self._name()
                 given = (written,)
                 yield self._call_one("typecast", [tensor, {"dtype": cache_type}], written, module)
-            arguments = [{"tensor": f"{module}.{cache}"}, {"tensor": written}, 0]
-            yield ModelCall("ttnn.fill_cache", (_call_step("fill_cache", arguments, ""),), given, module)
+            yield self._call_one("fill_cache", [f"{module}.{cache}", written, 0], "", module, given)
         context, frees = self._name(), (query, key, value)
         if self._rows < -(-self._layout.prompt // 32) * 32 or sizes[2] % _TILE:
             shape = [1, sizes[0], self._rows, sizes[2]]
@@ -203,8 +193,7 @@ class Decoder:
             yield from self._eager((query, key, value), context, module, sizes)
         else:
             name = "transformer.scaled_dot_product_attention"
-            step = _call_step(name, [{"tensor": tensor} for tensor in frees], context, is_causal=True)
-            yield ModelCall(f"ttnn.{name}", (step,), frees, module)
+            yield self._call_one(name, frees, context, module, frees, is_causal=True)
         return context
 
     def _eager(
@@ -218,8 +207,7 @@ class Decoder:
         turned, scores, shares = self._name(), self._name(), self._name()
         yield self._call_one("transpose", [key, -2, -1], turned, module, frees=(key,))
         yield self._call_one("matmul", [query, turned], scores, module, frees=(query, turned))
-        step = _call_step("softmax", [{"tensor": scores}], shares, dim=-1, numeric_stable=True)
-        yield ModelCall("ttnn.softmax", (step,), (scores,), module)
+        yield self._call_one("softmax", [scores], shares, module, (scores,), dim=-1, numeric_stable=True)
         yield self._call_one("matmul", [shares, value], context, module, frees=(shares, value))
 
     def _repeat_heads(self, source: str, module: str, sizes: tuple[int, int, int]) -> _Calls:
@@ -241,16 +229,15 @@ class Decoder:
             return back
         yield self._call_one("transpose", [query, 1, 2], turned, module, frees=(query, key, value))
         name = "transformer.scaled_dot_product_attention_decode"
-        caches = [{"tensor": f"{module}.{cache}"} for cache in ("k_cache", "v_cache")]
         positions = [self._layout.context - 1] * self._layout.users
         chunks: dict[str, Any] = {}
         if width > _WIDEST_HEAD:  # what the library chooses by itself is too large for L1
             grid = open_board(self._layout.request.board).grid
             sizes = {"q_chunk_size": 0, "k_chunk_size": 64}
-            given = {"compute_with_storage_grid_size": {"tuple": [grid.columns, grid.rows]}, **sizes}
-            chunks["program_config"] = {"new": "ttnn.SDPAProgramConfig", "kwargs": given}
-        step = _call_step(name, [{"tensor": turned}, *caches], context, cur_pos=positions, **chunks)
-        yield ModelCall(f"ttnn.{name}", (step,), (turned,), module)
+            options = {"compute_with_storage_grid_size": {"tuple": [grid.columns, grid.rows]}, **sizes}
+            chunks["program_config"] = {"new": "ttnn.SDPAProgramConfig", "kwargs": options}
+        given = [turned, f"{module}.k_cache", f"{module}.v_cache"]
+        yield self._call_one(name, given, context, module, (turned,), cur_pos=positions, **chunks)
         yield self._call_one("transpose", [context, 1, 2], back, module, frees=(context,))
         return back
 
@@ -318,29 +305,25 @@ class Decoder:
         return f"v{self._number}"
 
     def _linear(self, source: str, module: str, made: str, frees: Sequence[str] = (), **named: Any) -> ModelCall:
-        step = _call_step(
-            "linear", [{"tensor": source}, {"tensor": f"{module}.weight"}], made, **named, dtype={"dtype": self._dtype}
-        )
-        return ModelCall("ttnn.linear", (step,), tuple(frees), module)
+        options = {**named, "dtype": {"dtype": self._dtype}}
+        return self._call_one("linear", [source, f"{module}.weight"], made, module, frees, **options)
 
     def _call_one(
-        self, name: str, given: Sequence[Any], made: str, module: str, frees: Sequence[str] = ()
+        self,
+        name: str,
+        given: Sequence[Any],
+        made: str | list[str],
+        module: str,
+        frees: Sequence[str] = (),
+        **options: Any,
     ) -> ModelCall:
-        arguments = [{"tensor": item} if isinstance(item, str) else item for item in given]
-        return ModelCall(f"ttnn.{name}", (_call_step(name, arguments, made),), tuple(frees), module)
+        return ModelCall(f"ttnn.{name}", (call_step(name, given, made, **options),), tuple(frees), module)
 
     def _collective(self, name: str, made: str, shape: list[int], module: str, frees: Sequence[str]) -> ModelCall:
         return ModelCall(f"ttnn.{name}", (self._alloc(made, shape),), tuple(frees), module)
 
     def _alloc(self, name: str, shape: list[int]) -> Step:
-        return {"alloc": name, "shape": shape, "dtype": self._dtype, "layout": "tile", "memory": "DRAM"}
-
-
-def _call_step(name: str, arguments: Sequence[Any], out: str | list[str], **named: Any) -> Step:
-    step: dict[str, Any] = {"call": f"ttnn.{name}", "args": list(arguments)}
-    if named:
-        step["kwargs"] = named
-    return {**step, "out": out} if out else step
+        return alloc_step(name, shape, self._dtype)
 
 
 def _list_assumptions(layout: RecipeLayout) -> Iterator[str]:

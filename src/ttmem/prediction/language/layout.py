@@ -23,7 +23,7 @@ from ttmem.prediction.language.recipe import (
 )
 from ttmem.prediction.language.scope import Scope, collect_names
 from ttmem.prediction.request import DECODE, PREFILL, Request
-from ttmem.prediction.stream import RESERVE, WEIGHT, ModelCall, Resident, Step
+from ttmem.prediction.stream import RESERVE, WEIGHT, ModelCall, Resident, Step, alloc_step
 
 _TILE = 32
 _KEPT_PAGE_BYTES = 2048
@@ -207,7 +207,7 @@ class RecipeLayout:
             if record.kind in self._own_types:
                 raise BadInputError(f"{name} is row-major, which {dtype} cannot be", where=self.recipe.name)
             dtype = "bfloat16"
-        step: Step = {"alloc": name, "shape": shape, "dtype": dtype, "layout": record.layout, "memory": "DRAM"}
+        step = alloc_step(name, shape, dtype, record.layout)
         return {**step, "shard": self._build_strips(shape)} if record.banks == "sharded" else step
 
     def _build_strips(self, shape: list[int]) -> Mapping[str, Any]:
@@ -220,9 +220,7 @@ class RecipeLayout:
     def _build_reserve(self, name: str, bytes_per_bank: int) -> Resident:
         """Build a reserve of anonymous pages over all banks."""
         pages = -(-bytes_per_bank // _KEPT_PAGE_BYTES) * self.scope.names["banks"]
-        shape = [pages, _KEPT_PAGE_BYTES // 4]
-        step = {"alloc": name, "shape": shape, "dtype": "uint32", "layout": "row_major", "memory": "DRAM"}
-        return Resident(name, RESERVE, step)
+        return Resident(name, RESERVE, alloc_step(name, [pages, _KEPT_PAGE_BYTES // 4], "uint32", "row_major"))
 
     def is_on_host(self, name: str) -> bool:
         return any(record.name == name and record.place == "host" for record in self.recipe.tensor)
@@ -254,7 +252,7 @@ class RecipeLayout:
             dtype = self.data_type("activation", scope) if held.type == "activation" else held.type
             shape = [self._evaluate_size(held, text, scope) for text in held.shape]
             name = f"{prefix}{stage.name}.{held.name}"
-            steps.append({"alloc": name, "shape": shape, "dtype": dtype, "layout": "tile", "memory": "DRAM"})
+            steps.append(alloc_step(name, shape, dtype))
         names = tuple(str(step["alloc"]) for step in steps)
         return ModelCall(stage.name, tuple(steps), names, module=f"{prefix}{stage.name}")
 
