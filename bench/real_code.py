@@ -36,7 +36,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ttmem.engines.interpreters import find_interpreter
-from ttmem.engines.workspace import workspace
+from ttmem.engines.workspace import open_workspace
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -78,12 +78,12 @@ if os.environ.get("SAMPLE_VALUES") == "off":
     comparisons.install()
 
     def pytest_runtest_setup(item):
-        comparisons.begin(has_read=True)  # operations are not recorded here, so none is seen to read
+        comparisons.begin_test(has_read=True)  # operations are not recorded here, so none is seen to read
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(item, call):
         report = (yield).get_result()
-        if report.when == "call" and report.failed and comparisons.cannot_judge(call.excinfo.value):
+        if report.when == "call" and report.failed and comparisons.excuse(call.excinfo.value):
             report.outcome, report.longrepr = "passed", None
 """
 DRIVERS = {
@@ -320,7 +320,7 @@ def run(item: Item, asked: argparse.Namespace, environment: dict[str, str]) -> d
     """One file under ``ttmem test``; what fails, once more without it."""
     began = _cpu_seconds()
     # This process's own code must not shadow what the tests import, so only the start of it knows where it is.
-    code = "import sys; from ttmem.commands import main; sys.exit(main())"
+    code = "import sys; from ttmem.commands.main import main; sys.exit(main())"
     start = f"import sys; sys.path.insert(0, {SOURCE!r}); {code}"
     test, *words = _pytest_words(item, environment)
     cap = asked.cap if item.kind == "unit" else asked.model_cap
@@ -384,9 +384,9 @@ def _plain_run(
 ) -> Iterator[subprocess.CompletedProcess[str]]:
     """These tests with plain ttnn on the same mock; a hang ends with status 124."""
     cap = asked.cap if item.kind == "unit" else asked.model_cap
-    with workspace(find_interpreter(asked.python), board=item.board) as place:
+    with open_workspace(find_interpreter(asked.python), board=item.board) as place:
         command = [asked.python, "-m", "pytest", *_pytest_words(item, environment), *words]
-        surrounding = place.environment({**environment, **item.environment, "SAMPLE_IDS": "\n".join(ids), **more})
+        surrounding = place.build_environment({**environment, **item.environment, "SAMPLE_IDS": "\n".join(ids), **more})
         try:
             yield subprocess.run(
                 command, cwd=asked.checkout, env=surrounding, capture_output=True, text=True, timeout=cap, check=False

@@ -16,8 +16,7 @@ import pytest
 
 from engines.operator_cells import alloc, call, t
 from ttmem.analysis.consumers import alive_at_peak
-from ttmem.analysis.failure import failure, failures
-from ttmem.analysis.failure import diagnose_failure
+from ttmem.analysis.failure import diagnose_failure, failure, failures
 from ttmem.analysis.peaks import peaks
 from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.run_script import RunSettings, ScriptRun, run_script

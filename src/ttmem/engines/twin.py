@@ -93,7 +93,7 @@ class NamedTensors:
 
 
 class NoRecordError(TtmemError):
-    """Neither a record nor the step says what an operation makes."""
+    """The result of an operation is unknown: it has no record, and its step declares none."""
 
     exit_code = 1
 

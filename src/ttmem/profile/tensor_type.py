@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 from ttmem.hardware import DATA_TYPES
-from ttmem.twin.bank_sizes import compute_interleaved_bytes_per_bank, compute_sharded_bytes_per_bank
+from ttmem.twin.placement import compute_interleaved_bytes_per_bank, compute_sharded_bytes_per_bank
 
 HOST = "HOST"
 """Memory of a tensor on the host: it takes none of the device's."""

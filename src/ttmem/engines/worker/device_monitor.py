@@ -190,7 +190,7 @@ class DeviceMonitor:
         effect = self.ledger.apply(moves)
         launched = [move.program for move in moves if move.kind == LAUNCH]
         l1_at_launch = effect.l1_at_launch
-        if _is_program_refusal(error):
+        if error is not None and any(words in str(error) for words in _REFUSALS):
             launched.append(REFUSED)
             l1_at_launch = (*l1_at_launch, effect.highest_l1)
         measured = self._measure_programs(own, call, launched)
@@ -222,8 +222,3 @@ class DeviceMonitor:
 
 _BLIND = "inside a graph capture of the program's own"
 _REFUSALS = ("clash with L1 buffers", "beyond max L1 size")
-
-
-def _is_program_refusal(error: BaseException | None) -> bool:
-    """Return whether the library refused a program for lack of L1."""
-    return error is not None and any(words in str(error) for words in _REFUSALS)

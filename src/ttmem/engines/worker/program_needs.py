@@ -104,7 +104,9 @@ class ProgramMeter:
         answer, results = self._ask(call, launched, moves_seen), call.results
         known = self._answers.setdefault(tuple(launched), set())
         is_doubtful = answer.problem or any(self._programs_made[key] > 1 for key in keys)
-        if is_doubtful and self._may_repeat and results is not None and not self._has_freed_input(call):
+        tensors = self._library.find_tensors((call.arguments, dict(call.options)))
+        # A call that freed an argument cannot be repeated.
+        if is_doubtful and self._may_repeat and results is not None and not any(map(self._library.is_freed, tensors)):
             own = _find_new_tensors(self._library, call)
             places = [find_address(tensor) for tensor in own]
             for tensor in own:
@@ -148,10 +150,6 @@ class ProgramMeter:
         if missing and not problem:
             problem = f"{missing} of {len(launched)} programs were not seen without dispatch"
         return Measurement(needs, problem if missing else "")
-
-    def _has_freed_input(self, call: MeasuredCall) -> bool:
-        """Return whether the operation freed an argument, so that it cannot be repeated."""
-        return any(map(self._library.is_freed, self._library.find_tensors((call.arguments, dict(call.options)))))
 
 
 def describe_call(library: Library, call: MeasuredCall) -> str | None:

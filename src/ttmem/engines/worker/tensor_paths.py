@@ -55,7 +55,10 @@ def find_tensors(
             yield ReachableTensor(value, path, depth > 0)
         elif isinstance(value, (list, tuple, dict, set, frozenset, deque, types.FunctionType)):
             containers.append((value, path, depth))
-        elif isinstance(value, (types.MethodType, functools.partial)) or _is_open(value):
+        elif (
+            isinstance(value, (types.MethodType, functools.partial))
+            or type(value).__module__.partition(".")[0] not in _FOREIGN
+        ):
             objects.append((value, path, depth))
 
     def walk(share: float) -> Iterator[ReachableTensor]:
@@ -139,10 +142,6 @@ def _copy_locals(frame: types.FrameType) -> dict[str, Any]:
     if type(shown) is dict and code.co_flags & inspect.CO_OPTIMIZED and _ASKS_FOR_LOCALS.isdisjoint(code.co_names):
         shown.clear()
     return copied
-
-
-def _is_open(value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] not in _FOREIGN
 
 
 def _list_parts(value: Any) -> Iterator[tuple[str, Any]]:
