@@ -9,6 +9,7 @@ READY := $(VENV)/.ready
 TTNN_READY := $(VENV)/.ttnn-ready
 TORCH_READY := $(VENV)/.torch-ready
 BROWSER_READY := $(VENV)/.browser-ready
+DOCS_READY := $(VENV)/.docs-ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 DEMO := .cache/demo
 N ?= 1000
@@ -21,7 +22,7 @@ help:
 	@echo "make test    lint and all tests"
 	@echo "make check   the fast half: lint and the tests that need neither ttnn nor torch nor a browser"
 	@echo "make setup   leave $(BIN)/ttmem ready"
-	@echo "also: lint, bench, docs, oracle N=$(N), fuzz N=$(N), web (rebuild the page, needs npm), clean"
+	@echo "also: lint, bench, docs, site, nightly, oracle N=$(N), fuzz N=$(N), web (rebuild the page, needs npm), clean"
 	@echo "PYTHON=... chooses the interpreter"
 
 setup: $(READY) $(TTNN_READY) $(TORCH_READY) $(BROWSER_READY)
@@ -55,6 +56,10 @@ $(BROWSER_READY): $(READY)
 		&& touch $@ || echo "chromium could not be installed; going on without the tests of the page" >&2; \
 	else echo "no chromium; going on without the tests of the page (install your system's chromium)" >&2; fi
 
+$(DOCS_READY): $(READY)
+	$(PIP) --group docs
+	@touch $@
+
 lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -85,6 +90,20 @@ docs: $(READY)
 	$(BIN)/python tools/operations_docs.py
 	$(BIN)/python tools/schemas.py
 	$(BIN)/python tools/shown_output.py
+	@if [ -f $(TTNN_READY) ]; then $(BIN)/python tools/signatures.py; \
+	else echo "no managed ttnn (see make setup): signatures.toml was not written again" >&2; fi
+
+# The documentation as a site. A broken link, a missing anchor or a page outside of the navigation fails.
+site: $(DOCS_READY)
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "wrote .cache/site/index.html"
+
+# Slow checks that do not run for every change.
+nightly: setup
+	@if [ -d tests/nightly ]; then $(BIN)/pytest -n 2 tests/nightly; fi
+	$(MAKE) fuzz N=2000
+	$(MAKE) bench QUICK=1
+	$(MAKE) site
 
 # The app inside every page: its built form is committed, so that only a change of web/ needs npm.
 web:
