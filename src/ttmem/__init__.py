@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 
 # 'python -m ttmem' looks for every module in the working folder first, and this file is the first of ours that it runs:
-# a typing.py or numpy.py that lies there is not to be imported.
+# a typing.py or numpy.py in it must not be imported.
 if sys.argv[:1] == ["-m"] and sys.orig_argv[1:3] == ["-m", "ttmem"] and not getattr(sys.flags, "safe_path", False):
     del sys.path[0]
 

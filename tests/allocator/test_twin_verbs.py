@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from ttmem.commands.command_line import Settings, exit_code_of
+from ttmem.commands.command_line import Settings, run_to_exit_code
 
 OOM = (
     "Out of Memory: Not enough space to allocate 5 B L1 buffer across 64 banks, where each bank needs to store 5 B, "
@@ -24,7 +24,7 @@ def run(capfd, monkeypatch, tmp_path):
     def invoke(verb, *arguments):
         command = importlib.import_module(f"ttmem.commands.{verb}").command
         capfd.readouterr()
-        code = exit_code_of(command, list(map(str, arguments)), prog_name="ttmem", settings=Settings())
+        code = run_to_exit_code(command, list(map(str, arguments)), prog_name="ttmem", settings=Settings())
         captured = capfd.readouterr()
         return code, captured.out, captured.err
 

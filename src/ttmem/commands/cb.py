@@ -53,13 +53,8 @@ _assumption_options = options.combine_options(
         metavar="N",
         help="B tiles that the reader fetches before it waits for them.",
     ),
-    click.option(
-        "--cores",
-        type=click.IntRange(min=1),
-        default=1,
-        show_default=True,
-        metavar="N",
-        help="Cores that read and write DRAM at the same time.",
+    options.count_option(
+        "--cores", help="Cores that read and write DRAM at the same time.", default=1, show_default=True
     ),
     click.option(
         "--compute-cycles",
@@ -118,7 +113,7 @@ def _parse_cycles(text: str | None) -> tuple[float, float] | None:
     except ValueError:
         raise BadInputError(f"--compute-cycles takes one number or LOW:HIGH, not {text!r}") from None
     if not all(0 < bound < 1e9 for bound in bounds):
-        raise BadInputError(f"--compute-cycles must lie between 0 and 1e9, not {text!r}")
+        raise BadInputError(f"--compute-cycles must be between 0 and 1e9, not {text!r}")
     return bounds
 
 
@@ -212,7 +207,7 @@ ttmem cb scan src/ --sarif buffers.sarif --json -o buffers.json
     "bindings",
     multiple=True,
     metavar="NAME=VALUE",
-    help="What a name of the code stands for: a number, true, false, a data type or a layout; may be repeated.",
+    help="Value of a name in the code: a number, true, false, a data type or a layout; may be repeated.",
 )
 @options.board_option("Whose L1 the buffers must fit.")
 @click.option(
@@ -325,7 +320,7 @@ ttmem cb analyze ops_perf_results.csv watcher.log --json
 @click.option("--multi", is_flag=True, help="The workloads 1, 2, 4, 8, 16, 17, 32 instead of T and R.")
 @_assumption_options
 @click.option(
-    "--bind", "bindings", multiple=True, metavar="NAME=VALUE", help="For the scan: what a name in the code is."
+    "--bind", "bindings", multiple=True, metavar="NAME=VALUE", help="For the scan: the value of a name in the code."
 )
 @options.json_option
 @_html_option

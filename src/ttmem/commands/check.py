@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BudgetCheck:
-    """One verdict per limit."""
+    """The verdicts, one per limit."""
 
     verdicts: tuple[Verdict, ...]
     source_name: str
@@ -31,7 +31,7 @@ class BudgetCheck:
 
     @property
     def ok(self) -> bool:
-        """Whether every limit holds."""
+        """True when every limit holds."""
         return all(verdict.ok for verdict in self.verdicts)
 
     def to_json(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def check(
 ) -> BudgetCheck:
     """Check whether a source stays within a memory budget; a run that ran out of memory never does.
 
-    A run that ended for another reason is judged by its memory as far as it ran. Raises ``TtmemError`` where figures
+    A run that ended for another reason is checked as far as it ran. Raises ``TtmemError`` where figures
     that could change the answer are missing in a source.
 
     Limits are shares of a bank (``"80%"``, ``0.8``) or bytes per bank (``"700MiB"``, ``734003200``). ``max_padding`` is
@@ -113,11 +113,11 @@ def command(
 ) -> int:
     """Check SOURCE against a memory budget: exit 0 when every limit holds, 1 when one does not.
 
-    Without any limit the usual targets hold: DRAM at most 80% of a bank, L1 at most 90%. L1 is judged with the use of
-    programs where SOURCE has it (captured runs), else by its tensors alone; the verdict says which. A run that ran out
-    of memory is over budget whatever its peaks; one that ended for another reason is judged by its memory as far as it
-    ran. Where figures that could change the answer cannot be read, the exit status is 2. SOURCE is read as by
-    'ttmem profile'; nothing is stored.
+    Without any limit the usual targets hold: DRAM at most 80% of a bank, L1 at most 90%. L1 includes the use of
+    programs where SOURCE has it (captured runs), else its tensors alone; the verdict says which. A run that ran out of
+    memory is over budget whatever its peaks; one that ended for another reason is checked as far as it ran. Where
+    figures that could change the answer cannot be read, the exit status is 2. SOURCE is read as by 'ttmem profile';
+    nothing is stored.
     """
     from ttmem.reports import check as report
 

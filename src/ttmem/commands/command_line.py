@@ -20,12 +20,12 @@ CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_w
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
-"""128 + SIGPIPE, as a shell reports any program whose reader went away: the answer was not delivered, so not 0."""
+"""128 + SIGPIPE, as a shell reports a program whose reader went away: the answer was not delivered, so not 0."""
 
 
 @dataclass(slots=True)
 class Settings:
-    """What holds for a whole invocation, whichever verb it is."""
+    """The settings of a whole invocation, whichever verb it is."""
 
     debug: bool = False
     failure_code: int | None = None
@@ -40,7 +40,7 @@ class WithExamples(click.Command):
         complete_words(self.params)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The examples, never re-wrapped."""
+        """Write the examples, never re-wrapped."""
         if self.epilog:
             with formatter.section("Examples"):
                 for line in self.epilog.strip().splitlines():
@@ -83,7 +83,7 @@ class GroupWithExamples(WithExamples, click.Group):
         return f"; did you mean '{close[0]}'?" if close else ""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """A group without a verb is a question that its help answers."""
+        """Print the help of a group that is called without a verb."""
         if not args and not self.invoke_without_command:
             click.echo(ctx.get_help(), err=True)
             ctx.exit(2)
@@ -115,7 +115,7 @@ def verb(
 
 
 def debug_option() -> click.Option:
-    """``--debug``, wherever it stands."""
+    """Declare ``--debug``."""
     return click.Option(
         ["--debug"],
         is_flag=True,
@@ -132,11 +132,11 @@ def _set_debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 def run_to_exit_code(command: click.Command, argv: Sequence[str] | None, *, prog_name: str, settings: Settings) -> int:
-    """Parse, invoke, flush; whatever is raised becomes an exit code."""
+    """Parse, invoke, flush; turn whatever is raised into an exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     settings.debug = os.environ.get("TTMEM_DEBUG", "") not in ("", "0")
-    _open_what_is_closed()
-    _survive_odd_encodings()
+    _open_closed_streams()
+    _escape_unknown_letters()
     gc.set_threshold(100_000, 50, 50)  # a verb makes many objects and few cycles: look for them seldom
     try:
         if instruction := os.environ.get(completion_variable(prog_name)):
@@ -176,7 +176,7 @@ def _invoke(command: click.Command, arguments: list[str], prog_name: str, settin
 
 
 def describe(error: Exception, prog_name: str) -> tuple[int, str]:
-    """The exit code and the text of an error."""
+    """Return the exit code and the text of an error."""
     if isinstance(error, TtmemError):
         message, hint = one_line(str(error)), one_line(error.hint)
     elif isinstance(error, click.ClickException):
@@ -198,10 +198,10 @@ def _say(text: str) -> None:
         say(text)
 
 
-def _open_what_is_closed() -> None:
-    """Standard streams that were closed (``>&-``): Python has none then, and a file would get their numbers.
+def _open_closed_streams() -> None:
+    """Open standard streams that were closed (``>&-``): Python has none then, and a file would get their numbers.
 
-    What is said on a closed stderr is lost. A closed stdout cannot be written to, which is an error as soon as it is.
+    Output to a closed stderr is lost; output to a closed stdout is an error.
     """
     for number, name, mode, flags in ((0, "stdin", "r", 0), (1, "stdout", "w", 0), (2, "stderr", "w", os.O_WRONLY)):
         if getattr(sys, name) is None:
@@ -212,15 +212,15 @@ def _open_what_is_closed() -> None:
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
-def _survive_odd_encodings() -> None:
-    """A weight's name must not end the run because the terminal cannot show a letter of it."""
+def _escape_unknown_letters() -> None:
+    """Escape letters that the terminal cannot show, such as those of a weight's name, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, OSError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
 
 def _abandon_stdout() -> None:
-    """Point stdout at nothing, so that the interpreter's own last flush does not complain again and change the code."""
+    """Redirect stdout to nothing, so that the interpreter's own last flush does not fail again and change the code."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -228,5 +228,5 @@ def _abandon_stdout() -> None:
 
 
 def completion_variable(prog_name: str) -> str:
-    """Through which the shell asks; the script that `ttmem completion` prints sets it."""
+    """Return the variable through which the shell asks; the script of `ttmem completion` sets it."""
     return f"_{prog_name.replace('-', '_').upper()}_COMPLETE"

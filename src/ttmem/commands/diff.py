@@ -33,7 +33,7 @@ class Difference:
 
     @property
     def regression(self) -> bool:
-        """Whether the peak of any memory grew by more than the limit."""
+        """True when the peak of any memory grew by more than the limit."""
         from ttmem.analysis.budget import PERCENT
 
         limit = self.limit

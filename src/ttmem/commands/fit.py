@@ -50,7 +50,7 @@ class Fit:
 
     @property
     def fits(self) -> bool:
-        """Whether nothing runs out of memory."""
+        """True when nothing runs out of memory."""
         return self.prediction.fits
 
     @cached_property
@@ -137,7 +137,7 @@ class ModelOptions:
     torch_python: str | None
 
     def build_request(self) -> Request:
-        """Return the request that the options stand for."""
+        """Return the request of these options."""
         from ttmem.engines.interpreters import choose_python
         from ttmem.prediction.answer import build_request
 
@@ -156,7 +156,7 @@ class ModelOptions:
 
 @dataclass(frozen=True)
 class FitOptions(ModelOptions):
-    """All options of a call, as typed."""
+    """The options of a call, as typed."""
 
     maximum: str | None
     list_path: Path | None

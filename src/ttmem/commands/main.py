@@ -45,7 +45,7 @@ ttmem --llm --logfile run.log
 
 
 class _Program(GroupWithExamples):
-    """All verbs; a word that is a file was probably meant to be profiled."""
+    """The program; a word that is a file was probably meant to be profiled."""
 
     @property
     def lines(self) -> dict[str, str]:

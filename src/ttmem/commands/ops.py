@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,11 +20,7 @@ from ttmem.commands.output import color_wanted, columns, emit, json_text, looks,
 if TYPE_CHECKING:
     from ttmem.operators.case import Case
     from ttmem.operators.case_program import CaseProgram
-    from ttmem.operators.mapping import Cells
     from ttmem.operators.pytest_files import Predictions
-
-_L1_SMALL_BYTES = 32768
-"""The L1_SMALL region of sweeps: convolutions and pools need one."""
 
 command = GroupWithExamples(
     "ops",
@@ -153,12 +149,16 @@ def map_(cases: str | None, as_json: bool, output: str | None, engine: str | Non
     """
     from ttmem.operators.case import read_cases
     from ttmem.operators.mapping import map_cases
+    from ttmem.operators.mock_statuses import try_examples
     from ttmem.reports import ops as report
 
     folder = None if output is None else _check_folder(output)
     listed = read_cases(cases) if cases else None
     wanted = {case.op for case in listed} if listed is not None else None
-    tried = _try_examples(wanted, quiet=quiet, **mock) if engine else None
+    tried = None
+    if engine:
+        with progress_bar("trying", quiet=quiet, of_bytes=False) as progress:
+            tried = try_examples(wanted, progress=progress, **mock)
     mapped = map_cases(listed, tried)
     if folder is not None:
         documents = {
@@ -173,34 +173,6 @@ def map_(cases: str | None, as_json: bool, output: str | None, engine: str | Non
         emit(json_text(report.build_map(mapped)), None)
     elif output is None:
         emit(report.render_map(mapped, **looks()), None)
-
-
-def _try_examples(wanted: set[str] | None, **mock: Any) -> dict[str, Cells]:
-    """Try every example in every memory and layout, on the real library."""
-    from ttmem.operators.case_program import lower_case
-    from ttmem.operators.catalogue_entries import DEVICE, catalogue
-    from ttmem.operators.mapping import CELLS
-
-    asked = [
-        (operator, cell)
-        for operator in catalogue().operators.values()
-        if operator.support == DEVICE and (wanted is None or operator.aten in wanted)
-        for cell in CELLS
-    ]
-    recipes = [lower_case(operator.example_case(), memory=memory, layout=layout) for operator, (memory, layout) in asked]
-    statuses, _ = _ask_mock(recipes, "trying", **mock)
-    tried: dict[str, dict[tuple[str, str], str]] = {}
-    for (operator, cell), recipe, status in zip(asked, recipes, statuses, strict=True):
-        tried.setdefault(operator.aten, {})[cell] = _describe_cell(status, recipe, cell[1])
-    return dict(tried)
-
-
-def _describe_cell(status: str, recipe: CaseProgram, layout: str) -> str:
-    """Return the status; a call whose inputs must have the other layout was not tried in this one."""
-    layouts = {tensor.layout for tensor in recipe.inputs if not tensor.on_host}
-    if layouts and layout not in layouts:
-        return "tile only" if layout == "row_major" else "row-major only"
-    return status
 
 
 @verb(
@@ -239,8 +211,9 @@ def tests(
     most: int | None,
     boards: tuple[str, ...],
     engine: str,
+    python: str | None,
     as_json: bool,
-    **mock: Any,
+    quiet: bool,
 ) -> int:
     """Write one pytest file per operator: every case in DRAM and in L1, on a card and on the mock.
 
@@ -251,14 +224,15 @@ def tests(
     """
     from ttmem.hardware import BOARDS
     from ttmem.operators.case import read_cases
+    from ttmem.operators.mock_statuses import L1_SMALL_BYTES, choose_most_used
     from ttmem.operators.pytest_files import test_files
     from ttmem.reports.ops import LeftOut, OpsTests
 
-    chosen = _choose_cases(read_cases(cases), operators, most)
+    chosen = choose_most_used(read_cases(cases), operators, most)
     names = tuple(dict.fromkeys(BOARDS.find(board).name for board in boards))
     folder = _check_folder(output)
-    predictions = _predict_outcomes(chosen, names, engine, **mock)
-    made = test_files(chosen, predictions, l1_small_bytes=_L1_SMALL_BYTES)
+    predictions = _predict(chosen, names, engine, python, quiet)
+    made = test_files(chosen, predictions, l1_small_bytes=L1_SMALL_BYTES)
     if made.tests:
         _write_files(folder, made.files)
         script = folder / "run_all_tests.sh"
@@ -274,65 +248,30 @@ def tests(
         emit(json_text(found), None)
     else:
         total = sum(made.tests.values())
-        note(f"{total} tests of {len(made.tests)} operators in {folder}", quiet=mock["quiet"])
+        note(f"{total} tests of {len(made.tests)} operators in {folder}", quiet=quiet)
         for reason, count in Counter(reason for _, reason in made.left_out).most_common(12):
-            note(f"left out: {count} x {reason}", quiet=mock["quiet"])
+            note(f"left out: {count} x {reason}", quiet=quiet)
     return 0 if made.tests else 1
 
 
-def _choose_cases(cases: list[Case], operators: tuple[str, ...], most: int | None) -> list[Case]:
-    known = {case.op for case in cases}
-    for name in operators:
-        if name not in known:
-            raise BadInputError(f"no case of '{name}'", hint=f"there are {', '.join(sorted(known))}")
-    kept = [case for case in cases if not operators or case.op in operators]
-    most_used: dict[str, list[int]] = defaultdict(list)
-    for index in sorted(range(len(kept)), key=lambda index: -kept[index].count):
-        most_used[kept[index].op].append(index)
-    return [kept[index] for index in sorted(index for indices in most_used.values() for index in indices[:most])]
+def _predict(cases: Sequence[Case], boards: Sequence[str], engine: str, python: str | None, quiet: bool) -> Predictions:
+    """Predict the outcomes; without ttnn, and with ``auto``, from sizes alone."""
+    from ttmem.operators.mock_statuses import predict_on_boards, run_on_mock
+    from ttmem.operators.pytest_files import Predictions
 
-
-def _predict_outcomes(cases: list[Case], boards: tuple[str, ...], engine: str, **mock: Any) -> Predictions:
-    """Run every case on the real library, in both memories."""
-    from ttmem.operators.case_program import lower_case
-    from ttmem.operators.pytest_files import MEMORIES, Predictions, recipes_of
+    def run(programs: Sequence[CaseProgram], board: str) -> tuple[list[str], Any]:
+        with progress_bar(f"predicting on {board}", quiet=quiet, of_bytes=False) as progress:
+            return run_on_mock(programs, board=board, python=python, progress=progress)
 
     if engine == "none":
         return Predictions()
-    asked = [(recipe.case, memory) for recipe in recipes_of(cases)[0] for memory in MEMORIES]
-    recipes = [lower_case(case, memory=memory) for case, memory in asked]
-    outcomes: dict[str, dict[str, dict[str, str]]] = {}
-    devices: dict[str, dict[str, tuple[int, int]]] = {}
-    for board in boards:
-        try:
-            statuses, pools = _ask_mock(recipes, f"predicting on {board}", board=board, **mock)
-        except MissingPartError as error:
-            if engine == "mock":
-                raise
-            note(f"ttmem: outcomes are predicted from sizes alone: {error}", quiet=mock["quiet"])
-            return Predictions()
-        devices[board] = {memory: (pools[memory][0], pools[memory][2]) for memory in MEMORIES}
-        for (case, memory), status in zip(asked, statuses, strict=True):
-            outcomes.setdefault(case.id, {}).setdefault(board, {})[memory] = status
-    return Predictions(outcomes, devices)
-
-
-def _ask_mock(
-    recipes: Sequence[CaseProgram], label: str, *, board: str, python: str | None, quiet: bool
-) -> tuple[list[str], Any]:
-    """Return the real library's status of every recipe, and the pools of the board that it opened."""
-    from ttmem.engines.ttnn import TtnnEngine
-
-    found: list[str] = []
-    with (
-        progress_bar(label, quiet=quiet, of_bytes=False) as progress,
-        TtnnEngine(board=board, python=python, l1_small_bytes=_L1_SMALL_BYTES, measure_programs=False) as engine,
-    ):
-        for outcome in engine.ask_all([recipe.steps for recipe in recipes], stop=True):
-            found.append(outcome.status)
-            if progress:
-                progress(len(found), len(recipes))
-        return found, engine.device["pools"]
+    try:
+        return predict_on_boards(cases, boards, run)
+    except MissingPartError as error:
+        if engine == "mock":
+            raise
+        note(f"ttmem: outcomes are predicted from sizes alone: {error}", quiet=quiet)
+        return Predictions()
 
 
 def _check_folder(place: str) -> Path:

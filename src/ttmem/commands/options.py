@@ -142,9 +142,9 @@ def seconds_option(name: str, least: float, default: float, help: str) -> Callab
     return click.option(name, type=kind, default=default, show_default=True, metavar="SECONDS", help=help)
 
 
-def count_option(*names: str, help: str) -> Callable[[_Function], _Function]:
+def count_option(*names: str, help: str, **more: Any) -> Callable[[_Function], _Function]:
     """Declare a count of at least one."""
-    return click.option(*names, type=click.IntRange(min=1), metavar="N", help=help)
+    return click.option(*names, type=click.IntRange(min=1), metavar="N", help=help, **more)
 
 
 def bytes_option(name: str, help: str, **more: Any) -> Callable[[_Function], _Function]:

@@ -94,7 +94,7 @@ def columns() -> int:
 
 @contextmanager
 def progress_bar(label: str, *, quiet: bool = False, of_bytes: bool = True) -> Iterator[Callable[..., None] | None]:
-    """Yield a function to call with (done, total); None where nobody would see the bar, so that readers need not count.
+    """Yield a function to call with (done, total); None where no bar is shown, so that readers need not count.
 
     It appears after a second and only on a terminal. A third argument replaces ``label``.
     """

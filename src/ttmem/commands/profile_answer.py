@@ -71,7 +71,7 @@ def _print_state(profile: Profile) -> None:
         for memory, peak in peaks(profile).items()
         if memory in ("DRAM", "L1")
     ]
-    # A line that wraps cannot be cleared, and the next one would stand below it.
+    # A line that wraps cannot be cleared, and the next one would appear below it.
     say(" | ".join(parts)[: columns() - 1], before=_CLEAR_LINE, end="")
 
 

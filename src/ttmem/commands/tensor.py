@@ -44,8 +44,7 @@ def tensor(
     from ttmem.reports.tensor import build_document
     from ttmem.twin.padding import explain_padding
     from ttmem.twin.placement import place
-    from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
-    from ttmem.twin.tensor_spec import parse_shape, parse_shard
+    from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec, parse_shape, parse_shard
 
     chosen = None if board == "all" else board
     memory_map = open_requested_board(chosen, **opening)

@@ -54,14 +54,14 @@ class Suite:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no test used a device, so that there is nothing to store."""
+        """True when no test used a device, so that there is nothing to store."""
         from ttmem.engines.run_script import is_empty
 
         return is_empty(self.profile)
 
     @property
     def timed_out(self) -> bool:
-        """Whether pytest was stopped by the time limit."""
+        """True when pytest was stopped by the time limit."""
         return self.document.timed_out
 
     @property

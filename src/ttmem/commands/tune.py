@@ -52,7 +52,7 @@ class Tuned:
 
     @property
     def reached(self) -> bool:
-        """Whether the target is reached."""
+        """True when the target is reached."""
         return self.answer.reached
 
     @property
@@ -124,7 +124,7 @@ def tune(
     ``target="fits"`` means that nothing runs out of memory, ``max_dram`` and ``max_l1`` are limits as for
     ``ttmem.check``; without a target, the edits that lower the peaks most are returned. ``verify`` runs the script
     again on the mock with the edits made at its calls, for at most ``timeout`` seconds; when it then fails further on,
-    the search goes on from there, and when it ends otherwise than without the edits, an edit is dropped. ``script`` is
+    the search continues from there; when it ends otherwise than without the edits, an edit is dropped. ``script`` is
     the command line that is run; a file that ``ttmem run`` did not store here does not choose it.
     """
     from ttmem.engines.interpreters import choose_python

@@ -67,7 +67,7 @@ def run_and_capture(
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             bufsize=0,
-            # Without a terminal nobody but us can pass a signal on, so the child and its children get a group of
+            # Without a terminal only we can forward a signal, so the child and its children get a group of
             # their own; with one, the terminal itself sends Ctrl-C to everybody in ours.
             start_new_session=not shares_terminal,
         )

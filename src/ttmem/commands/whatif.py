@@ -133,7 +133,7 @@ def command(
     inplace:TENSOR@LINE         write it over the input that it is made from
     memory:TENSOR@LINE=DRAM     make it in DRAM or L1
     dtype:PATTERN=bfloat8_b     make it in another data type
-    shard:TENSOR=interleaved    lay it out otherwise (height:64x512@8x8)
+    shard:TENSOR=interleaved    shard it in another way (height:64x512@8x8)
     chunk:#INDEX=4              run an operation in parts (gelu@47=4: by name and line)
     order:TENSOR=last           upload it right before its first use (=first: before all)
     region:L1_SMALL=0           open the device with another region

@@ -22,7 +22,7 @@ LeaveOut = Callable[[str, click.Parameter | None], bool]
 """Return whether agents do without a verb (its path, None) or without one of its parameters."""
 
 FORMATS = {"--json": "json", "--llm": "markdown", "--markdown": "markdown", "--csv": "csv"}
-"""Flags that choose the form of the answer, and the value of ``format`` that stands for each."""
+"""Flags that choose the form of the answer, and the value of ``format`` for each."""
 ALWAYS = ("--quiet", "--once")
 """Flags that are passed whenever a verb has them: no notes, and one answer instead of a stream."""
 
@@ -34,7 +34,7 @@ _MOST_WORDS = 40
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a tool."""
+    """A parameter of a tool."""
 
     name: str
     description: str

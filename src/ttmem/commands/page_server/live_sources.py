@@ -55,11 +55,11 @@ class FollowedLog:
         places = timeline.state_operation[column.state]
         later = places > since
         chosen = column.state[later][downsample(column.value[later], _MOST_POINTS)].tolist()
-        told = f"{len(timeline):,} operations in {self.path.name}"
-        return {"samples": [_build_sample(profile, state, told) for state in chosen], "note": told}
+        text = f"{len(timeline):,} operations in {self.path.name}"
+        return {"samples": [_build_sample(profile, state, text) for state in chosen], "note": text}
 
 
-def _build_sample(profile: Profile, state: int, told: str) -> dict[str, Any]:
+def _build_sample(profile: Profile, state: int, text: str) -> dict[str, Any]:
     timeline = profile.timelines[0]
     lines = []
     for column, memory in enumerate(MEMORIES):
@@ -68,7 +68,7 @@ def _build_sample(profile: Profile, state: int, told: str) -> dict[str, Any]:
             held, total = (int(profile.views[view, at]) for at in (VIEW_ALLOCATED, VIEW_TOTAL))
             chart = f"{memory}, bytes per bank"
             lines.append({"chart": chart, "name": "allocated", "bytes": held, "of": total or None})
-    return {"at": int(timeline.state_operation[state]), "lines": lines, "told": told}
+    return {"at": int(timeline.state_operation[state]), "lines": lines, "told": text}
 
 
 def sample_counters() -> dict[str, Any]:
