@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real command line in a process of its own, where exit codes, pipes and signals are what they are."""
+"""The real command line in a process of its own, with real exit codes, pipes and signals."""
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import ttmem
+from support.fork_server import ForkServer
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
@@ -41,11 +43,29 @@ def environment(**changes: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(Path(ttmem.__file__).parents[1]), **changes}
 
 
-def call(*arguments: object, program: str = "ttmem", **options: Any) -> Result:
-    """Run it to its end."""
-    settings = {"env": environment(), "capture_output": True, "text": True, "timeout": 120, **options}
-    done = subprocess.run(command_line(*arguments, program=program), check=False, **settings)
-    return Result(done.returncode, done.stdout, done.stderr)
+@functools.cache
+def _fork_server() -> ForkServer:
+    return ForkServer(environment())
+
+
+def call(*arguments: object, program: str = "ttmem", new_process: bool = False, **options: Any) -> Result:
+    """Run a command line to its end: in a fork of a warm process, or in a new one where the test is about that."""
+    if program != "ttmem" or new_process or not options.keys() <= {"env", "cwd", "input", "timeout"}:
+        settings = {"env": environment(), "capture_output": True, "text": True, "timeout": 120, **options}
+        done = subprocess.run(command_line(*arguments, program=program), check=False, **settings)
+        return Result(done.returncode, done.stdout, done.stderr)
+    code, out, err = _fork_server().run(
+        list(map(str, arguments)),
+        environment=options.get("env") or environment(),
+        folder=str(options.get("cwd") or Path.cwd()),
+        stdin=(options.get("input") or "").encode("utf-8", "surrogateescape"),
+        timeout=options.get("timeout") or 120,
+    )
+    return Result(code, _decode(out), _decode(err))
+
+
+def _decode(output: bytes) -> str:
+    return output.decode("utf-8").replace("\r\n", "\n")
 
 
 def start(*arguments: object, program: str = "ttmem", **options: Any) -> subprocess.Popen[str]:
