@@ -8,8 +8,8 @@ import pytest
 from ttmem.hardware import DRAM, L1, L1_SMALL, OpenSettings, open_board
 from ttmem.twin.device import Device
 from ttmem.twin.errors import BufferClashError, BufferOverflowError, OutOfMemoryError
-from ttmem.twin.programs import Program, StaticBuffer
-from ttmem.twin.tensor_spec import CoreRange, InvalidSpecError, Shard, TensorSpec, grid_of
+from ttmem.twin.programs import DeviceProgram, StaticBuffer
+from ttmem.twin.tensor_spec import CoreRange, InvalidSpecError, Shard, TensorSpec, make_core_grid
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_older_releases_end_the_sentence_without_a_full_stop():
 
 
 def test_l1_small_explains_itself_when_it_was_not_configured(device):
-    spec = TensorSpec((32, 32), memory=L1_SMALL, shard=Shard("height", 32, 32, grid_of(1, 1)))
+    spec = TensorSpec((32, 32), memory=L1_SMALL, shard=Shard("height", 32, 32, make_core_grid(1, 1)))
     with pytest.raises(OutOfMemoryError, match="The L1_SMALL region is 0 B because it is reserved at device open"):
         device.allocate(spec)
 
@@ -74,7 +74,7 @@ def test_a_tensor_without_elements_takes_nothing(device):
 def test_what_if_leaves_no_trace(device):
     device.allocate(row(1000))
     before = device.views()
-    with device.what_if():
+    with device.preserve_state():
         device.allocate(row(500_000))
         assert device.views() != before
     assert device.views() == before
@@ -82,12 +82,12 @@ def test_what_if_leaves_no_trace(device):
 
 def test_a_program_clashes_with_the_lowest_tensor_on_any_core(device):
     # GIVEN a tensor that lives on one core only, but reserves its range on all
-    low = device.allocate(TensorSpec((32, 20480), memory=L1, shard=Shard("height", 32, 20480, grid_of(1, 1))))
+    low = device.allocate(TensorSpec((32, 20480), memory=L1, shard=Shard("height", 32, 20480, make_core_grid(1, 1))))
     # WHEN a program elsewhere grows into that range
-    program = Program((StaticBuffer(80_000, (CoreRange(4, 4, 5, 5),)),))
+    program = DeviceProgram((StaticBuffer(80_000, (CoreRange(4, 4, 5, 5),)),))
     device.launch(program)
     with pytest.raises(BufferClashError) as error:
-        device.launch(Program((StaticBuffer(200_000, (CoreRange(4, 4, 5, 5),)),)))
+        device.launch(DeviceProgram((StaticBuffer(200_000, (CoreRange(4, 4, 5, 5),)),)))
     # THEN it clashes all the same
     assert low.address == 188416
     assert error.value.overlap_bytes == 105824 + 200_000 - 188416
@@ -96,38 +96,43 @@ def test_a_program_clashes_with_the_lowest_tensor_on_any_core(device):
 
 def test_a_program_larger_than_a_core_overflows(device):
     with pytest.raises(BufferOverflowError, match="grow to 1605824 B which is beyond max L1 size of 1499136 B"):
-        device.launch(Program((StaticBuffer(1_500_000, (CoreRange(0, 0, 0, 0),)),)))
+        device.launch(DeviceProgram((StaticBuffer(1_500_000, (CoreRange(0, 0, 0, 0),)),)))
 
 
 def test_static_buffers_stack_on_shared_ranges_and_start_on_quanta(device):
     everywhere, corner = (CoreRange(0, 0, 3, 3),), (CoreRange(0, 0, 1, 1), CoreRange(3, 3, 4, 4))
     layout = device.launch(
-        Program((StaticBuffer(2048, everywhere), StaticBuffer(3000, corner), StaticBuffer(64, everywhere)))
+        DeviceProgram((StaticBuffer(2048, everywhere), StaticBuffer(3000, corner), StaticBuffer(64, everywhere)))
     )
     assert layout.addresses == (105824, 107872, 110880)
 
 
 def test_borrowed_buffers_take_no_static_space(device):
-    layout = device.launch(Program((StaticBuffer(4096, grid_of(2, 2), borrowed=True), StaticBuffer(64, grid_of(2, 2)))))
+    layout = device.launch(
+        DeviceProgram((StaticBuffer(4096, make_core_grid(2, 2), borrowed=True), StaticBuffer(64, make_core_grid(2, 2))))
+    )
     assert layout.addresses == (None, 105824)
 
 
 @pytest.mark.parametrize(
     ("buffers", "message"),
     [
-        ([StaticBuffer(64, grid_of(1, 1), 64, (32,))], r"Buffer index \(32\) exceeds max number of circular buffers"),
-        ([StaticBuffer(65, grid_of(1, 1), 64)], "must be divisible by page size 64 B"),
-        ([StaticBuffer(140_000, grid_of(1, 1), 2)], "number of CB pages 70000 is greater than 65535"),
-        ([StaticBuffer(64, grid_of(1, 1), 64, (3,))] * 2, "Cannot add circular buffer at index 3"),
-        ([StaticBuffer(64, grid_of(9, 1), 64)], r"exceeds device compute grid \(8x8\)"),
+        (
+            [StaticBuffer(64, make_core_grid(1, 1), 64, (32,))],
+            r"Buffer index \(32\) exceeds max number of circular buffers",
+        ),
+        ([StaticBuffer(65, make_core_grid(1, 1), 64)], "must be divisible by page size 64 B"),
+        ([StaticBuffer(140_000, make_core_grid(1, 1), 2)], "number of CB pages 70000 is greater than 65535"),
+        ([StaticBuffer(64, make_core_grid(1, 1), 64, (3,))] * 2, "Cannot add circular buffer at index 3"),
+        ([StaticBuffer(64, make_core_grid(9, 1), 64)], r"exceeds device compute grid \(8x8\)"),
     ],
 )
 def test_programs_the_library_refuses(device, buffers, message):
     with pytest.raises(InvalidSpecError, match=message):
-        device.launch(Program(tuple(buffers)))
+        device.launch(DeviceProgram(tuple(buffers)))
 
 
 def test_static_buffers_over_l1_small_carry_a_warning():
     device = Device(open_board("n150", OpenSettings(l1_small_bytes=32768)))
-    layout = device.launch(Program((StaticBuffer(1_390_000, grid_of(1, 1)),)))
+    layout = device.launch(DeviceProgram((StaticBuffer(1_390_000, make_core_grid(1, 1)),)))
     assert layout.warnings[0].startswith("static buffers run over the L1_SMALL region")

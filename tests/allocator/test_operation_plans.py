@@ -217,10 +217,10 @@ def test_incomplete_calls_are_bad_input(name, inputs, arguments, message):
 
 
 def test_what_was_not_compared_is_not_called_exact():
-    assert plan("permute", tensor(64), dims=[0]).note == "tensors of rank 0 and 1 were not compared"
+    assert plan("permute", tensor(64), dims=[0]).note == "tensors of rank 0 and 1 are not verified"
     assert plan("transpose", TensorSpec((64, 64), UINT8), dim1=0, dim2=1).confidence == "bounded"
     without_elements = plan("relu", tensor(0, 64))
-    assert without_elements.note == "tensors without elements were not compared: some kill the library"
+    assert without_elements.note == "tensors without elements are not verified: some crash the library"
     assert without_elements.confidence == "bounded"
 
 
@@ -236,7 +236,7 @@ def test_a_rule_is_exact_only_for_releases_that_it_was_compared_with():
     assert plan_call(call, open_board("n150", release="0.80.0")).confidence == "exact"
     older = plan_call(call, open_board("n150", release="0.75.0"))
     assert older.confidence == "bounded"
-    assert older.note == "the rule of ttnn.relu is that of ttnn 0.81.1: it was not compared with ttnn 0.75.0"
+    assert older.note == "the rule of ttnn.relu is that of ttnn 0.81.1: it is not verified for ttnn 0.75.0"
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,11 @@ from ttmem.twin.operations import (
     UNKNOWN,
     Argument,
     OperationRecord,
-    call_of,
-    confidence_in,
-    read_call,
+    build_call,
+    combine_confidence,
+    format_call,
+    parse_call,
     registry,
-    write_call,
 )
 from ttmem.twin.operations.unary import unary
 from ttmem.twin.tensor_spec import TILE, TensorSpec
@@ -65,10 +65,10 @@ def test_random_calls_use_no_argument_that_the_record_does_not_know(name: str) -
     drawn = {EXACT: 0, BOUNDED: 0, UNKNOWN: 0}
     for _ in range(60):
         *_, call = steps = draw_call(record, choose)
-        written = read_call(call)
+        written = parse_call(call)
         assert RECORDS.find(written.function) is record
         inputs = [TensorSpec((1,), BFLOAT16, TILE, DRAM)] if written.target is not None else []
-        assert call_of(record, written, inputs, *inputs).unknown_options == ()
+        assert build_call(record, written, inputs, *inputs).unknown_options == ()
         outcome = opened_for(record).ask(steps)
         assert outcome.status in ("pass", "clash", "overflow", "oom", "invalid") or not outcome.is_judged, outcome
         assert outcome.is_judged or outcome.confidence != EXACT
@@ -77,7 +77,7 @@ def test_random_calls_use_no_argument_that_the_record_does_not_know(name: str) -
 
 
 def test_what_a_call_says_is_read_once_for_all_operations() -> None:
-    written = read_call(
+    written = parse_call(
         {
             "call": "ttnn.concat",
             "args": [[{"tensor": "a"}, {"tensor": "b"}], 1],
@@ -97,27 +97,27 @@ def test_what_a_call_says_is_read_once_for_all_operations() -> None:
     ],
 )
 def test_in_place_forms_are_the_same_operation(call: dict[str, object]) -> None:
-    written = read_call(call)
+    written = parse_call(call)
     record = RECORDS.find(written.function)
     assert (record.name, written.tensors, written.target) == ("add", ("a", "b"), "a")
-    assert call_of(record, written, ()).in_place
+    assert build_call(record, written, ()).in_place
 
 
 def test_an_option_that_nobody_compared_is_a_doubt() -> None:
-    steps = write_call("where", [TENSOR] * 3, sub_core_grids={"new": "ttnn.CoreRangeSet", "args": [[]]})
+    steps = format_call("where", [TENSOR] * 3, sub_core_grids={"new": "ttnn.CoreRangeSet", "args": [[]]})
     outcome = TwinEngine(board="n150").ask(steps)
-    assert (outcome.confidence, outcome.doubt) == (BOUNDED, "calls with sub_core_grids were not compared")
+    assert (outcome.confidence, outcome.doubt) == (BOUNDED, "calls with sub_core_grids are not verified")
 
 
 def test_a_call_that_no_overload_takes_says_what_there_is() -> None:
-    call = call_of(RECORDS.find("permute"), read_call({"call": "ttnn.permute", "args": [{"tensor": "a"}]}), ())
+    call = build_call(RECORDS.find("permute"), parse_call({"call": "ttnn.permute", "args": [{"tensor": "a"}]}), ())
     wanted = "it takes input_tensor, dims, memory_config, pad_value"
-    assert call.misfit == f"ttnn.permute(): incompatible function arguments: {wanted}"
+    assert call.signature_mismatch == f"ttnn.permute(): incompatible function arguments: {wanted}"
 
 
 def test_certainty_is_that_of_the_least_certain_operation() -> None:
-    assert confidence_in(["ttnn.relu", "ttnn.add_"]) == "exact"
-    assert confidence_in(["ttnn.relu", "ttnn.nobody_made_this"]) == "none"
+    assert combine_confidence(["ttnn.relu", "ttnn.add_"]) == "exact"
+    assert combine_confidence(["ttnn.relu", "ttnn.nobody_made_this"]) == "none"
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def made_up() -> Iterator[OperationRecord]:
             "made_up",
             "unary",
             unary,
-            tuple(write_call("made_up", [TENSOR], 3)),
+            tuple(format_call("made_up", [TENSOR], 3)),
             (Argument("power", 0, samples=(2, 3)),),
         )
     )
@@ -139,6 +139,6 @@ def test_one_record_is_all_an_operation_needs(made_up: OperationRecord) -> None:
     # GIVEN a record that was added WHEN it is asked for THEN the twin, its certainty and its random calls are there
     outcome = TwinEngine(board="n150").ask(made_up.example)
     assert (outcome.status, outcome.confidence, outcome.l1_parts["dataflow_buffers"]) == ("pass", "exact", 8192)
-    assert confidence_in(["ttnn.made_up"]) == "exact"
+    assert combine_confidence(["ttnn.made_up"]) == "exact"
     *_, call = draw_call(made_up, RandomChoose("made_up"))
     assert (call["call"], call["args"][1] in (2, 3)) == ("ttnn.made_up", True)

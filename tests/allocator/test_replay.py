@@ -9,7 +9,7 @@ from ttmem.base.errors import BadInputError
 from ttmem.hardware import open_board
 from ttmem.reports import replay as replay_report
 from ttmem.twin.device import Device
-from ttmem.twin.replay import ScriptRunner, read_steps, spec_from_step
+from ttmem.twin.replay import ScriptRunner, read_spec, read_steps
 
 
 def replay(*steps):
@@ -79,7 +79,7 @@ def test_a_live_name_is_not_allocated_twice():
 
 
 def test_nd_shards_and_core_ranges_can_be_written_too():
-    spec = spec_from_step(
+    spec = read_spec(
         {
             "alloc": "a",
             "shape": [4, 64, 64],

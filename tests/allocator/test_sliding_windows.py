@@ -9,7 +9,7 @@ import pytest
 
 from ttmem.engines.twin import TwinEngine
 from ttmem.failures.outcome import Outcome
-from ttmem.twin.operations.conv2d import convolution_steps
+from ttmem.twin.operations.conv2d import format_convolution
 from ttmem.twin.operations.image_slices import Cut, cut_window, cuts
 from ttmem.twin.operations.sliding_window import Window, halo_sticks, halo_tables, reader_table_width, shares
 
@@ -50,7 +50,7 @@ def test_slices_of_an_image_overlap_by_the_window() -> None:
 
 def test_a_convolution_is_dealt_by_blocks_and_its_tables_stay() -> None:
     # GIVEN 64 channels of 56x56 pixels in L1: eight cores share the channels, eight the pixels
-    steps = convolution_steps("conv2d", IMAGE, 64, 64, kernel_size=[3, 3], padding=[1, 1], memory="L1")
+    steps = format_convolution("conv2d", IMAGE, 64, 64, kernel_size=[3, 3], padding=[1, 1], memory="L1")
     # WHEN the twin convolves them
     outcome = ask([*steps, {"view": "L1_SMALL"}])
     # THEN the result is in shards of 13x1 tiles, and the halo's four tables and the reader's one are kept
@@ -60,7 +60,7 @@ def test_a_convolution_is_dealt_by_blocks_and_its_tables_stay() -> None:
 
 
 def test_without_l1_small_no_table_has_a_place() -> None:
-    steps = convolution_steps("conv2d", IMAGE, 64, 64, kernel_size=[3, 3], padding=[1, 1])
+    steps = format_convolution("conv2d", IMAGE, 64, 64, kernel_size=[3, 3], padding=[1, 1])
     outcome = ask(steps, l1_small_bytes=0)
     assert (outcome.status, outcome.memory, outcome.confidence) == ("oom", "L1_SMALL", "exact")
 
@@ -79,7 +79,7 @@ def test_without_l1_small_no_table_has_a_place() -> None:
 def test_every_kind_of_convolution_is_exact(
     name: str, image: dict[str, int], options: dict[str, Any], shape: list[int], memory: str
 ) -> None:
-    outcome = ask(convolution_steps(name, image, 16, 32, memory=memory, has_bias=True, **options))
+    outcome = ask(format_convolution(name, image, 16, 32, memory=memory, has_bias=True, **options))
     assert (outcome.status, outcome.confidence, outcome.doubt) == ("pass", "exact", "")
     assert outcome.answers[-1]["results"][0]["shape"] == shape
 
@@ -87,22 +87,22 @@ def test_every_kind_of_convolution_is_exact(
 def test_what_does_not_fit_l1_goes_through_it_in_slices() -> None:
     # GIVEN a megapixel of 64 channels: the shards alone are larger than L1
     image = {"batch_size": 1, "input_height": 1024, "input_width": 1024}
-    outcome = ask(convolution_steps("conv2d", image, 64, 64, kernel_size=[3, 3], padding=[1, 1]))
+    outcome = ask(format_convolution("conv2d", image, 64, 64, kernel_size=[3, 3], padding=[1, 1]))
     # THEN it passes from DRAM, and L1 is used, but not more than there is
     assert (outcome.status, outcome.confidence) == ("pass", "exact")
     assert 0 < outcome.peak_bytes_per_bank["L1"] < 1_360_544
 
 
 def test_arguments_that_make_no_window_are_refused_with_a_sentence() -> None:
-    steps = convolution_steps("conv2d", {**IMAGE, "input_height": 2}, 16, 32, kernel_size=[3, 3])
+    steps = format_convolution("conv2d", {**IMAGE, "input_height": 2}, 16, 32, kernel_size=[3, 3])
     assert "a kernel of 3x3 does not fit an image of 2x56" in ask(steps).message
-    steps = convolution_steps("conv2d", IMAGE, 16, 32, kernel_size=[3, 3], padding=[1])
+    steps = format_convolution("conv2d", IMAGE, 16, 32, kernel_size=[3, 3], padding=[1])
     assert "'padding' must be two or four numbers" in ask(steps).message
 
 
 def test_weights_that_were_prepared_stay_where_they_are() -> None:
     # GIVEN weights as tiles in DRAM instead of on the host
-    steps = convolution_steps("conv2d", IMAGE, 64, 64, kernel_size=[1, 1])
+    steps = format_convolution("conv2d", IMAGE, 64, 64, kernel_size=[1, 1])
     steps[1] = {"alloc": "weight", "shape": [1, 1, 64, 64], "dtype": "bfloat16", "layout": "tile", "memory": "DRAM"}
     outcome = ask([*steps, {"free": "weight"}, {"view": "DRAM"}])
     # THEN nothing but the input and the result is left once they are freed

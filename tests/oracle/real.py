@@ -39,7 +39,7 @@ def find_ttnn() -> tuple[Interpreter | None, str]:
 def mock_environment(interpreter: Interpreter, board: str) -> Iterator[dict[str, str]]:
     """Variables with which a process of that interpreter opens the mock of a board."""
     with open_workspace(interpreter, board=board) as place:
-        yield place.environment(os.environ)
+        yield place.build_environment(os.environ)
 
 
 def main(board: str, *script: str) -> int:

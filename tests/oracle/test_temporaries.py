@@ -11,7 +11,7 @@ import pytest
 
 from oracle.sides import Side, twin_side
 from oracle.test_operations import Chain
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 
 pytestmark = pytest.mark.oracle
 
@@ -28,9 +28,9 @@ def quotients(memory: str) -> Iterator[list[Step]]:
     rounding = ({}, {"rounding_mode": "floor"}, {"rounding_mode": "trunc"})
     forms = [(dtype, "tile") for dtype in _TYPES] + [(t, "row_major") for t in _TYPES if t != "bfloat8_b"]
     for (dtype, layout), number, rounds in product(forms, (2.0, 3), rounding):
-        yield write_call("div", [tensor(dtype, layout, memory)], number, **rounds)
+        yield format_call("div", [tensor(dtype, layout, memory)], number, **rounds)
     for first, second in product(forms, repeat=2):
-        yield write_call("div", [tensor(*first, memory), tensor(*second, memory)], rounding_mode="floor")
+        yield format_call("div", [tensor(*first, memory), tensor(*second, memory)], rounding_mode="floor")
 
 
 @pytest.mark.parametrize("memory", ["DRAM", "L1"])
@@ -52,9 +52,9 @@ def calls_of_rows(memory: str) -> Iterator[list[Step]]:
     """Those that choose by the space in L1 what they do, or how long their pieces are."""
     for wish in (None, "DRAM", "L1"):
         for shape, times in (([1, 2, 25], [2, 80, 2]), ([2, 2, 25], [2, 40, 2]), ([1, 1, 9], [1, 900, 1])):
-            yield write_call("repeat", [rows(shape, memory)], times, memory=wish)
+            yield format_call("repeat", [rows(shape, memory)], times, memory=wish)
         parts = [rows([32, 40], memory), rows([32, 20], memory, "uint32"), rows([32, 20], memory)]
-        steps = write_call("scatter", parts, memory=wish)
+        steps = format_call("scatter", parts, memory=wish)
         steps[-1]["args"].insert(1, -1)
         yield steps
 

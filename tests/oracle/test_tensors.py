@@ -16,9 +16,8 @@ from oracle.strategies import kills_the_library, specs
 from ttmem.base.errors import TtmemError
 from ttmem.engines.twin import TwinEngine
 from ttmem.hardware import MemoryMap
-from ttmem.twin.paging import paging_of
-from ttmem.twin.placement import place
-from ttmem.twin.replay import spec_from_step
+from ttmem.twin.placement import compute_paging, place
+from ttmem.twin.replay import read_spec
 
 pytestmark = pytest.mark.oracle
 
@@ -34,8 +33,8 @@ def twin_map(twin: Side) -> MemoryMap:
 def is_guarded(step: dict[str, Any], twin: Side) -> bool:
     """The library's answer would be wrong: the twin warns, or it refuses what the library lost count of."""
     try:
-        spec = spec_from_step(step)
-        if paging_of(spec).pages >> 31:
+        spec = read_spec(step)
+        if compute_paging(spec).pages >> 31:
             return True
         return bool(place(spec, twin_map(twin)).warnings)
     except TtmemError:
@@ -84,7 +83,7 @@ def test_page_counts_that_wrap_in_the_library_are_right_here_and_carry_a_warning
     assert real.run([call, {"view": "DRAM"}, {"clear": "cache"}])[1]["allocated"] == 32
     assert "would have wrapped" in real.run([step])[0]["error"]
     # WHEN the twin does THEN it says what it takes, that it does not fit, and that the library would not notice
-    placement = place(spec_from_step(step), twin_map(twin))
+    placement = place(read_spec(step), twin_map(twin))
     assert placement.total_bytes == 1 << 43
     assert not placement.fits_empty
     assert "32-bit counters wrap" in placement.warnings[0]

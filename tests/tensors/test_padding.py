@@ -9,8 +9,7 @@ from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, L1, open_board
 from ttmem.twin.padding import explain_padding
 from ttmem.twin.placement import place
-from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, NdShard, Shard, TensorSpec, grid_of
-from ttmem.twin.tensor_text import parse_shape, parse_shard
+from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, NdShard, Shard, TensorSpec, make_core_grid, parse_shape, parse_shard
 
 N150 = open_board("n150")
 
@@ -69,9 +68,9 @@ def test_shapes_and_shards_as_people_type_them():
     assert parse_shape("1x96x2176x1920") == (1, 96, 2176, 1920)
     assert parse_shape("[1, 96, 3]") == (1, 96, 3)
     assert parse_shape("scalar") == ()
-    assert parse_shard("height:64x512@8x8") == Shard("height", 64, 512, grid_of(8, 8))
-    assert parse_shard("block:64x32@4x2:col") == Shard("block", 64, 32, grid_of(4, 2), by_column=True)
-    assert parse_shard("nd:1x32x64@8x1:grid_2d") == NdShard((1, 32, 64), grid_of(8, 1), distribution="grid_2d")
+    assert parse_shard("height:64x512@8x8") == Shard("height", 64, 512, make_core_grid(8, 8))
+    assert parse_shard("block:64x32@4x2:col") == Shard("block", 64, 32, make_core_grid(4, 2), by_column=True)
+    assert parse_shard("nd:1x32x64@8x1:grid_2d") == NdShard((1, 32, 64), make_core_grid(8, 1), distribution="grid_2d")
 
 
 @pytest.mark.parametrize("text", ["64x512@8x8", "height:64@8x8", "height:64x512@8x8:up", "height:64x512@0x8", "height"])

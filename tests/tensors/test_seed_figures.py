@@ -12,8 +12,7 @@ from ttmem.hardware import DRAM, L1, open_board
 from ttmem.twin.device import Device
 from ttmem.twin.errors import OutOfMemoryError
 from ttmem.twin.placement import place
-from ttmem.twin.tensor_spec import TensorSpec
-from ttmem.twin.tensor_text import parse_shape
+from ttmem.twin.tensor_spec import TensorSpec, parse_shape
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "seed-figures.md"
 N150 = open_board("n150")

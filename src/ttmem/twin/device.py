@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The twin of an opened device: four pools, their buffers, and the programs that share L1 with them."""
+"""The model of an opened device: four memory pools, their buffers, and the programs that share L1 with them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,12 +10,12 @@ from ttmem.hardware import L1, MEMORIES, Memory, MemoryMap
 from ttmem.twin.errors import OutOfMemoryError
 from ttmem.twin.free_list import FreeList, FreeListState
 from ttmem.twin.placement import Placement, place
-from ttmem.twin.programs import Program, ProgramLayout, Region, check_regions, lay_out
+from ttmem.twin.programs import DeviceProgram, ProgramLayout, Region, check_regions, lay_out
 from ttmem.twin.tensor_spec import TensorSpec
 
 
 class Buffer(NamedTuple):
-    """A live tensor: the same address in every bank. (A tuple, because replays make millions of them.)"""
+    """An allocated tensor, at the same address in every bank. (A tuple, because replays create millions.)"""
 
     address: int
     placement: Placement
@@ -27,7 +27,7 @@ class Buffer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MemoryView:
-    """One memory at one moment, per bank, as `ttnn.get_memory_view` gives it."""
+    """The state of one memory, per bank, as `ttnn.get_memory_view` returns it."""
 
     memory: Memory
     banks: int
@@ -39,13 +39,13 @@ class MemoryView:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """All four pools at one moment."""
+    """A snapshot of all four pools."""
 
     states: tuple[FreeListState, ...]
 
 
 class Device:
-    """Allocates, frees and launches as the library does, and raises what the library would raise."""
+    """Allocates, frees and launches as the library does, and raises the library's errors."""
 
     def __init__(self, memory_map: MemoryMap) -> None:
         self.memory_map = memory_map
@@ -58,35 +58,35 @@ class Device:
         self._placements: dict[TensorSpec, Placement] = {}
 
     def place(self, spec: TensorSpec) -> Placement:
-        """What a spec costs here, whatever is allocated; InvalidSpecError as the library would refuse it."""
+        """Return the cost of a spec on this device; raise InvalidSpecError where the library refuses it."""
         placement = self._placements.get(spec)
         if placement is None:
             placement = self._placements[spec] = place(spec, self.memory_map)
         return placement
 
     def allocate(self, spec: TensorSpec) -> Buffer:
-        """A new buffer, or OutOfMemoryError with the library's numbers. Without elements nothing is taken."""
+        """Allocate a buffer or raise OutOfMemoryError with the library's numbers; an empty tensor takes no memory."""
         return self.allocate_placed(self.place(spec))
 
     def allocate_placed(self, placement: Placement) -> Buffer:
-        """As `allocate`, for a placement of this device's map: replays keep theirs."""
+        """Allocate a placement that was computed for this device; replays keep theirs."""
         taken = placement.taken_bytes_per_bank
         if not taken:
             return Buffer(0, placement)
         address = self._free_lists[placement.spec.memory.name].allocate(taken)
         if address is None:
-            raise self._out_of_memory(placement)
+            raise self._build_out_of_memory_error(placement)
         return Buffer(address, placement)
 
     def free(self, buffer: Buffer) -> bool:
-        """Give a buffer back; False when it is not there any more (the library ignores that too)."""
+        """Free a buffer; return False if it is not allocated (the library ignores that too)."""
         address, placement = buffer
         if not placement.taken_bytes_per_bank:
             return True
         return self._free_lists[placement.spec.memory.name].free(address)
 
-    def allocated_bytes_per_bank(self, memory: Memory) -> int:
-        """As the view says; asked after every allocation, so it makes none."""
+    def get_allocated_bytes_per_bank(self, memory: Memory) -> int:
+        """Return the figure of `view`; every allocation asks for it, so no view is created."""
         return self._free_lists[memory.name].allocated_bytes
 
     def view(self, memory: Memory) -> MemoryView:
@@ -104,16 +104,16 @@ class Device:
         return tuple(self.view(memory) for memory in MEMORIES)
 
     def blocks(self, memory: Memory) -> list[tuple[int, int, bool]]:
-        """All blocks in address order: address, bytes, whether it is taken."""
+        """Return all blocks in address order: address, bytes, whether it is allocated."""
         return self._free_lists[memory.name].blocks()
 
     @property
     def lowest_l1_address(self) -> int | None:
-        """Where the lowest L1 tensor begins: the ceiling of every program's static buffers."""
+        """The address of the lowest L1 tensor: the upper limit of every program's static buffers."""
         return self._l1.lowest_taken_address
 
-    def launch(self, program: Program) -> ProgramLayout:
-        """Lay a program out and check it against the tensors of this moment, as every enqueue does."""
+    def launch(self, program: DeviceProgram) -> ProgramLayout:
+        """Compute the layout of a program and check it against the current tensors, as every enqueue does."""
         layout = lay_out(program, self.memory_map)
         self.check(layout.regions, program.family)
         return layout
@@ -123,7 +123,7 @@ class Device:
         check_regions(regions, family, self.memory_map, self._l1.lowest_taken_address)
 
     def check_region(self, end_address: int, family: str) -> None:
-        """As `check`, for an operation of which only the height of its static buffers is known, not the cores."""
+        """Check an operation whose static buffers have a known height and unknown cores."""
         self.check((Region(None, end_address),), family)
 
     def checkpoint(self) -> Checkpoint:
@@ -134,15 +134,15 @@ class Device:
             free_list.restore(state)
 
     @contextmanager
-    def what_if(self) -> Iterator[None]:
-        """Try something; the memories are afterwards as they were."""
+    def preserve_state(self) -> Iterator[None]:
+        """Restore all memories on exit."""
         before = self.checkpoint()
         try:
             yield
         finally:
             self.restore(before)
 
-    def _out_of_memory(self, placement: Placement) -> OutOfMemoryError:
+    def _build_out_of_memory_error(self, placement: Placement) -> OutOfMemoryError:
         view = self.view(placement.spec.memory)
         return OutOfMemoryError(
             memory=view.memory,
@@ -158,7 +158,7 @@ class Device:
 
 
 class WatchedDevice(Device):
-    """Remembers how full each memory was."""
+    """A device that records the peak of each memory."""
 
     def __init__(self, memory_map: MemoryMap) -> None:
         super().__init__(memory_map)
@@ -167,7 +167,7 @@ class WatchedDevice(Device):
     def allocate_placed(self, placement: Placement) -> Buffer:
         buffer = super().allocate_placed(placement)
         memory = placement.spec.memory
-        held = self.allocated_bytes_per_bank(memory)
+        held = self.get_allocated_bytes_per_bank(memory)
         if held > self.peaks[memory.name]:
             self.peaks[memory.name] = held
         return buffer

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the library prints when something does not fit, word for word; each sentence is written here alone.
+"""The library's out-of-memory and clash messages, word for word, each in one place.
 
-The standard library alone: the worker of the engines loads this file under an interpreter that need not have ttmem.
+Uses the standard library only: the worker of the engines loads this file in an interpreter without ttmem.
 """
 
 _ABOUT_MEMORY = (
@@ -13,11 +13,11 @@ _ABOUT_MEMORY = (
 
 
 def is_about_memory(text: str) -> bool:
-    """Whether an error of the library says that something does not fit."""
+    """Return whether an error message of the library reports a lack of memory."""
     return any(mark in text for mark in _ABOUT_MEMORY)
 
 
-def out_of_memory(
+def describe_out_of_memory(
     total_bytes: int,
     memory: object,
     banks: int,
@@ -27,7 +27,7 @@ def out_of_memory(
     free_bytes_per_bank: int,
     largest_free_bytes_per_bank: int,
 ) -> str:
-    """The allocator's; releases differ in what follows it."""
+    """Return the allocator's message; releases differ in the text that follows it."""
     return (
         f"Out of Memory: Not enough space to allocate {total_bytes} B {memory} buffer across {banks} banks, "
         f"where each bank needs to store {bytes_per_bank} B, but bank size is {bank_bytes} B "
@@ -36,21 +36,21 @@ def out_of_memory(
     )
 
 
-def clash(family: str, lowest_address: int, region_end_address: int, core_range: object = None) -> str:
-    """Static buffers that reach into a tensor."""
+def describe_clash(family: str, lowest_address: int, region_end_address: int, core_range: object = None) -> str:
+    """Return the message for static buffers that overlap a tensor."""
     return (
-        f"Statically allocated {family} buffers clash with L1 buffers{_on(core_range)}. L1 buffer "
+        f"Statically allocated {family} buffers clash with L1 buffers{_describe_core_range(core_range)}. L1 buffer "
         f"allocated at {lowest_address} and static {family} buffer region ends at {region_end_address}"
     )
 
 
-def overflow(family: str, region_end_address: int, l1_bytes_per_core: int, core_range: object = None) -> str:
-    """Static buffers that are larger than L1."""
+def describe_overflow(family: str, region_end_address: int, l1_bytes_per_core: int, core_range: object = None) -> str:
+    """Return the message for static buffers that exceed L1."""
     return (
-        f"Statically allocated {family} buffers{_on(core_range)} grow to {region_end_address} B "
+        f"Statically allocated {family} buffers{_describe_core_range(core_range)} grow to {region_end_address} B "
         f"which is beyond max L1 size of {l1_bytes_per_core} B"
     )
 
 
-def _on(core_range: object) -> str:
+def _describe_core_range(core_range: object) -> str:
     return f" on core range {core_range}" if core_range else ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why something does not fit, with the very numbers and words that the library prints."""
+"""Failures of an allocation or a launch, with the numbers and words that the library prints."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ _SMALL_REGION = " The L1_SMALL region is sized at device open; increase l1_small
 
 
 class DeviceFailureError(TtmemError):
-    """The device would have said no: the answer is "does not fit" (exit 1)."""
+    """A failure of the device: the answer is "does not fit" (exit code 1)."""
 
     exit_code = 1
 
@@ -36,7 +36,7 @@ class OutOfMemoryError(DeviceFailureError):
     full_stop: bool = True
 
     def __post_init__(self) -> None:
-        sentence = error_messages.out_of_memory(
+        sentence = error_messages.describe_out_of_memory(
             self.total_bytes, self.memory, self.banks, self.bytes_per_bank, self.bank_bytes,
             self.allocated_bytes_per_bank, self.free_bytes_per_bank, self.largest_free_bytes_per_bank,
         )  # fmt: skip
@@ -63,12 +63,14 @@ class BufferClashError(StaticBuffersError):
     lowest_address: int
 
     def __post_init__(self) -> None:
-        message = error_messages.clash(self.family, self.lowest_address, self.region_end_address, self.core_range)
+        message = error_messages.describe_clash(
+            self.family, self.lowest_address, self.region_end_address, self.core_range
+        )
         TtmemError.__init__(self, message)
 
     @property
     def overlap_bytes(self) -> int:
-        """Bytes to win back, from the program or from the tensors."""
+        """The bytes that the program or the tensors must release."""
         return self.region_end_address - self.lowest_address
 
 
@@ -79,5 +81,7 @@ class BufferOverflowError(StaticBuffersError):
     l1_bytes_per_core: int
 
     def __post_init__(self) -> None:
-        message = error_messages.overflow(self.family, self.region_end_address, self.l1_bytes_per_core, self.core_range)
+        message = error_messages.describe_overflow(
+            self.family, self.region_end_address, self.l1_bytes_per_core, self.core_range
+        )
         TtmemError.__init__(self, message)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One memory's free blocks, valid for all its banks, with the library's rule: address-ordered first fit.
+"""The free blocks of one memory, the same in all its banks: address-ordered first fit.
 
-The library keeps size classes for speed but compares the best address over all of them, so the rule is plain: a pool
-that grows up takes the lowest block that is large enough, one that grows down takes the highest and cuts from its top.
-Free neighbours merge at once; there is no compaction.
+The library keeps size classes for speed but compares the best address over all of them. So a pool that grows up takes
+the lowest block that is large enough; one that grows down takes the highest and cuts from its top. Free neighbours
+merge at once; there is no compaction.
 
-Blocks live in chunks of bounded length, each with its largest size, so a step looks at chunks before it looks at
-blocks: a pool in 100,000 pieces stays usable, and the usual pool of a few dozen is one chunk.
+Blocks are stored in chunks of bounded length, each with its largest size, so a search skips whole chunks: a pool in
+100,000 pieces stays usable, and a usual pool of a few dozen blocks is one chunk.
 """
 
 from bisect import bisect_right
@@ -17,7 +17,7 @@ _CHUNK_BLOCKS = 512
 
 @dataclass(frozen=True, slots=True)
 class FreeListState:
-    """A checkpoint, untouched by what happens later."""
+    """An immutable snapshot of a free list."""
 
     starts: tuple[tuple[int, ...], ...]
     sizes: tuple[tuple[int, ...], ...]
@@ -73,7 +73,7 @@ class FreeList:
         return self.base_address
 
     def blocks(self) -> list[tuple[int, int, bool]]:
-        """All blocks in address order: address, bytes, whether it is taken."""
+        """Return all blocks in address order: address, bytes, whether it is allocated."""
         free = [
             (start, size, False)
             for starts, sizes in zip(self._starts, self._sizes, strict=True)
@@ -82,7 +82,7 @@ class FreeList:
         return sorted(free + [(address, size, True) for address, size in self._taken.items()])
 
     def allocate(self, wanted_bytes: int) -> int | None:
-        """The address of a new block, or None when no free block is large enough (and nothing changed)."""
+        """Return the address of a new block, or None if no free block is large enough."""
         largest = self._largest
         if self.grows_down:
             chunk = len(largest) - 1
@@ -123,7 +123,7 @@ class FreeList:
         return address
 
     def take(self, address: int, size: int) -> bool:
-        """Take just this block, wherever first fit would have put it; False when not all of it is free."""
+        """Allocate exactly this block; return False if part of it is not free."""
         if not size:
             return True
         chunk = bisect_right(self._firsts, address) - 1
@@ -153,7 +153,7 @@ class FreeList:
         return True
 
     def free(self, address: int) -> bool:
-        """Give a block back and merge it with free neighbours; an unknown address changes nothing (False)."""
+        """Free a block and merge it with free neighbours; return False for an unknown address."""
         size = self._taken.pop(address, None)
         if size is None:
             return False

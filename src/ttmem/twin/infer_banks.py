@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learn a board's banks from what a real run printed: an error message, a log's memory blocks, a capture.
+"""Infer a board's bank sizes from the output of a real run: an error message, a log's memory blocks, a capture.
 
-Builds differ from the published wheels (profiler, print region, firmware), so their banks differ too. Three kinds of
-evidence are read, exact ones first: out-of-memory messages and the device table of a capture give bytes, the memory
-blocks of a runtime log give MiB with three decimals, which are completed from the bank tables where one matches.
+Builds differ from the published wheels (profiler, print region, firmware), so their banks differ too. Out-of-memory
+messages and the device table of a capture give bytes. The memory blocks of a runtime log give MiB with three decimals;
+a bank table completes them where one matches.
 """
 
 import re
@@ -46,7 +46,7 @@ _MESSAGE_BREAK = re.compile(r"\s*\n\s*")
 
 @dataclass(frozen=True, slots=True)
 class BankEvidence:
-    """What one source says of one memory."""
+    """The bank size of one memory according to one source."""
 
     banks: int | None
     bytes_per_bank: int
@@ -56,7 +56,7 @@ class BankEvidence:
 
 
 def find_evidence(lines: Iterable[str]) -> dict[str, BankEvidence]:
-    """Bank sizes by memory name, from the lines of a log, a capture or a message; the most exact wins."""
+    """Return bank sizes by memory name from the lines of a log, a capture or a message; exact sources win."""
     found: dict[str, BankEvidence] = {}
     table: dict[str, int] = {}
     previous = ""
@@ -70,7 +70,7 @@ def find_evidence(lines: Iterable[str]) -> dict[str, BankEvidence]:
         previous = line.rstrip("\n")
         for match in _OUT_OF_MEMORY.finditer(joined):
             memory, banks, _, size = match.groups()
-            _keep(found, memory, BankEvidence(_int(banks), _int(size), 0, "an out-of-memory message"))
+            _keep(found, memory, BankEvidence(_parse_number(banks), _parse_number(size), 0, "an out-of-memory message"))
         for match in _MEMORY_BLOCK.finditer(line):
             memory, banks, size = match.groups()
             exact = round(float(size) * _MIB)
@@ -83,7 +83,7 @@ def find_evidence(lines: Iterable[str]) -> dict[str, BankEvidence]:
     return found
 
 
-def _int(text: str) -> int:
+def _parse_number(text: str) -> int:
     return int(text.replace(",", ""))
 
 
@@ -94,7 +94,7 @@ def _keep(found: dict[str, BankEvidence], memory: str, evidence: BankEvidence) -
 
 
 def learn_board(lines: Iterable[str], board: Board | str | None = None) -> MemoryMap:
-    """The memory map that the evidence describes; sizes it says nothing about come from the bank tables."""
+    """Return the memory map that fits the evidence; bank tables supply the other sizes."""
     evidence = find_evidence(lines)
     if not evidence:
         raise BadInputError(
@@ -105,12 +105,12 @@ def learn_board(lines: Iterable[str], board: Board | str | None = None) -> Memor
         board = BOARDS.find(board)
     found = board or _guess_board(evidence)
     _check_banks(found, evidence)
-    release, base, small = _l1_map(found.architecture, evidence)
+    release, base, small = _infer_l1(found.architecture, evidence)
     memory_map = open_board(found, OpenSettings(l1_small_bytes=small), release)
     warnings = list(memory_map.warnings)
     banks = evidence[L1.name].banks if L1.name in evidence else None
     grid = next((candidate for _, candidate in found.grids if candidate.cores == banks), memory_map.grid)
-    dram_base, dram_bytes, trace_bytes, notes = _dram_map(found.architecture, memory_map, evidence)
+    dram_base, dram_bytes, trace_bytes, notes = _infer_dram(found.architecture, memory_map, evidence)
     warnings += notes
     l1_end = found.architecture.l1_bytes_per_core - small
     used = ", ".join(sorted({one.words for one in evidence.values()}))
@@ -134,7 +134,7 @@ def learn_board(lines: Iterable[str], board: Board | str | None = None) -> Memor
 
 
 def _guess_board(evidence: dict[str, BankEvidence]) -> Board:
-    """By the number of DRAM banks, then by the cores; the one-chip board stands for its family."""
+    """Return the one-chip board with this number of DRAM banks or, without DRAM evidence, of cores."""
     dram = evidence.get(DRAM.name) or evidence.get(TRACE.name)
     for candidate in BOARDS:
         if candidate.chips != 1:
@@ -161,8 +161,8 @@ def _matches(evidence: BankEvidence, size: int) -> bool:
     return abs(evidence.bytes_per_bank - size) <= evidence.error_bytes
 
 
-def _l1_map(architecture: Architecture, evidence: dict[str, BankEvidence]) -> tuple[Release, int, int]:
-    """The release, L1 base and L1_SMALL size that explain the evidence; newest release first."""
+def _infer_l1(architecture: Architecture, evidence: dict[str, BankEvidence]) -> tuple[Release, int, int]:
+    """Return the release, L1 base and L1_SMALL size that explain the evidence; newest release first."""
     known = [r for r in RELEASES if any(name == architecture.name for name, _ in r.reserved)]
     nearest = DEFAULT_RELEASE if DEFAULT_RELEASE in known else known[0]
     l1, small = evidence.get(L1.name), evidence.get(L1_SMALL.name)
@@ -185,16 +185,16 @@ def _l1_map(architecture: Architecture, evidence: dict[str, BankEvidence]) -> tu
     return nearest, base, size
 
 
-def _dram_map(
+def _infer_dram(
     architecture: Architecture, memory_map: MemoryMap, evidence: dict[str, BankEvidence]
 ) -> tuple[int, int, int, list[str]]:
-    """DRAM base and bank size, and the trace region above it."""
+    """Return the DRAM base, the bank size, the trace region above it, and notes."""
     base, dram = memory_map.dram.base_address, evidence.get(DRAM.name)
     trace = evidence.get(TRACE.name)
     trace_bytes = trace.bytes_per_bank if trace is not None else 0
     if dram is None:
         return base, architecture.dram_bytes_per_bank - base - trace_bytes, trace_bytes, []
-    for candidate, words in sorted(_builds(architecture), key=lambda build: build[0] != base):
+    for candidate, words in sorted(_list_builds(architecture), key=lambda build: build[0] != base):
         size = architecture.dram_bytes_per_bank - candidate - trace_bytes
         if _matches(dram, size):
             return candidate, size, trace_bytes, [] if candidate == base else [f"a build with {words} regions in DRAM"]
@@ -202,15 +202,15 @@ def _dram_map(
     release = f"those of ttnn {memory_map.release.name}"
     note = (
         f"DRAM banks are {missing:,} B smaller than {release} (trace, profiler or print regions); addresses in DRAM "
-        "assume that the difference lies above the tensors"
+        "assume that the difference is above the tensors"
         if missing > 0
         else f"DRAM banks are {-missing:,} B larger than {release}: another build or release"
     )
     return base, dram.bytes_per_bank, trace_bytes, [note]
 
 
-def _builds(architecture: Architecture) -> list[tuple[int, str]]:
-    """Every DRAM base that a build of the library can have, with the regions below it."""
+def _list_builds(architecture: Architecture) -> list[tuple[int, str]]:
+    """Return all DRAM bases that a build of the library can have, with the regions below each."""
     (always, first), *optional = architecture.dram_regions
     builds = [(first, always)]
     for name, size in optional:

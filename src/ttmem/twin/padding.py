@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the padding of a tensor comes from, dimension by dimension, and what would be cheaper."""
+"""The padding of a tensor by dimension, and cheaper alternatives."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _MOST_PERMUTED = 16
 
 @dataclass(frozen=True, slots=True)
 class DimensionPadding:
-    """One dimension that was rounded up, and what that alone cost."""
+    """A dimension that is padded, and the bytes that it adds."""
 
     dimension: int
     """From the end: -1 is the width, -2 the height."""
@@ -62,12 +62,12 @@ def explain_padding(spec: TensorSpec, memory_map: MemoryMap) -> PaddingExplanati
         padded_bytes=placement.padded_bytes,
         aligned_bytes=placement.total_bytes,
         reserved_bytes=placement.taken_bytes_per_bank * memory_map.pool(spec.memory).banks,
-        dimensions=tuple(_by_dimension(spec)),
-        alternatives=cheaper_alternatives(spec, placement, memory_map),
+        dimensions=tuple(_list_padded_dimensions(spec)),
+        alternatives=find_cheaper_alternatives(spec, placement, memory_map),
     )
 
 
-def _by_dimension(spec: TensorSpec) -> Iterator[DimensionPadding]:
+def _list_padded_dimensions(spec: TensorSpec) -> Iterator[DimensionPadding]:
     padded_shape = spec.padded
     shape = (1,) * (len(padded_shape) - len(spec.shape)) + spec.shape
     elements = prod(shape)
@@ -81,12 +81,16 @@ def _by_dimension(spec: TensorSpec) -> Iterator[DimensionPadding]:
         elements = grown
 
 
-def cheaper_alternatives(spec: TensorSpec, placement: Placement, memory_map: MemoryMap) -> tuple[Alternative, ...]:
-    """The best of each kind; only interleaved tensors, since a shard is somebody's deliberate choice."""
+def find_cheaper_alternatives(spec: TensorSpec, placement: Placement, memory_map: MemoryMap) -> tuple[Alternative, ...]:
+    """Return the best alternative of each kind; none for shards, because the caller chose them deliberately."""
     if spec.shard is not None or not placement.paging.pages:
         return ()
     found: list[Alternative] = []
-    for how, options in (("row_major", _row_major(spec)), ("reshape", _reshaped(spec)), ("permute", _permuted(spec))):
+    for how, options in (
+        ("row_major", _list_row_major(spec)),
+        ("reshape", _list_reshapes(spec)),
+        ("permute", _list_permutations(spec)),
+    ):
         best: Alternative | None = None
         for other, order in options:
             try:
@@ -103,18 +107,18 @@ def cheaper_alternatives(spec: TensorSpec, placement: Placement, memory_map: Mem
 _Options = Iterator[tuple[TensorSpec, tuple[int, ...] | None]]
 
 
-def _row_major(spec: TensorSpec) -> _Options:
+def _list_row_major(spec: TensorSpec) -> _Options:
     if spec.is_tiled and not spec.dtype.is_block_float:
         yield replace(spec, layout=ROW_MAJOR), None
 
 
-def _permuted(spec: TensorSpec) -> _Options:
-    """Only which two sizes come last matters to the bytes; the others keep their order."""
+def _list_permutations(spec: TensorSpec) -> _Options:
+    """Yield one permutation for each pair of last sizes; the order of other dimensions does not change the bytes."""
     rank = len(spec.shape)
     if rank < 2:
         return
     tried = {spec.shape[-2:]}
-    for last_two in permutations(_of_different_sizes(spec.shape), 2):
+    for last_two in permutations(_select_dimensions(spec.shape), 2):
         sizes = spec.shape[last_two[0]], spec.shape[last_two[1]]
         if sizes not in tried:
             tried.add(sizes)
@@ -122,8 +126,8 @@ def _permuted(spec: TensorSpec) -> _Options:
             yield replace(spec, shape=tuple(spec.shape[d] for d in order)), order
 
 
-def _of_different_sizes(shape: tuple[int, ...]) -> list[int]:
-    """The dimensions, of equal sizes the first two, and not more than a person would permute."""
+def _select_dimensions(shape: tuple[int, ...]) -> list[int]:
+    """Return up to two dimensions of each size, and at most `_MOST_PERMUTED`."""
     seen: Counter[int] = Counter()
     kept = []
     for dimension, size in enumerate(shape):
@@ -133,8 +137,8 @@ def _of_different_sizes(shape: tuple[int, ...]) -> list[int]:
     return kept[:_MOST_PERMUTED]
 
 
-def _reshaped(spec: TensorSpec) -> _Options:
-    """The same elements in the same order as one matrix; of equally good cuts the one with the narrowest rows."""
+def _list_reshapes(spec: TensorSpec) -> _Options:
+    """Yield the two-dimensional shapes; of equally good ones the first has the narrowest rows."""
     for cut in range(len(spec.shape) - 1, 0, -1):
         shape = (prod(spec.shape[:cut]), prod(spec.shape[cut:]))
         if shape != spec.shape and max(shape) < 1 << 32:

@@ -2,7 +2,7 @@
 """Static buffers of a program in L1: circular buffers, dataflow buffers and scratchpads.
 
 They grow from the L1 base upwards, per core and without a free list, and must end below the lowest tensor. Circular and
-dataflow buffers obey the same rules under two names; a program has one family.
+dataflow buffers follow the same rules under two names; all buffers of a program are of one family.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ L1_SMALL_OVERRUN = (
 
 @dataclass(frozen=True, slots=True)
 class StaticBuffer:
-    """One buffer of a program, on some core ranges."""
+    """A buffer of a program on some core ranges."""
 
     total_bytes: int
     ranges: tuple[CoreRange, ...]
@@ -33,7 +33,7 @@ class StaticBuffer:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class DeviceProgram:
     """Static buffers in the order in which the program creates them."""
 
     buffers: tuple[StaticBuffer, ...]
@@ -42,7 +42,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """How far the static buffers of a program reach on one core range."""
+    """The end of a program's static buffers on one core range."""
 
     core_range: CoreRange | None
     """None: which cores is not known."""
@@ -62,11 +62,11 @@ class ProgramLayout:
         return max((region.end_address for region in self.regions), default=0)
 
 
-def lay_out(program: Program, memory_map: MemoryMap) -> ProgramLayout:
-    """Addresses of a program's static buffers, which do not depend on the tensors.
+def lay_out(program: DeviceProgram, memory_map: MemoryMap) -> ProgramLayout:
+    """Compute the addresses of a program's static buffers, which do not depend on the tensors.
 
-    Starts are rounded to the DRAM alignment, sizes are not. A buffer looks only at core ranges equal to its own when it
-    is placed, but pushes up every range that it touches.
+    Starts are rounded up to the DRAM alignment, sizes are not. A buffer is placed above the core ranges that equal its
+    own, but raises the end of every range that it touches.
     """
     _check(program, memory_map)
     ends: dict[CoreRange, int] = {}
@@ -78,7 +78,7 @@ def lay_out(program: Program, memory_map: MemoryMap) -> ProgramLayout:
         if buffer.borrowed:
             addresses.append(None)
             continue
-        address = _start_after(max(ends[core_range] for core_range in buffer.ranges), memory_map)
+        address = _align_start(max(ends[core_range] for core_range in buffer.ranges), memory_map)
         addresses.append(address)
         for own in buffer.ranges:
             for other, end in ends.items():
@@ -89,24 +89,24 @@ def lay_out(program: Program, memory_map: MemoryMap) -> ProgramLayout:
     return ProgramLayout(tuple(addresses), regions, warnings)
 
 
-def end_of_stack(buffer_bytes: Sequence[int], memory_map: MemoryMap) -> int:
-    """Where buffers that share their cores end: the whole layout when which cores these are does not matter."""
+def compute_stack_end(buffer_bytes: Sequence[int], memory_map: MemoryMap) -> int:
+    """Return the end of buffers that share their cores: the whole layout if the cores do not matter."""
     end = memory_map.l1_base_address
     for size in buffer_bytes:
-        end = _start_after(end, memory_map) + size
+        end = _align_start(end, memory_map) + size
     return end
 
 
-def _start_after(end: int, memory_map: MemoryMap) -> int:
+def _align_start(end: int, memory_map: MemoryMap) -> int:
     return round_up(max(end, memory_map.l1_base_address), memory_map.quantum_bytes)
 
 
 def check_regions(
     regions: Sequence[Region], family: str, memory_map: MemoryMap, lowest_tensor_address: int | None
 ) -> None:
-    """The library's check at every launch: the first range that is too large or reaches a tensor is reported.
+    """Raise the library's error for the first core range that is too large or overlaps a tensor.
 
-    All banks move in lock step, so a tensor on one core limits the programs of every core.
+    All banks are allocated in lock step, so a tensor on one core limits the programs of every core.
     """
     l1_bytes = memory_map.architecture.l1_bytes_per_core
     for region in regions:
@@ -129,7 +129,7 @@ def _overlaps_l1_small(regions: Sequence[Region], memory_map: MemoryMap) -> bool
     return bool(small.bytes_per_bank) and any(region.end_address > small.base_address for region in regions)
 
 
-def _check(program: Program, memory_map: MemoryMap) -> None:
+def _check(program: DeviceProgram, memory_map: MemoryMap) -> None:
     limit = memory_map.architecture.max_circular_buffers_per_core
     grid = memory_map.grid
     seen: list[tuple[int, CoreRange]] = []

@@ -11,7 +11,7 @@ from ttmem.hardware import DATA_TYPES, MEMORIES, TILE_32X32, Tile
 from ttmem.twin.device import Buffer, Device
 from ttmem.twin.errors import OutOfMemoryError
 from ttmem.twin.placement import Placement
-from ttmem.twin.tensor_spec import LAYOUTS, CoreRange, InvalidSpecError, NdShard, Shard, TensorSpec, grid_of
+from ttmem.twin.tensor_spec import LAYOUTS, CoreRange, InvalidSpecError, NdShard, Shard, TensorSpec, make_core_grid
 
 _ALLOC_KEYS = {"alloc", "shape", "dtype", "layout", "memory", "shard", "tile"}
 _LARGEST = 1 << 63
@@ -21,7 +21,7 @@ _SHARD_KEYS = {"kind", "shape", "grid", "ranges", "orientation", "distribution"}
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What the device said to one step."""
+    """The result of one step."""
 
     ok: bool
     buffer: Buffer | None = None
@@ -30,7 +30,7 @@ class StepResult:
 
 
 def read_steps(lines: Iterable[str], name: str = "steps") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Steps with the place they come from; blank lines and `#` comments are skipped."""
+    """Yield each step with its location; blank lines and `#` comments are skipped."""
     for number, line in enumerate(lines, 1):
         text = line.strip()
         if not text or text.startswith("#"):
@@ -47,13 +47,13 @@ def read_steps(lines: Iterable[str], name: str = "steps") -> Iterator[tuple[str,
         yield where, step
 
 
-def spec_from_step(step: Mapping[str, Any], where: str = "") -> TensorSpec:
-    """The spec of an `alloc` step; library defaults are bfloat16 tiles in DRAM."""
+def read_spec(step: Mapping[str, Any], where: str = "") -> TensorSpec:
+    """Return the spec of an `alloc` step; library defaults are bfloat16 tiles in DRAM."""
     unknown = set(step) - _ALLOC_KEYS
     if unknown:
-        raise BadInputError(f"unknown key {min(unknown)!r}", where=where, hint=_known(_ALLOC_KEYS))
+        raise BadInputError(f"unknown key {min(unknown)!r}", where=where, hint=_list_keys(_ALLOC_KEYS))
     shape = step.get("shape")
-    if not _numbers(shape):
+    if not _is_number_list(shape):
         raise BadInputError("`shape` must be a list of integers", where=where)
     try:
         return TensorSpec(
@@ -62,7 +62,7 @@ def spec_from_step(step: Mapping[str, Any], where: str = "") -> TensorSpec:
             LAYOUTS.find(str(step.get("layout", "tile"))),
             MEMORIES.find(str(step.get("memory", "DRAM"))),
             read_shard(step["shard"], where) if step.get("shard") is not None else None,
-            _tile(step["tile"], where) if "tile" in step else TILE_32X32,
+            _read_tile(step["tile"], where) if "tile" in step else TILE_32X32,
         )
     except InvalidSpecError:
         raise
@@ -70,26 +70,26 @@ def spec_from_step(step: Mapping[str, Any], where: str = "") -> TensorSpec:
         raise BadInputError(error.message, where=error.where or where, hint=error.hint) from None
 
 
-def _known(keys: set[str]) -> str:
+def _list_keys(keys: set[str]) -> str:
     return f"known: {', '.join(sorted(keys))}"
 
 
-def _tile(raw: Any, where: str) -> Tile:
-    if not _numbers(raw, 2):
+def _read_tile(raw: Any, where: str) -> Tile:
+    if not _is_number_list(raw, 2):
         raise BadInputError("`tile` must be [height, width]", where=where)
     return Tile(*raw)
 
 
 def read_shard(raw: Any, where: str = "") -> Shard | NdShard:
-    """As steps write it: kind, shape, and grid or ranges."""
+    """Parse a step's `shard`: kind, shape, and grid or ranges."""
     if not isinstance(raw, dict) or set(raw) - _SHARD_KEYS or "kind" not in raw or "shape" not in raw:
         raise BadInputError(
-            "`shard` needs kind and shape, and grid [columns, rows]", where=where, hint=_known(_SHARD_KEYS)
+            "`shard` needs kind and shape, and grid [columns, rows]", where=where, hint=_list_keys(_SHARD_KEYS)
         )
     shape = raw["shape"]
-    if not _numbers(shape):
+    if not _is_number_list(shape):
         raise BadInputError("the shard's `shape` must be a list of integers", where=where)
-    ranges = _ranges(raw, where)
+    ranges = _read_ranges(raw, where)
     orientation = raw.get("orientation", "row")
     if orientation not in ("row", "col"):
         raise BadInputError(f"unknown orientation {orientation!r}", where=where, hint="known: row, col")
@@ -100,19 +100,19 @@ def read_shard(raw: Any, where: str = "") -> Shard | NdShard:
     return Shard(str(raw["kind"]), shape[0], shape[1], ranges, orientation == "col")
 
 
-def _ranges(raw: Mapping[str, Any], where: str) -> tuple[CoreRange, ...]:
-    """`grid` is [columns, rows] from core (0, 0); `ranges` lists rectangles [x0, y0, x1, y1]."""
+def _read_ranges(raw: Mapping[str, Any], where: str) -> tuple[CoreRange, ...]:
+    """Parse `grid`, [columns, rows] from core (0, 0), or `ranges`, rectangles [x0, y0, x1, y1]."""
     if "ranges" in raw:
         ranges = raw["ranges"]
-        if not isinstance(ranges, list) or not all(_numbers(r, 4) for r in ranges):
+        if not isinstance(ranges, list) or not all(_is_number_list(r, 4) for r in ranges):
             raise BadInputError("`ranges` must be a list of [x0, y0, x1, y1]", where=where)
         return tuple(CoreRange(*r) for r in ranges)
-    if not _numbers(raw.get("grid"), 2):
+    if not _is_number_list(raw.get("grid"), 2):
         raise BadInputError("`grid` must be [columns, rows]", where=where)
-    return grid_of(*raw["grid"])
+    return make_core_grid(*raw["grid"])
 
 
-def _numbers(value: Any, count: int | None = None) -> TypeGuard[list[int]]:
+def _is_number_list(value: Any, count: int | None = None) -> TypeGuard[list[int]]:
     return (
         isinstance(value, list)
         and count in (None, len(value))
@@ -126,13 +126,13 @@ def _check_name(name: object, key: str, where: str) -> None:
 
 
 class Placements:
-    """Of `alloc` steps on one device: scripts repeat a few specs, and reading one costs more than allocating it."""
+    """A cache of placements on one device: scripts repeat a few specs, and parsing one is slower than allocating."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
         self._known: dict[Hashable, Placement] = {}
 
-    def of(self, step: Mapping[str, Any], where: str = "") -> Placement:
+    def find(self, step: Mapping[str, Any], where: str = "") -> Placement:
         key: Hashable = None
         # Only the keys of a plain tensor: anything else, right or wrong, is read in full.
         if len(step) == 5 and "shard" not in step:
@@ -143,14 +143,14 @@ class Placements:
                 key = placement = None
             if placement is not None:
                 return placement
-        placement = self._device.place(spec_from_step(step, where))
+        placement = self._device.place(read_spec(step, where))
         if key is not None:
             self._known[key] = placement
         return placement
 
 
 class ScriptRunner:
-    """Runs steps on a device and remembers the names; a failed allocation has none, so freeing it does nothing."""
+    """Runs steps on a device by name. A failed allocation has no buffer, so freeing it does nothing."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -166,7 +166,7 @@ class ScriptRunner:
             raise BadInputError(f"{name!r} is allocated already; free it first", where=where)
         self._buffers[name] = None
         try:
-            buffer = self.device.allocate_placed(self._placements.of(step, where))
+            buffer = self.device.allocate_placed(self._placements.find(step, where))
         except (OutOfMemoryError, InvalidSpecError) as failure:
             return StepResult(False, None, failure)
         self._buffers[name] = buffer

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tensor is asked to be: shape, element format, layout, memory and sharding."""
+"""The specification of a tensor: shape, data type, layout, memory and sharding; also as users type it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations, product
@@ -16,12 +17,12 @@ from ttmem.hardware._registry import ByName
 
 
 class InvalidSpecError(BadInputError):
-    """The library refuses this spec; the message is the library's own reason where it gives one."""
+    """A spec that the library refuses; the message is the library's reason where it gives one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout(ByName):
-    """How elements are grouped into pages: whole tiles, or rows."""
+    """The grouping of elements into pages: tiles or rows."""
 
     __hash__ = ByName.__hash__
     name: str
@@ -67,22 +68,22 @@ class CoreRange:
         )
 
     def walk(self, *, by_column: bool = False) -> Iterator[tuple[int, int]]:
-        """Core by core in the order in which shards are dealt: row by row, or column by column."""
+        """Yield the cores in the order in which shards are distributed: row by row, or column by column."""
         columns, rows = range(self.start_x, self.end_x + 1), range(self.start_y, self.end_y + 1)
         return product(columns, rows) if by_column else ((x, y) for y in rows for x in columns)
 
     def __str__(self) -> str:
-        """As the library prints core ranges since mid 2026."""
+        """Format the range as the library prints it since mid 2026."""
         return f"[{self.start_x}-{self.start_y} - {self.end_x}-{self.end_y}]"
 
 
-def grid_of(columns: int, rows: int) -> tuple[CoreRange, ...]:
-    """The grid that starts at core (0, 0)."""
+def make_core_grid(columns: int, rows: int) -> tuple[CoreRange, ...]:
+    """Return the grid that starts at core (0, 0)."""
     return (CoreRange(0, 0, columns - 1, rows - 1),)
 
 
 def _check_shard(shape: tuple[int, ...], ranges: tuple[CoreRange, ...]) -> None:
-    """The library divides by the sizes: a zero dies (SIGFPE) on some of its paths, so none gets that far."""
+    """Check a shard: the library divides by its sizes, and a zero crashes some of its paths (SIGFPE)."""
     if not shape or not all(1 <= size < 1 << 32 for size in shape):
         raise InvalidSpecError(f"shard shape {list(shape)} must have sizes in 1 .. 2^32-1")
     if not ranges:
@@ -151,7 +152,7 @@ class TensorSpec:
     shard: Shard | NdShard | None = None
     tile: Tile = field(default=TILE_32X32)
     alignment: tuple[int, int] = (1, 1)
-    """The last two dimensions are padded to multiples of these too; whole tiles where the layout is of tiles."""
+    """Multiples to which the last two dimensions are padded too; tiles are always whole."""
 
     def __post_init__(self) -> None:
         if len(self.shape) > TENSOR_DIMENSIONS:
@@ -197,6 +198,11 @@ class TensorSpec:
         return ceil_div(self.shape[-2], self.tile.height)
 
     @property
+    def shard_kind(self) -> str:
+        """`height`, `width`, `block` or `nd`; empty for an interleaved tensor."""
+        return self.shard.kind if isinstance(self.shard, Shard) else "nd" if self.shard else ""
+
+    @property
     def padded(self) -> tuple[int, ...]:
         """The shape with its padding.
 
@@ -216,3 +222,44 @@ class TensorSpec:
         shape = "x".join(map(str, self.shape)) or "scalar"
         sharded = "" if self.shard is None else " sharded"
         return f"{shape} {self.dtype} {self.layout} {self.memory}{sharded}"
+
+
+_SHARD = re.compile(
+    r"(?P<kind>height|width|block|nd):(?P<shape>[0-9x]+)@(?P<grid>[0-9]+x[0-9]+)(?P<flags>(?::[a-z0-9_]+)*)"
+)
+_FLAGS = {"row", "col", "round_robin_1d", "grid_2d"}
+
+
+def parse_shape(text: str) -> tuple[int, ...]:
+    """Parse `1x96x2176x1920`; brackets and commas are accepted, and `scalar` has no dimensions."""
+    cleaned = text.strip().strip("[]()").strip()
+    if cleaned in ("", "scalar"):
+        return ()
+    try:
+        return tuple(int(part) for part in re.split(r"\s*[x,]\s*|\s+", cleaned.removesuffix(",")))
+    except ValueError:
+        raise BadInputError(f"{text[:200]!r} is not a shape", hint="write it as 1x96x2176x1920") from None
+
+
+def parse_shard(text: str) -> Shard | NdShard:
+    """Parse `height:64x512@8x8`: kind, shard shape, grid of columns x rows; then `:col` and, for nd, `:grid_2d`."""
+    match = _SHARD.fullmatch(text.strip().lower())
+    if not match:
+        raise BadInputError(
+            f"{text!r} is not a shard",
+            hint="write it as height:64x512@8x8[:col]; kinds: height, width, block, nd (nd: [:grid_2d])",
+        )
+    flags = [flag for flag in match["flags"].split(":") if flag]
+    for flag in flags:
+        if flag not in _FLAGS:
+            raise BadInputError(f"unknown flag {flag!r} in shard {text!r}", hint="known: row, col, grid_2d")
+    shape = parse_shape(match["shape"])
+    columns, rows = parse_shape(match["grid"])
+    if not (columns and rows):
+        raise BadInputError(f"the grid of shard {text!r} has no cores")
+    ranges, by_column = make_core_grid(columns, rows), "col" in flags
+    if match["kind"] == "nd":
+        return NdShard(shape, ranges, by_column, "grid_2d" if "grid_2d" in flags else "round_robin_1d")
+    if len(shape) != 2:
+        raise BadInputError(f"a {match['kind']} shard has two sizes, {text!r} has {len(shape)}")
+    return Shard(match["kind"], shape[0], shape[1], ranges, by_column)

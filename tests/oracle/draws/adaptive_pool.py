@@ -6,7 +6,7 @@ from __future__ import annotations
 from oracle.draws.choose import Choose, Draw
 from oracle.draws.pool import draw_image
 from ttmem.twin.operations.adaptive_pool import CHOICES
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -19,7 +19,7 @@ def draw_adaptive(record: OperationRecord, choose: Choose) -> list[Step]:
     channels = choose.one_of((3, 16, 32, 64, 100, 256, 290))
     source, choices = draw_image(choose, [1, 1, batch * height * width, channels])
     known = {name: value for name, value in choices.items() if name in (*CHOICES, "memory_config")}
-    return write_call(record.name, [source], batch, height, width, channels, wanted, **known)
+    return format_call(record.name, [source], batch, height, width, channels, wanted, **known)
 
 
 DRAWS: dict[str, Draw] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -18,7 +18,7 @@ def draw_argmax(record: OperationRecord, choose: Choose) -> list[Step]:
     named: dict[str, Any] = {"keepdim": True} if choose.integer(0, 1) else {}
     if choose.integer(0, 3):
         named["dim"] = choose.integer(-len(source["shape"]), -1)
-    return write_call(record.name, [source], memory=sample.wish(choose), **named)
+    return format_call(record.name, [source], memory=sample.wish(choose), **named)
 
 
 DRAWS: dict[str, Draw] = {

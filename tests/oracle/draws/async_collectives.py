@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random calls of ttnn's operations in ``ttmem.twin.operations.async_collectives``."""
+"""Random calls of ttnn's operations in ``ttmem.twin.operations.collectives``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
 from oracle.draws.collectives import draw_options
-from ttmem.twin.operations.async_collectives import write_async_call, write_semaphore
+from ttmem.twin.operations.collectives import write_async_call, write_semaphore
 from ttmem.twin.operations.record import OperationRecord, Step
 
 

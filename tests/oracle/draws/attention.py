@@ -8,7 +8,7 @@ from typing import Any
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
 from oracle.draws.sample import draw_kernel_config
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -41,7 +41,7 @@ def draw_attention(record: OperationRecord, choose: Choose) -> list[Step]:
         where = sample.any_place(choose, sizes[0], "tile", sharded=True)
         for number in (3,) if len(tensors) > 3 else ():
             tensors[number] |= sample.any_place(choose, tensors[number]["shape"], "tile", sharded=True)
-    *made, call = write_call(record.name, tensors, **where, **named, **draw_kernel_config(choose))
+    *made, call = format_call(record.name, tensors, **where, **named, **draw_kernel_config(choose))
     return [*made, {**call, "args": call["args"][:3]}]
 
 

@@ -10,7 +10,7 @@ from oracle.draws.attention import draw_tensor
 from oracle.draws.choose import Choose, Draw
 from oracle.draws.sample import draw_kernel_config
 from ttmem.base.arithmetic import round_up
-from ttmem.twin.operations.call_syntax import height_shards, write_call
+from ttmem.twin.operations.call_syntax import format_call, format_height_shards
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -45,9 +45,9 @@ def draw_decode(record: OperationRecord, choose: Choose) -> list[Step]:
     query = {**draw_tensor(choose, [1, batch, heads, depth]), "memory": "DRAM", "dtype": "bfloat16"}
     where: Step = {"memory": sample.wish(choose)}
     if choose.integer(0, 1):
-        query |= height_shards(batch, 32, depth)
+        query |= format_height_shards(batch, 32, depth)
         if key_heads == 1 and choose.integer(0, 1):
-            where = height_shards(batch, 32, depth)
+            where = format_height_shards(batch, 32, depth)
     if not choose.integer(0, 3):
         named["sliding_window_size"] = 64
     caches = [{**draw_tensor(choose, cache), "memory": "DRAM"} for _ in range(2)]
@@ -56,7 +56,7 @@ def draw_decode(record: OperationRecord, choose: Choose) -> list[Step]:
         part = [-(-cache[0] * cache[1] * round_up(cache[2], 32) // (32 * columns)) * 32, depth]
         shard = {"kind": "height", "shape": part, "ranges": [[0, 0, columns - 1, 0]]}
         caches = [{**spec, "shard": shard} for spec in caches]
-    *made, call = write_call(record.name, [query, *caches, *more], **where, **named, **draw_kernel_config(choose))
+    *made, call = format_call(record.name, [query, *caches, *more], **where, **named, **draw_kernel_config(choose))
     return [*made, {**call, "args": call["args"][:3]}]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -18,17 +18,17 @@ def draw_binary(record: OperationRecord, choose: Choose) -> list[Step]:
     first = sample.tensor(choose, integers=True, odd=True)
     wish = sample.wish(choose)
     if not choose.integer(0, 3):
-        steps = write_call(record.name, [first], choose.one_of((2.0, 3, 1)), memory=wish, **named)
+        steps = format_call(record.name, [first], choose.one_of((2.0, 3, 1)), memory=wish, **named)
         if record.name in ("pow", "subtract", "divide") and not choose.integer(0, 2):
             steps[-1]["args"].reverse()
         return steps
     second = draw_partner(choose, first)
     form = choose.integer(0, 9)
     if form == 0 and not named:
-        return write_call(record.name, [first, second], in_place=True)
+        return format_call(record.name, [first, second], in_place=True)
     if form == 1 and record.has_in_place_form and not named:
-        return write_call(f"{record.name}_", [first, second])
-    return write_call(record.name, [first, second] if choose.integer(0, 1) else [second, first], memory=wish, **named)
+        return format_call(f"{record.name}_", [first, second])
+    return format_call(record.name, [first, second] if choose.integer(0, 1) else [second, first], memory=wish, **named)
 
 
 def _draw_binary_of_shards(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -44,8 +44,8 @@ def _draw_binary_of_shards(record: OperationRecord, choose: Choose) -> list[Step
         if wanted["memory"] == "L1" and choose.integer(0, 1):
             wanted["shard"] = sample.shard_of(choose, first["shape"]) if choose.integer(0, 1) else first["shard"]
     if not choose.integer(0, 2):
-        return write_call(record.name, [first], 2.0, **wanted)
-    return write_call(record.name, [first, second] if choose.integer(0, 3) else [second, first], **wanted)
+        return format_call(record.name, [first], 2.0, **wanted)
+    return format_call(record.name, [first, second] if choose.integer(0, 3) else [second, first], **wanted)
 
 
 def draw_partner(choose: Choose, first: Step) -> Step:

@@ -9,7 +9,7 @@ from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
 from oracle.draws.sample import draw_kernel_config
 from ttmem.twin.operations.caches import NUMBERS
-from ttmem.twin.operations.call_syntax import height_shards, write_call
+from ttmem.twin.operations.call_syntax import format_call, format_height_shards
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -19,8 +19,8 @@ def draw_fill_cache(record: OperationRecord, choose: Choose) -> list[Step]:
     rows = choose.one_of((32, 64, 128))
     source = {**cache, "shape": [1, heads, rows, width], "memory": choose.one_of(sample.MEMORIES)}
     if not choose.integer(0, 2):
-        source |= height_shards(heads * rows // 32, 32, width)
-    return write_call(record.name, [cache, source], 0)
+        source |= format_height_shards(heads * rows // 32, 32, width)
+    return format_call(record.name, [cache, source], 0)
 
 
 def draw_update_cache(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -29,8 +29,8 @@ def draw_update_cache(record: OperationRecord, choose: Choose) -> list[Step]:
     rows = max(users, 32)
     source = sample.tiles(choose, 1, heads, rows, width)
     if not choose.integer(0, 2):
-        source |= height_shards(heads * rows // 32, 32, width)
-    return write_call(record.name, [cache, source], choose.integer(0, 40), **draw_kernel_config(choose))
+        source |= format_height_shards(heads * rows // 32, 32, width)
+    return format_call(record.name, [cache, source], choose.integer(0, 40), **draw_kernel_config(choose))
 
 
 def draw_paged_update(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -41,12 +41,12 @@ def draw_paged_update(record: OperationRecord, choose: Choose) -> list[Step]:
     cache = {**sample.tiles(choose, *size), "memory": "DRAM"}
     source = {
         **sample.tiles(choose, 1, users, heads, width),
-        **height_shards(users, 32, width),
+        **format_height_shards(users, 32, width),
         "dtype": choose.one_of(("bfloat16", "bfloat16", "float32")),
     }
     tensors = [cache, source]
     if is_fused:
-        shifted = height_shards(users, 32, width, first_row=4)
+        shifted = format_height_shards(users, 32, width, first_row=4)
         tensors += [cache, {**source, **shifted}]
     given, named = len(tensors), dict[str, Any](draw_kernel_config(choose))
     if is_paged or choose.integer(0, 1):
@@ -57,7 +57,7 @@ def draw_paged_update(record: OperationRecord, choose: Choose) -> list[Step]:
     if is_paged:
         named["page_table"] = {"tensor": f"t{len(tensors)}"}
         tensors.append({**NUMBERS, "shape": [users, pages]})
-    *made, call = write_call(record.name, tensors, **named)
+    *made, call = format_call(record.name, tensors, **named)
     results = ["keys", "values"] if is_fused else "result"
     return [*made, {**call, "args": call["args"][:given], "out": results}]
 
@@ -71,9 +71,9 @@ def draw_paged_fill(record: OperationRecord, choose: Choose) -> list[Step]:
     source = {**cache, "shape": [1, heads, rows, width], "memory": choose.one_of(sample.MEMORIES)}
     tensors = [filled, source, {**NUMBERS, "shape": [users, pages]}]
     if choose.integer(0, 1):
-        return write_call(record.name, tensors, batch_idx=choose.integer(0, users - 1))
+        return format_call(record.name, tensors, batch_idx=choose.integer(0, users - 1))
     tensors.append({**NUMBERS, "shape": [1]})
-    *made, call = write_call(record.name, tensors, batch_idx_tensor={"tensor": "t3"})
+    *made, call = format_call(record.name, tensors, batch_idx_tensor={"tensor": "t3"})
     return [*made, {**call, "args": call["args"][:3]}]
 
 
@@ -83,7 +83,7 @@ def draw_plus_one(record: OperationRecord, choose: Choose) -> list[Step]:
     source = {**NUMBERS, "shape": shape, "dtype": dtype, "memory": memory}
     if len(shape) > 1 and not choose.integer(0, 2):
         source |= sample.any_place(choose, shape, "row_major", sharded=True)
-    return write_call(record.name, [source])
+    return format_call(record.name, [source])
 
 
 DRAWS: dict[str, Draw] = {

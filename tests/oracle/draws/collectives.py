@@ -7,7 +7,7 @@ from typing import Any
 
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -22,7 +22,7 @@ def draw_collectives(record: OperationRecord, choose: Choose) -> list[Step]:
     if is_sharded:
         source |= sample.any_place(choose, source["shape"], source["layout"], sharded=True)
     dim = [axis] if record.arguments[0].name == "dim" else []
-    *made, call = write_call(record.name, [source], *dim, memory=sample.wish(choose))
+    *made, call = format_call(record.name, [source], *dim, memory=sample.wish(choose))
     if not choose.integer(0, 2):
         wanted = list(source["shape"])
         if dim:

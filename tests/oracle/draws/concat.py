@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -26,7 +26,7 @@ def draw_concat(record: OperationRecord, choose: Choose) -> list[Step]:
     tensors = [first, *others]
     if len(first["shape"]) > 1 and not choose.integer(0, 5):
         tensors = [one | sample.any_place(choose, one["shape"], one["layout"], sharded=True) for one in tensors]
-    return write_call(record.name, tensors, axis, memory=sample.wish(choose), as_list=True)
+    return format_call(record.name, tensors, axis, memory=sample.wish(choose), as_list=True)
 
 
 def _resized(tensor: Step, axis: int, size: int) -> Step:
@@ -40,7 +40,7 @@ def draw_stack(record: OperationRecord, choose: Choose) -> list[Step]:
     rank = len(first["shape"])
     if rank > 1 and not choose.integer(0, 5):
         first |= sample.any_place(choose, first["shape"], first["layout"], sharded=True)
-    return write_call(record.name, [first] * choose.integer(2, 3), choose.integer(-rank - 1, rank), as_list=True)
+    return format_call(record.name, [first] * choose.integer(2, 3), choose.integer(-rank - 1, rank), as_list=True)
 
 
 DRAWS: dict[str, Draw] = {

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from oracle.draws.choose import Choose, Draw
-from ttmem.twin.operations.conv2d import convolution_steps
+from ttmem.twin.operations.conv2d import format_convolution
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -28,7 +28,7 @@ def draw_conv2d(record: OperationRecord, choose: Choose) -> list[Step]:
     batch = choose.one_of((1, 1, 1, 2, 3))
     if not choose.integer(0, 5):
         more["given"] = {"shape": [batch, height, width, channels], "layout": choose.one_of(("tile", "row_major"))}
-    first, *rest = convolution_steps(
+    first, *rest = format_convolution(
         record.name,
         {"batch_size": batch, "input_height": height, "input_width": width},
         channels,
@@ -81,7 +81,7 @@ def _draw_choices(choose: Choose) -> dict[str, Any]:
 def draw_conv1d(record: OperationRecord, choose: Choose) -> list[Step]:
     kernel, channels = choose.one_of((2, 3, 4, 5)), choose.one_of((16, 32, 40, 128, 256))
     groups = choose.one_of((1, 1, channels))
-    return convolution_steps(
+    return format_convolution(
         record.name,
         {"batch_size": choose.one_of((1, 2)), "input_length": choose.one_of((30, 64, 200, 1500))},
         channels,

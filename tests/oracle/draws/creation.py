@@ -7,7 +7,7 @@ from typing import Any
 
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.creation import create
 from ttmem.twin.operations.record import OperationRecord, Step
 
@@ -28,7 +28,7 @@ def draw_create(record: OperationRecord, choose: Choose) -> list[Step]:
     values = [sample.shape(choose), *([1.0] if record.name == "full" else [])]
     memory = choose.one_of(sample.MEMORIES)
     types = _ALL if record.plan is create else ("bfloat16", "float32")
-    return write_call(record.name, [], *values, memory=memory, **_draw_place(choose, types=types))
+    return format_call(record.name, [], *values, memory=memory, **_draw_place(choose, types=types))
 
 
 def draw_arange(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -36,18 +36,18 @@ def draw_arange(record: OperationRecord, choose: Choose) -> list[Step]:
     end = start + choose.one_of(sample.SIZES) * choose.one_of((1, 1, 40))
     place = _draw_place(choose, types=("bfloat16", "float32", "int32", "uint32"))
     place.pop("layout", None)
-    return write_call(record.name, [], start, end, step, memory=choose.one_of(sample.MEMORIES), **place)
+    return format_call(record.name, [], start, end, step, memory=choose.one_of(sample.MEMORIES), **place)
 
 
 def draw_like(record: OperationRecord, choose: Choose) -> list[Step]:
     source = sample.tensor(choose, integers=True, odd=True)
     named: dict[str, Any] = {"fill_value": 2.0} if record.name == "full_like" else {}
-    return write_call(record.name, [source], memory=sample.wish(choose), **named)
+    return format_call(record.name, [source], memory=sample.wish(choose), **named)
 
 
 def draw_copy(record: OperationRecord, choose: Choose) -> list[Step]:
     source = sample.tensor(choose, integers=True, odd=True)
-    return write_call(record.name, [source, {**source, "memory": choose.one_of(sample.MEMORIES)}])
+    return format_call(record.name, [source, {**source, "memory": choose.one_of(sample.MEMORIES)}])
 
 
 DRAWS: dict[str, Draw] = {

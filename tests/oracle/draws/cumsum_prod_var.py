@@ -7,7 +7,7 @@ from typing import Any
 
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -17,7 +17,7 @@ def draw_accumulation(record: OperationRecord, choose: Choose) -> list[Step]:
     if not choose.integer(0, 3):
         named["dtype"] = {"dtype": choose.one_of(("bfloat16", "float32"))}
     source, place = sample.among_shards(choose, source)
-    return write_call(record.name, [source], **place, **named)
+    return format_call(record.name, [source], **place, **named)
 
 
 def draw_along(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -31,7 +31,7 @@ def draw_along(record: OperationRecord, choose: Choose) -> list[Step]:
     elif form:
         named["dim"] = choose.integer(-rank, -1)
     source, place = sample.among_shards(choose, source)
-    return write_call(record.name, [source], **place, **named)
+    return format_call(record.name, [source], **place, **named)
 
 
 DRAWS: dict[str, Draw] = {

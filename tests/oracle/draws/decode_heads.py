@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
-from ttmem.twin.operations.call_syntax import height_shards, write_call
+from ttmem.twin.operations.call_syntax import format_call, format_height_shards
 from ttmem.twin.operations.record import OperationRecord, Step
 
 _SHARDED_MOST = 64
@@ -18,11 +18,11 @@ def draw_new_heads(record: OperationRecord, choose: Choose) -> list[Step]:
     source = sample.tiles(choose, 1, 1, users, width)
     tiles = width // 32
     if choose.integer(0, 1) and tiles <= _SHARDED_MOST:
-        shard = {"kind": "width", "shape": [32, 32], "ranges": height_shards(tiles, 32, 32)["shard"]["ranges"]}
+        shard = {"kind": "width", "shape": [32, 32], "ranges": format_height_shards(tiles, 32, 32)["shard"]["ranges"]}
         source |= {"memory": "L1", "shard": shard}
     elif not choose.integer(0, 3):
         source |= sample.any_place(choose, source["shape"], "tile", sharded=True)
-    steps = write_call(record.name, [source], memory=choose.one_of((None, "L1")), num_heads=heads)
+    steps = format_call(record.name, [source], memory=choose.one_of((None, "L1")), num_heads=heads)
     steps[-1]["kwargs"]["num_kv_heads"] = key_heads
     if not choose.integer(0, 3):
         steps[-1]["kwargs"]["overlap_qk_coregrid"] = bool(choose.integer(0, 1))
@@ -32,10 +32,10 @@ def draw_new_heads(record: OperationRecord, choose: Choose) -> list[Step]:
 
 def draw_concat_new_heads(record: OperationRecord, choose: Choose) -> list[Step]:
     users, depth, heads = choose.one_of((1, 4, 8, 16, 32)), choose.one_of((32, 64, 128)), choose.one_of((1, 7, 8, 32))
-    source = sample.tiles(choose, 1, users, choose.one_of((heads, 32)), depth) | height_shards(users, 32, depth)
+    source = sample.tiles(choose, 1, users, choose.one_of((heads, 32)), depth) | format_height_shards(users, 32, depth)
     if not choose.integer(0, 7):
         source |= sample.any_place(choose, source["shape"], "tile", sharded=True)
-    return write_call(record.name, [source], num_heads=heads)
+    return format_call(record.name, [source], num_heads=heads)
 
 
 DRAWS: dict[str, Draw] = {

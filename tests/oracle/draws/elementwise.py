@@ -7,7 +7,7 @@ from typing import Any
 
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -16,13 +16,13 @@ def draw_sharded(name: str, choose: Choose, *placed: Any, **named: Any) -> list[
     source = sample.sharded_tensor(choose)
     form = choose.integer(0, 3)
     if form == 0:
-        return write_call(name, [source], *placed, **named)
+        return format_call(name, [source], *placed, **named)
     if form == 1:
-        return write_call(name, [source], *placed, memory=choose.one_of(sample.MEMORIES), **named)
+        return format_call(name, [source], *placed, memory=choose.one_of(sample.MEMORIES), **named)
     shard = sample.shard_of(choose, source["shape"])
     if form == 2:
         source = {**source, "memory": choose.one_of(sample.MEMORIES), "shard": None}
-    return write_call(name, [source], *placed, memory="L1", shard=shard, **named)
+    return format_call(name, [source], *placed, memory="L1", shard=shard, **named)
 
 
 def draw_typecast(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -32,13 +32,13 @@ def draw_typecast(record: OperationRecord, choose: Choose) -> list[Step]:
     blocks = ["bfloat8_b", "bfloat4_b"] if source["layout"] == "tile" else []
     target = choose.one_of(("bfloat16", "float32", "uint32", "int32", "uint16", "uint8", *blocks))
     _, named = sample.options(record, choose)
-    return write_call(record.name, [source], {"dtype": target}, memory=sample.wish(choose), **named)
+    return format_call(record.name, [source], {"dtype": target}, memory=sample.wish(choose), **named)
 
 
 def draw_clone(record: OperationRecord, choose: Choose) -> list[Step]:
     if not choose.integer(0, 4):
         return draw_sharded(record.name, choose)
-    return write_call(record.name, [sample.tensor(choose, integers=True, odd=True)], memory=sample.wish(choose))
+    return format_call(record.name, [sample.tensor(choose, integers=True, odd=True)], memory=sample.wish(choose))
 
 
 DRAWS: dict[str, Draw] = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random calls of ttnn's operations in ``ttmem.twin.operations.embedding``."""
+"""Random calls of ttnn's operations in ``ttmem.twin.operations.gather_scatter``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -29,7 +29,7 @@ def draw_embedding(record: OperationRecord, choose: Choose) -> list[Step]:
     named: dict[str, Any] = (
         {"layout": {"layout": choose.one_of(("tile", "row_major"))}} if not choose.integer(0, 2) else {}
     )
-    return write_call(record.name, [numbers, table], memory=sample.wish(choose), **named)
+    return format_call(record.name, [numbers, table], memory=sample.wish(choose), **named)
 
 
 def draw_wide_embedding(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -40,7 +40,7 @@ def draw_wide_embedding(record: OperationRecord, choose: Choose) -> list[Step]:
         "layout": "row_major",
         "memory": choose.one_of(sample.MEMORIES),
     }
-    return write_call(record.name, [numbers, table], layout={"layout": "tile"})
+    return format_call(record.name, [numbers, table], layout={"layout": "tile"})
 
 
 DRAWS: dict[str, Draw] = {

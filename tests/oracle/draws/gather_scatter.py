@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -28,7 +28,7 @@ def draw_gather(record: OperationRecord, choose: Choose) -> list[Step]:
         numbers |= sample.any_place(choose, size, numbers["layout"], sharded=True)
     if wanted.get("shard"):
         wanted = sample.any_place(choose, size, numbers["layout"], sharded=True)
-    *made, call = write_call(record.name, [source, numbers], **wanted)
+    *made, call = format_call(record.name, [source, numbers], **wanted)
     return [*made, {**call, "args": [{"tensor": "t0"}, axis], "kwargs": {**call["kwargs"], "index": {"tensor": "t1"}}}]
 
 
@@ -41,7 +41,7 @@ def draw_scatter(record: OperationRecord, choose: Choose) -> list[Step]:
     size = [length if choose.integer(0, 1) else choose.integer(1, length) for length in source["shape"]]
     numbers = {**source, "shape": size, "dtype": choose.one_of(("uint32", "int32", "uint16"))}
     values = {**source, "memory": choose.one_of(sample.MEMORIES), "shape": choose.one_of((size, size, source["shape"]))}
-    steps = write_call(record.name, [source, numbers, values], memory=sample.wish(choose))
+    steps = format_call(record.name, [source, numbers, values], memory=sample.wish(choose))
     steps[-1]["args"].insert(1, axis)
     return steps
 
@@ -50,7 +50,7 @@ def draw_repeat_interleave(record: OperationRecord, choose: Choose) -> list[Step
     source = sample.tensor(choose, most=4, integers=True)
     source, wanted = sample.among_shards(choose, source)
     axis = choose.integer(-len(source["shape"]), -1)
-    return write_call(record.name, [source], choose.one_of((1, 2, 3, 8)), axis, **wanted)
+    return format_call(record.name, [source], choose.one_of((1, 2, 3, 8)), axis, **wanted)
 
 
 DRAWS: dict[str, Draw] = {

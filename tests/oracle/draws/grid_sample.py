@@ -8,7 +8,7 @@ from typing import Any
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
 from oracle.draws.sample import draw_kernel_config
-from ttmem.twin.operations.call_syntax import height_shards, write_call
+from ttmem.twin.operations.call_syntax import format_call, format_height_shards
 from ttmem.twin.operations.grid_sample import NUMBERS_OF_A_POINT
 from ttmem.twin.operations.record import OperationRecord, Step
 
@@ -30,13 +30,13 @@ def draw_grid_sample(record: OperationRecord, choose: Choose) -> list[Step]:
         named["batch_output_channels"] = True
     if not choose.integer(0, 2):
         cores = choose.integer(1, 40)
-        grid |= height_shards(cores, -(-batch * high * wide // cores), grid["shape"][-1])
-        return write_call(record.name, [image, grid], **named)
+        grid |= format_height_shards(cores, -(-batch * high * wide // cores), grid["shape"][-1])
+        return format_call(record.name, [image, grid], **named)
     if not choose.integer(0, 3):
         image |= sample.any_place(choose, image["shape"], "row_major", sharded=True)
         place = sample.any_place(choose, [batch, high, wide * points, channels], "row_major", sharded=True)
-        return write_call(record.name, [image, grid], **place, **named)
-    return write_call(record.name, [image, grid], memory=sample.wish(choose), **named)
+        return format_call(record.name, [image, grid], **place, **named)
+    return format_call(record.name, [image, grid], memory=sample.wish(choose), **named)
 
 
 DRAWS: dict[str, Draw] = {

@@ -6,7 +6,7 @@ from __future__ import annotations
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
 from ttmem.base.arithmetic import round_up
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -15,10 +15,10 @@ def draw_concat_heads(record: OperationRecord, choose: Choose) -> list[Step]:
     batch, heads = choose.integer(1, 2), choose.one_of((1, 4, 8, 12))
     source = sample.tiles(choose, batch, heads, rows, choose.one_of((32, 64, 64, 80, 128)))
     if choose.integer(0, 2):
-        return write_call(record.name, [source], memory=sample.wish(choose))
+        return format_call(record.name, [source], memory=sample.wish(choose))
     if not choose.integer(0, 2):
         source |= sample.any_place(choose, source["shape"], "tile", sharded=True)
-        return write_call(record.name, [source], memory=choose.one_of(sample.MEMORIES))
+        return format_call(record.name, [source], memory=choose.one_of(sample.MEMORIES))
     # As many whole heads on a core as there are in one of the result's blocks.
     whole, width = round_up(rows, 32), round_up(source["shape"][-1], 32)
     together = choose.one_of([n for n in range(1, heads + 1) if heads % n == 0])
@@ -29,7 +29,7 @@ def draw_concat_heads(record: OperationRecord, choose: Choose) -> list[Step]:
     shard: Step = {"kind": kind, "shape": [together * whole, width], "ranges": ranges}
     source |= {"memory": "L1", "shard": shard}
     out = {**shard, "kind": choose.one_of(("width", "block", "block")), "shape": [whole, together * width]}
-    return write_call(record.name, [source], memory="L1", shard=out)
+    return format_call(record.name, [source], memory="L1", shard=out)
 
 
 def draw_split_heads(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -38,7 +38,7 @@ def draw_split_heads(record: OperationRecord, choose: Choose) -> list[Step]:
     batch, rows = choose.integer(1, 2), choose.one_of((32, 64, 96))
     if record.name.startswith("transformer"):
         source = sample.tiles(choose, batch, rows, 3 * heads * width)
-        steps = write_call(record.name, [source], memory=sample.wish(choose), num_heads=heads)
+        steps = format_call(record.name, [source], memory=sample.wish(choose), num_heads=heads)
         steps[-1]["kwargs"]["transpose_key"] = flips
         steps[-1]["out"] = ["queries", "keys", "values"]
         return steps
@@ -54,7 +54,7 @@ def draw_split_heads(record: OperationRecord, choose: Choose) -> list[Step]:
         source |= {"memory": "L1", "shard": shard}
         where = {"memory": "L1", "shard": {**shard, "kind": choose.one_of(("height", "height", "block"))}}
         options["transpose_k_heads"] = not choose.integer(0, 7)
-    steps = write_call(record.name, [source], **where)
+    steps = format_call(record.name, [source], **where)
     steps[-1]["kwargs"] |= options
     steps[-1]["out"] = ["queries", "keys", "values"]
     return steps

@@ -8,7 +8,7 @@ from typing import Any
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
 from oracle.draws.sample import draw_kernel_config
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.matmul_configs import DRAM_SHARDS, GRID, LINE, REUSE
 from ttmem.twin.operations.record import OperationRecord, Step
 
@@ -63,7 +63,7 @@ def _draw_without_config(record: OperationRecord, choose: Choose) -> list[Step]:
             second["shape"] = [depth]
         else:
             first["shape"] = [depth]
-    *made, call = write_call(record.name, tensors, memory=wish, **named, **draw_kernel_config(choose))
+    *made, call = format_call(record.name, tensors, memory=wish, **named, **draw_kernel_config(choose))
     return [*made, {**call, "args": call["args"][:2]}]
 
 
@@ -85,7 +85,7 @@ def draw_addmm(record: OperationRecord, choose: Choose) -> list[Step]:
     factors: dict[str, Any] = {
         name: choose.one_of((0.5, 0.0, 1.0)) for name in ("alpha", "beta") if not choose.integer(0, 2)
     }
-    return write_call(record.name, tensors, memory=sample.wish(choose), **factors, **draw_kernel_config(choose))
+    return format_call(record.name, tensors, memory=sample.wish(choose), **factors, **draw_kernel_config(choose))
 
 
 def draw_configured(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -119,7 +119,7 @@ def draw_configured(record: OperationRecord, choose: Choose) -> list[Step]:
         named["bias"] = {"tensor": "t2"}
         width = sizes[1][1]
         tensors.append({**second, "shape": choose.one_of(([width], [1, width], [1, 1, 1, width], [rows * 32, width]))})
-    *made, call = write_call(record.name, tensors, memory=sample.wish(choose), **named)
+    *made, call = format_call(record.name, tensors, memory=sample.wish(choose), **named)
     return [*made, {**call, "args": call["args"][:2]}]
 
 
@@ -168,7 +168,7 @@ def draw_shards(record: OperationRecord, choose: Choose) -> list[Step]:
     if choose.integer(0, 1):
         named["dtype"] = {"dtype": choose.one_of(("bfloat16", "float32", "bfloat8_b"))}
     memory = "L1" if is_cut else sample.wish(choose)
-    return write_call(record.name, [first, second], memory=memory, shard=out if is_cut else None, **named)
+    return format_call(record.name, [first, second], memory=memory, shard=out if is_cut else None, **named)
 
 
 def _draw_bare_shards(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -196,7 +196,7 @@ def _draw_bare_shards(record: OperationRecord, choose: Choose) -> list[Step]:
     if choose.integer(0, 1):
         own = wide if kind == "height" else -(-wide // across)
         where = {"memory": "L1", "shard": {**shard, "shape": [32 * high, 32 * own]}}
-    return write_call(record.name, [first, second], **where, **named)
+    return format_call(record.name, [first, second], **where, **named)
 
 
 def _draw_dram_shards(record: OperationRecord, choose: Choose, cores: int, depth: int, width: int) -> list[Step]:
@@ -218,7 +218,7 @@ def _draw_dram_shards(record: OperationRecord, choose: Choose, cores: int, depth
     named: dict[str, Any] = {"program_config": config, **draw_kernel_config(choose)}
     if choose.integer(0, 1):
         named["dtype"] = {"dtype": choose.one_of(("bfloat16", "float32", "bfloat8_b"))}
-    return write_call(record.name, tensors, memory="L1", shard=out, **named)
+    return format_call(record.name, tensors, memory="L1", shard=out, **named)
 
 
 def _draw_fields(choose: Choose, kind: str, rows: int, depth: int, columns: int) -> Step:

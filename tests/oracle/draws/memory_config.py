@@ -7,7 +7,7 @@ from typing import Any
 
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -15,7 +15,7 @@ def draw_to_memory_config(record: OperationRecord, choose: Choose) -> list[Step]
     if not choose.integer(0, 1):
         source = sample.tensor(choose, integers=True, odd=True)
         dtype: Step = {} if choose.integer(0, 3) else {"dtype": {"dtype": source["dtype"]}}
-        return write_call(record.name, [source], {"memory": choose.one_of(sample.MEMORIES)}, **dtype)
+        return format_call(record.name, [source], {"memory": choose.one_of(sample.MEMORIES)}, **dtype)
     return _draw_sharding(record, choose, bool(choose.integer(0, 2)), bool(choose.integer(0, 2)))
 
 
@@ -44,8 +44,8 @@ def _draw_sharding(record: OperationRecord, choose: Choose, before: bool, after:
         wanted = {"output_dtype": {"dtype": choose.one_of(types)}}
     place = sample.any_place(choose, sizes, layout, sharded=after)
     if choose.integer(0, 2):
-        return write_call(record.name, [source], place, **wanted)
-    return write_call(record.name, [source], place, *wanted.values())
+        return format_call(record.name, [source], place, **wanted)
+    return format_call(record.name, [source], place, *wanted.values())
 
 
 DRAWS: dict[str, Draw] = {

@@ -8,7 +8,7 @@ from typing import Any
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
 from oracle.draws.sample import draw_kernel_config
-from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, write_call
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, format_call
 from ttmem.twin.operations.norm_shards import CONFIG
 from ttmem.twin.operations.normalization import ONE_CORE
 from ttmem.twin.operations.record import OperationRecord, Step
@@ -67,7 +67,7 @@ def draw_row_norm(record: OperationRecord, choose: Choose) -> list[Step]:
                 tensors[-1] |= {"shape": [1, 1, width // 32, 32], "layout": "row_major", "dtype": "bfloat16"}
                 tensors[-1]["shard"] = None
     named |= sample.options(record, choose)[1]
-    *made, call = write_call(record.name, tensors, **sharded, **named, **draw_kernel_config(choose))
+    *made, call = format_call(record.name, tensors, **sharded, **named, **draw_kernel_config(choose))
     return [*made, {**call, "args": call["args"][:1]}]
 
 
@@ -83,7 +83,7 @@ def draw_batch_norm(record: OperationRecord, choose: Choose) -> list[Step]:
     named: dict[str, Any] = {name: {"tensor": f"t{number}"} for number, name in enumerate(names, start=1)}
     named |= sample.options(record, choose)[1]
     tensors[0], place = sample.among_shards(choose, tensors[0])
-    *made, call = write_call(record.name, tensors, **place, **named)
+    *made, call = format_call(record.name, tensors, **place, **named)
     return [*made, {**call, "args": call["args"][:1]}]
 
 
@@ -101,7 +101,7 @@ def draw_group_norm(record: OperationRecord, choose: Choose) -> list[Step]:
         named["num_out_blocks"] = choose.integer(1, -(-rows // 32))
     named |= sample.options(record, choose)[1]
     wanted = sample.any_place(choose, source["shape"], "tile", sharded=not choose.integer(0, 3))
-    return write_call(record.name, [source], **(wanted if choose.integer(0, 1) else {}), **named)
+    return format_call(record.name, [source], **(wanted if choose.integer(0, 1) else {}), **named)
 
 
 DRAWS: dict[str, Draw] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -21,7 +21,7 @@ def draw_pad(record: OperationRecord, choose: Choose) -> list[Step]:
     if wanted.get("shard"):
         shape = [size + sum(pair) for size, pair in zip(source["shape"], padding, strict=True)]
         wanted = sample.any_place(choose, shape, source["layout"], sharded=True)
-    return write_call(record.name, [source], pairs, 0.0, **wanted)
+    return format_call(record.name, [source], pairs, 0.0, **wanted)
 
 
 DRAWS: dict[str, Draw] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -13,13 +13,13 @@ def draw_transpose(record: OperationRecord, choose: Choose) -> list[Step]:
     source, wanted = sample.among_shards(choose, sample.tensor(choose, integers=True))
     rank = len(source["shape"])
     first, second = sample.shuffled(choose, list(range(rank)))[:2]
-    return write_call(record.name, [source], first, second - rank, **wanted)
+    return format_call(record.name, [source], first, second - rank, **wanted)
 
 
 def draw_permute(record: OperationRecord, choose: Choose) -> list[Step]:
     source, wanted = sample.among_shards(choose, sample.tensor(choose, integers=True))
     dims = sample.shuffled(choose, list(range(len(source["shape"]))))
-    return write_call(record.name, [source], dims, **wanted)
+    return format_call(record.name, [source], dims, **wanted)
 
 
 DRAWS: dict[str, Draw] = {

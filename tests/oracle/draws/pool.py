@@ -7,7 +7,7 @@ from typing import Any
 
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -42,7 +42,7 @@ def draw_pool2d(record: OperationRecord, choose: Choose) -> list[Step]:
             size, stride, padding, width = height, 1, 0, height
     source, choices = draw_image(choose, [1, 1, batch * height * width, channels])
     places = [size] * 2, [stride] * 2, [padding] * 2
-    return write_call(record.name, [source], batch, height, width, channels, *places, *last, **named, **choices)
+    return format_call(record.name, [source], batch, height, width, channels, *places, *last, **named, **choices)
 
 
 DRAWS: dict[str, Draw] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -19,7 +19,7 @@ def draw_reduce(record: OperationRecord, choose: Choose) -> list[Step]:
         placed = tiles | sample.any_place(choose, sizes, "tile", sharded=True)
         wanted = sample.any_place(choose, sizes, "tile", sharded=True) if choose.integer(0, 1) else {}
         kept: dict[str, Any] = {"dim": choose.one_of((-1, -2, [-2, -1])), "keepdim": bool(choose.integer(0, 3))}
-        return write_call(record.name, [placed], **wanted, **kept)
+        return format_call(record.name, [placed], **wanted, **kept)
     source = sample.tensor(choose, tile_only=True, integers=record.name != "mean", odd=True)
     rank = len(source["shape"])
     if rank and not choose.integer(0, 3):
@@ -37,7 +37,7 @@ def draw_reduce(record: OperationRecord, choose: Choose) -> list[Step]:
         named["dim"] = choose.one_of((-1, -2))
     elif form in (3, 4):
         named["dim"] = sorted({choose.integer(-rank, -1) for _ in range(choose.integer(1, 3))})
-    return write_call(record.name, [source], **place, **named)
+    return format_call(record.name, [source], **place, **named)
 
 
 DRAWS: dict[str, Draw] = {

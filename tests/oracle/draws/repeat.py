@@ -7,7 +7,7 @@ from math import prod
 
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -17,7 +17,7 @@ def draw_repeat(record: OperationRecord, choose: Choose) -> list[Step]:
     if prod(source["shape"]) > 100_000:
         times = [1, *times[1:]]
     source, place = sample.among_shards(choose, source)
-    return write_call(record.name, [source], times, **place)
+    return format_call(record.name, [source], times, **place)
 
 
 def draw_expand(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -26,7 +26,7 @@ def draw_expand(record: OperationRecord, choose: Choose) -> list[Step]:
     source["shape"] = [1 if choose.integer(0, 1) else size for size in wanted]
     outer = [choose.one_of((1, 2, 3))] if not choose.integer(0, 2) else []
     source, place = sample.among_shards(choose, source)
-    return write_call(record.name, [source], outer + wanted, **place)
+    return format_call(record.name, [source], outer + wanted, **place)
 
 
 DRAWS: dict[str, Draw] = {

@@ -7,7 +7,7 @@ from math import prod
 
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -19,7 +19,7 @@ def draw_reshape(record: OperationRecord, choose: Choose) -> list[Step]:
     for _ in range(choose.integer(0, 3)):
         shape.append(choose.one_of([d for d in range(1, min(left, 400) + 1) if left % d == 0]))
         left //= shape[-1]
-    return write_call(record.name, [source], sample.shuffled(choose, [*shape, left]), memory=sample.wish(choose))
+    return format_call(record.name, [source], sample.shuffled(choose, [*shape, left]), memory=sample.wish(choose))
 
 
 def draw_view(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -29,7 +29,7 @@ def draw_view(record: OperationRecord, choose: Choose) -> list[Step]:
         return [*made, {**call, "kwargs": {}}]
     source = sample.tensor(choose, most=4, integers=True)
     *outer, height, width = source["shape"]
-    return write_call(record.name, [source], [prod(outer), height, width])
+    return format_call(record.name, [source], [prod(outer), height, width])
 
 
 def draw_squeeze(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -38,8 +38,8 @@ def draw_squeeze(record: OperationRecord, choose: Choose) -> list[Step]:
     if not rank:
         return draw_squeeze(record, choose)
     if record.name == "squeeze" and not choose.integer(0, 4):
-        return write_call(record.name, [source])
-    return write_call(record.name, [source], choose.integer(-rank, rank - 1))
+        return format_call(record.name, [source])
+    return format_call(record.name, [source], choose.integer(-rank, rank - 1))
 
 
 DRAWS: dict[str, Draw] = {

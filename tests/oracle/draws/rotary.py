@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -29,7 +29,7 @@ def draw_rotary(record: OperationRecord, choose: Choose) -> list[Step]:
     elif source["dtype"] == table["dtype"] == "bfloat16" and not choose.integer(0, 3):
         source["layout"] = choose.one_of(("tile", "row_major"))
         tables = [{**table, "layout": choose.one_of(("tile", "row_major"))} for table in tables]
-    return write_call(record.name, [source, *tables], *token, **where)
+    return format_call(record.name, [source, *tables], *token, **where)
 
 
 DRAWS: dict[str, Draw] = {

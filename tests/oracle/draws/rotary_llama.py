@@ -9,7 +9,7 @@ from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
 from oracle.draws.rotary import draw_tiles
 from oracle.draws.sample import draw_kernel_config
-from ttmem.twin.operations.call_syntax import height_shards, write_call
+from ttmem.twin.operations.call_syntax import format_call, format_height_shards
 from ttmem.twin.operations.record import OperationRecord, Step
 from ttmem.twin.operations.rotary_llama import write_fused_call
 
@@ -23,19 +23,19 @@ def draw_llama(record: OperationRecord, choose: Choose) -> list[Step]:
         table = draw_tiles(choose, 1, choose.one_of((1, 1, heads)), rows, width)
         down = -(-rows // 32)
         if table["shape"][1] == 1 and down <= 56 and not choose.integer(0, 2):
-            table |= height_shards(choose.one_of((down, 56)), 32, width)
+            table |= format_height_shards(choose.one_of((down, 56)), 32, width)
         named: dict[str, Any] = {"memory": sample.wish(choose), **draw_kernel_config(choose)}
-        return write_call(record.name, [source, table, table, matrix], **named)
+        return format_call(record.name, [source, table, table, matrix], **named)
     users = choose.one_of((1, 2, 7, 8, 32))
-    where = height_shards(users, 32, width)
+    where = format_height_shards(users, 32, width)
     source, table = ({**draw_tiles(choose, 1, users, size, width), **where} for size in (heads, 1))
-    matrix |= {"shape": [1, 1, 32 * users, 32], **height_shards(users, 32, 32)}
-    return write_call(record.name, [source, table, table, matrix], is_decode_mode=True, **draw_kernel_config(choose))
+    matrix |= {"shape": [1, 1, 32 * users, 32], **format_height_shards(users, 32, 32)}
+    return format_call(record.name, [source, table, table, matrix], is_decode_mode=True, **draw_kernel_config(choose))
 
 
 def draw_both(record: OperationRecord, choose: Choose) -> list[Step]:
     users, width, heads = choose.one_of((1, 8, 16)), choose.one_of((32, 64, 128)), choose.one_of((4, 8, 32))
-    query = {**draw_tiles(choose, 1, users, heads, width), **height_shards(users, 32, width)}
+    query = {**draw_tiles(choose, 1, users, heads, width), **format_height_shards(users, 32, width)}
     return write_fused_call(record.name, query, choose.one_of((1, heads)), **draw_kernel_config(choose))
 
 

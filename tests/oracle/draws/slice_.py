@@ -7,7 +7,7 @@ from typing import Any
 
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -31,9 +31,9 @@ def draw_slice(record: OperationRecord, choose: Choose) -> list[Step]:
         part = [-(-(end - begin) // by) for begin, end, by in zip(begins, ends, strides, strict=True)]
         wanted = sample.any_place(choose, part, source["layout"], sharded=True)
     if choose.integer(0, 4):
-        return write_call(record.name, [source], begins, ends, *steps, **wanted)
+        return format_call(record.name, [source], begins, ends, *steps, **wanted)
     named: dict[str, Any] = dict(zip(("slice_start", "slice_end", "slice_step"), (begins, ends, *steps), strict=False))
-    return write_call(record.name, [source], **named, **wanted)
+    return format_call(record.name, [source], **named, **wanted)
 
 
 DRAWS: dict[str, Draw] = {

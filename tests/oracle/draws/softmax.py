@@ -8,7 +8,7 @@ from typing import Any
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
 from oracle.draws.elementwise import draw_sharded
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 from ttmem.twin.operations.softmax import SHARDED_CONFIG
 
@@ -23,14 +23,14 @@ def draw_softmax(record: OperationRecord, choose: Choose) -> list[Step]:
     if not choose.integer(0, 3):
         return draw_sharded(record.name, choose, dim=-1, **named)
     source, place = sample.among_shards(choose, source)
-    return write_call(record.name, [source], **place, dim=dim, **named)
+    return format_call(record.name, [source], **place, dim=dim, **named)
 
 
 def draw_in_place(record: OperationRecord, choose: Choose) -> list[Step]:
     """Of pages, or of shards with or without a config that says how they are cut."""
     _, named = sample.options(record, choose)
     if not choose.integer(0, 2):
-        return write_call(record.name, [sample.tensor(choose, tile_only=True, most=4)], **named)
+        return format_call(record.name, [sample.tensor(choose, tile_only=True, most=4)], **named)
     source = sample.sharded_tensor(choose)
     high, wide = (size // 32 for size in source["shard"]["shape"])
     _, _, last_column, last_row = source["shard"]["ranges"][0]
@@ -38,7 +38,7 @@ def draw_in_place(record: OperationRecord, choose: Choose) -> list[Step]:
         grid = {"tuple": [last_column + 1, last_row + 1]}
         sizes: dict[str, Any] = {"subblock_w": 1, "block_h": high, "block_w": wide}
         named["program_config"] = {"new": SHARDED_CONFIG, "kwargs": {"compute_with_storage_grid_size": grid, **sizes}}
-    return write_call(record.name, [source], **named)
+    return format_call(record.name, [source], **named)
 
 
 DRAWS: dict[str, Draw] = {

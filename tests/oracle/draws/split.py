@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -17,7 +17,7 @@ def draw_split(record: OperationRecord, choose: Choose) -> list[Step]:
     size = source["shape"][axis] = choose.one_of((2, 3, 6, 32, 64, 70, 96, 100, 128, 192))
     if record.name == "chunk":
         number = choose.integer(1, 5)
-        steps = write_call(record.name, [sample.now_and_then_in_shards(choose, source)], number, axis)
+        steps = format_call(record.name, [sample.now_and_then_in_shards(choose, source)], number, axis)
         part = -(-size // number)
         steps[-1]["out"] = [f"result{number}" for number in range(-(-size // part))]
         return steps
@@ -28,7 +28,7 @@ def draw_split(record: OperationRecord, choose: Choose) -> list[Step]:
     else:
         wanted, count = part, -(-size // part)
     source, place = sample.among_shards(choose, source)
-    steps = write_call(record.name, [source], wanted, axis, **place)
+    steps = format_call(record.name, [source], wanted, axis, **place)
     steps[-1]["out"] = [f"result{number}" for number in range(count)]
     return steps
 

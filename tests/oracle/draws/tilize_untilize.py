@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
 def draw_padded(record: OperationRecord, choose: Choose) -> list[Step]:
     source = sample.tensor(choose, most=4, tile_only=True, integers=True)
-    return write_call(record.name, [source], choose.one_of((0, 1.5)))
+    return format_call(record.name, [source], choose.one_of((0, 1.5)))
 
 
 def draw_tilize_untilize(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -23,7 +23,7 @@ def draw_tilize_untilize(record: OperationRecord, choose: Choose) -> list[Step]:
         source["shape"][-1] *= choose.one_of((4, 16, 40, 100))
         source["shape"][-2] *= choose.one_of((1, 1, 8, 20))
     source, place = sample.among_shards(choose, source)
-    return write_call(record.name, [source], **place)
+    return format_call(record.name, [source], **place)
 
 
 DRAWS: dict[str, Draw] = {

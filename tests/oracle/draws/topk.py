@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -20,7 +20,7 @@ def draw_topk(record: OperationRecord, choose: Choose) -> list[Step]:
     most = choose.one_of((choose.integer(1, min(size, 64)), choose.integer(1, min(size, 400))))
     _, named = sample.options(record, choose)
     source, place = sample.among_shards(choose, source)
-    return write_call(record.name, [source], k=most, dim=dim, **place, **named)
+    return format_call(record.name, [source], k=most, dim=dim, **place, **named)
 
 
 DRAWS: dict[str, Draw] = {

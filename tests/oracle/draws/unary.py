@@ -6,7 +6,7 @@ from __future__ import annotations
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
 from oracle.draws.elementwise import draw_sharded
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -16,8 +16,8 @@ def draw_unary(record: OperationRecord, choose: Choose) -> list[Step]:
         return draw_sharded(record.name, choose, *placed, **named)
     source = sample.tensor(choose, integers=not choose.integer(0, 2), odd=True)
     if not choose.integer(0, 5):
-        return write_call(record.name, [source], *placed, in_place=True, **named)
-    return write_call(record.name, [source], *placed, memory=sample.wish(choose), **named)
+        return format_call(record.name, [source], *placed, in_place=True, **named)
+    return format_call(record.name, [source], *placed, memory=sample.wish(choose), **named)
 
 
 DRAWS: dict[str, Draw] = {

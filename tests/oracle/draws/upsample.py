@@ -7,7 +7,7 @@ from typing import Any
 
 from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -22,7 +22,7 @@ def draw_upsample(record: OperationRecord, choose: Choose) -> list[Step]:
     elif not choose.integer(0, 3):
         shape[2] = 32 * choose.integer(1, 3)
         source |= {"layout": "tile", "dtype": choose.one_of(("bfloat16", "bfloat8_b"))}
-    return write_call(record.name, [source], [choose.integer(1, 4), choose.integer(1, 4)], memory=memory, **named)
+    return format_call(record.name, [source], [choose.integer(1, 4), choose.integer(1, 4)], memory=memory, **named)
 
 
 DRAWS: dict[str, Draw] = {

@@ -8,7 +8,7 @@ from typing import Any
 from oracle.draws import sample
 from oracle.draws.binary import draw_partner
 from oracle.draws.choose import Choose, Draw
-from ttmem.twin.operations.call_syntax import write_call
+from ttmem.twin.operations.call_syntax import format_call
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -16,14 +16,14 @@ def draw_addcmul(record: OperationRecord, choose: Choose) -> list[Step]:
     _, named = sample.options(record, choose)
     first = sample.tensor(choose, tile_only=True)
     others = [{**first, "memory": choose.one_of(sample.MEMORIES)} for _ in range(2)]
-    return write_call(record.name, [first, *others], memory=sample.wish(choose), **named)
+    return format_call(record.name, [first, *others], memory=sample.wish(choose), **named)
 
 
 def draw_triangle(record: OperationRecord, choose: Choose) -> list[Step]:
     placed, named = sample.options(record, choose)
     is_any = not choose.integer(0, 4)
     tensor = sample.tensor(choose, tile_only=not is_any, integers=is_any, odd=True)
-    return write_call(record.name, [tensor], *placed, memory=sample.wish(choose), **named)
+    return format_call(record.name, [tensor], *placed, memory=sample.wish(choose), **named)
 
 
 def draw_where(record: OperationRecord, choose: Choose) -> list[Step]:
@@ -36,7 +36,7 @@ def draw_where(record: OperationRecord, choose: Choose) -> list[Step]:
             for _ in range(3)
         ]
         wanted = choose.one_of(({}, {"memory": "L1"}, {"memory": "DRAM"}, placed))
-        return write_call(record.name, some, **wanted)
+        return format_call(record.name, some, **wanted)
     value = sample.tensor(choose, integers=True, odd=True)
     mask = draw_partner(choose, value)
     if choose.integer(0, 3):
@@ -45,8 +45,8 @@ def draw_where(record: OperationRecord, choose: Choose) -> list[Step]:
     values: list[Any] = [value, {**draw_partner(choose, value), "dtype": value["dtype"], "layout": value["layout"]}]
     given = choose.integer(0, 3)
     if given > 1:
-        return write_call(record.name, [mask, *sample.shuffled(choose, values)], memory=sample.wish(choose))
-    steps = write_call(record.name, [mask, values[given]], memory=sample.wish(choose))
+        return format_call(record.name, [mask, *sample.shuffled(choose, values)], memory=sample.wish(choose))
+    steps = format_call(record.name, [mask, values[given]], memory=sample.wish(choose))
     steps[-1]["args"].insert(1 + given, 2.0)
     return steps
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each operation does to memory: `run_call(device, Call("relu", (spec,)), [buffer], ProgramCache())`."""
+"""Rules for the memory use of operations: `run_call(device, Call("relu", (spec,)), [buffer], ProgramCache())`."""
 
-from ttmem.twin.operations.call_syntax import WrittenCall, call_of, read_call, write_call
+from ttmem.twin.operations.call_syntax import ParsedCall, build_call, format_call, parse_call
 from ttmem.twin.operations.plan import BOUNDED, EXACT, UNKNOWN, Allocate, Call, Launch, Plan, no_plan
 from ttmem.twin.operations.record import Argument, OperationRecord
-from ttmem.twin.operations.registry import NO_RECORD, RECORDS, confidence_in, plan_call
-from ttmem.twin.operations.run import ProgramCache, planned, run_call
+from ttmem.twin.operations.registry import NO_RECORD, RECORDS, combine_confidence, plan_call
+from ttmem.twin.operations.run import ProgramCache, plan_on_device, run_call
 
 __all__ = [
     "BOUNDED",
@@ -18,15 +18,15 @@ __all__ = [
     "Call",
     "Launch",
     "OperationRecord",
+    "ParsedCall",
     "Plan",
     "ProgramCache",
-    "WrittenCall",
-    "call_of",
-    "confidence_in",
+    "build_call",
+    "combine_confidence",
+    "format_call",
     "no_plan",
+    "parse_call",
     "plan_call",
-    "planned",
-    "read_call",
+    "plan_on_device",
     "run_call",
-    "write_call",
 ]

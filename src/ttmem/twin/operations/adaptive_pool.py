@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pooling to a wanted size: an ordinary pooling whose window the library works out, or a refusal."""
+"""Adaptive pooling: an ordinary pooling whose window the library computes, or a refusal."""
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from ttmem.base.arithmetic import ceil_div
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.call_syntax import build_record, format_call
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder
 from ttmem.twin.operations.pool import pool2d
 from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.sliding_window import pair
@@ -26,7 +26,7 @@ _UNSUPPORTED = (
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """One direction: so many pixels to so many results."""
+    """One direction of the image: ``size`` pixels become ``wanted`` results."""
 
     name: str
     size: int
@@ -34,7 +34,7 @@ class _Axis:
 
     @property
     def kernels(self) -> list[int]:
-        """What each result is of, in pixels."""
+        """The pixels of each result."""
         ends = (
             (number * self.size // self.wanted, ceil_div((number + 1) * self.size, self.wanted)) for number in self.all
         )
@@ -50,7 +50,7 @@ class _Axis:
         return ceil_div(self.size, self.wanted), self.size // self.wanted, 0, 0
 
     def window(self) -> tuple[int, int, int, int]:
-        """As `plain`, with padding where the first or the last kernel is smaller than the others."""
+        """Return `plain` with padding where the first or the last kernel is smaller than the others."""
         kernels = self.kernels
         if len(kernels) < 3:
             return self.plain
@@ -59,13 +59,13 @@ class _Axis:
         return middle, stride, max(middle - first, 0), max(middle - last, 0)
 
     def moves_by(self, window: tuple[int, int, int, int]) -> bool:
-        """Whether the results begin where windows of this stride do."""
+        """Return whether the results begin where windows of this stride do."""
         starts = [number * self.size // self.wanted for number in self.all]
         starts[0] -= window[2]
         return all(after - before == window[1] for before, after in pairwise(starts))
 
     def complaint(self) -> str:
-        """Why no window with padding does what is wanted."""
+        """Return the reason why no window with padding gives these results; empty: one does."""
         kernels = self.kernels
         if len(kernels) <= 2:
             return ""
@@ -74,12 +74,12 @@ class _Axis:
         return f"{self.name} kernel pattern [{','.join(map(str, kernels))}] - {why}" if why else ""
 
 
-def adaptive_pool2d(call: Call, plan: PlanWriter) -> Plan:
+def adaptive_pool2d(call: Call, plan: PlanBuilder) -> Plan:
     given = call.arguments
     wanted = pair(given, "output_size")
     axes = _Axis("Height", int(given["input_h"]), wanted[0]), _Axis("Width", int(given["input_w"]), wanted[1])
     if min(wanted) < 1 or any(axis.wanted > axis.size for axis in axes):
-        return plan.give_up("adaptive pooling to more pixels than there are")
+        return plan.unknown("adaptive pooling to more pixels than the input has")
     is_even = all(len(set(axis.kernels)) == 1 for axis in axes)
     windows = [axis.plain if is_even else axis.window() for axis in axes]
     kernel, stride, before, after = ([window[place] for window in windows] for place in range(4))
@@ -107,13 +107,13 @@ _EXAMPLE = {"shape": [1, 1, 64, 32], "dtype": "bfloat16", "layout": "row_major",
 _PLACED = ("batch_size", "input_h", "input_w", "channels", "output_size")
 
 RECORDS = tuple(
-    record_of(
-        write_call(name, [_EXAMPLE], 1, 8, 8, 32, [4, 4]),
+    build_record(
+        format_call(name, [_EXAMPLE], 1, 8, 8, 32, [4, 4]),
         adaptive_pool2d,
         *(Argument(argument, position) for position, argument in enumerate(_PLACED)),
         Argument("applied_shard_scheme", default=None),
         Argument("deallocate_input", default=False),
-        takes_shards=True,
+        verified_with_shards=True,
         family="adaptive_pool2d",
     )
     for name in ("adaptive_avg_pool2d", "adaptive_max_pool2d")

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A product of matrices with a third one added in place."""
+"""Matrix multiplication with a third tensor added in place."""
 
 from dataclasses import replace
 
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import DATA_TYPES
-from ttmem.twin.operations.binary_programs import BinaryKind, streams
-from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
+from ttmem.twin.operations.binary_programs import BinaryKind, list_streams
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
 from ttmem.twin.operations.elementwise import double_buffered_tiles, typecast
 from ttmem.twin.operations.matmul import PRODUCT_ARGUMENTS, check_product, matmul, product, product_spec, sums_of
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder
 from ttmem.twin.operations.record import Argument
 from ttmem.twin.programs import CIRCULAR
 
 
-def addmm(call: Call, plan: PlanWriter) -> Plan:
-    """A product, and a third tensor of its shape that is added in place; factors are programs of their own."""
+def addmm(call: Call, plan: PlanBuilder) -> Plan:
+    """Multiply, and add a third tensor of the result's shape in place; factors are programs of their own."""
     added, first, second = call.inputs[:3]
     alpha, beta = call.arguments["alpha"], call.arguments["beta"]
     if alpha == 0.0:
@@ -26,7 +26,7 @@ def addmm(call: Call, plan: PlanWriter) -> Plan:
         raise BadInputError("addmm takes two matrices, and a third tensor to add")
     result = product_spec(first, second, (False, False), call.memory, dtype)
     if added.shape != result.shape or any(not s.is_tiled for s in call.inputs) or len(call.inputs) > 3:
-        return plan.give_up("addmm of rows, or with a first tensor of another shape than the product's")
+        return plan.unknown("addmm of row-major tensors, or with a first tensor of another shape than the result")
     if first.shard is None and second.shard is None:
         check_product(plan, first, second, result, (False, False))
         slot, result, _ = product(plan, first, second, result, (False, False), sums=sums_of(call, result))
@@ -37,15 +37,15 @@ def addmm(call: Call, plan: PlanWriter) -> Plan:
             return made
         ((slot, result),) = made.results
     if (alpha, beta) != (1.0, 1.0) and (result.shard or added.shard or added.dtype is not result.dtype):
-        return plan.give_up("addmm with factors, in shards or of several types")
+        return plan.unknown("addmm with factors, sharded or with several types")
     if alpha != 1.0:
-        plan.launch(streams(_TIMES_NUMBER, [result], result), CIRCULAR)
+        plan.launch(list_streams(_TIMES_NUMBER, [result], result), CIRCULAR)
     if beta == 0.0:
         return plan.finish(slot, result)
     cast = 0
     if beta != 1.0:
         cast = plan.allocate(added)
-        plan.launch(streams(_TIMES_NUMBER, [added], added), CIRCULAR)
+        plan.launch(list_streams(_TIMES_NUMBER, [added], added), CIRCULAR)
     elif added.dtype is not result.dtype:
         ((cast, added),) = typecast(Call("typecast", (added,), {"dtype": result.dtype.name}), plan).results
     plan.launch(double_buffered_tiles(result, added, result), CIRCULAR)
@@ -58,8 +58,8 @@ _ONLY_OF_PRODUCTS = ("program_config", "transpose_a", "transpose_b", "activation
 
 
 RECORDS = (
-    record_of(
-        write_call("addmm", [{**EXAMPLE_TENSOR, "shape": [64, 64]}] * 3),
+    build_record(
+        format_call("addmm", [{**EXAMPLE_TENSOR, "shape": [64, 64]}] * 3),
         addmm,
         Argument("alpha", default=1.0),
         Argument("beta", default=1.0),

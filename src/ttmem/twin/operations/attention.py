@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scaled dot product attention: over whole sequences, and of one new row against a cache."""
+"""Scaled dot product attention over whole sequences."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -9,18 +9,16 @@ from typing import Any
 from ttmem.base.arithmetic import ceil_div
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, BLACKHOLE, DATA_TYPES, DRAM
 from ttmem.twin.operations.binary import binary
-from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
-from ttmem.twin.operations.elementwise import result_like, spell_type
-from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, adds_in_float32, type_between
-from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Step
-from ttmem.twin.operations.refusals import allocated
-from ttmem.twin.paging import paging_of
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
+from ttmem.twin.operations.elementwise import allocate_results, dtype_name, spec_like
+from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanBuilder
+from ttmem.twin.operations.record import KERNEL_CONFIG, Argument, Step, choose_intermediate_dtype, has_float32_sums
+from ttmem.twin.placement import compute_paging
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import TILE, TensorSpec
 
 _CHUNK = 32
-"""Rows of queries and of keys that are worked on at a time, unless the caller says otherwise."""
+"""Rows of queries and of keys per step unless the caller sets them."""
 _SUBBLOCKS = (
     (2, 4), (1, 8), (1, 7), (2, 3), (1, 6), (1, 5), (2, 2), (1, 4), (1, 3), (1, 2), (2, 1), (1, 1),
 )  # fmt: skip
@@ -30,26 +28,26 @@ _DEEPEST_COMPARED = 384
 BFLOAT4_B = DATA_TYPES.find("bfloat4_b")
 ATTENTION_TYPES = (BFLOAT16, BFLOAT8_B, BFLOAT4_B)
 _REGISTERS = 8
-"""Tiles that the registers hold."""
+"""The number of tiles that fit the registers."""
 
 
-def attention(call: Call, plan: PlanWriter) -> Plan:
-    """Chunks of queries meet all chunks of keys in turn; a mask is divided by the scale first."""
+def attention(call: Call, plan: PlanBuilder) -> Plan:
+    """Plan attention: chunks of queries are combined with all chunks of keys; a mask is divided by the scale first."""
     query, mask = call.inputs[0], call.tensor("attn_mask", 3)
     if any(len(spec.shape) > 4 for spec in call.inputs):
-        return plan.give_up("attention of tensors of more than four dimensions")
+        return plan.unknown("attention of tensors of more than four dimensions")
     scaled, scale = 0, call.arguments["scale"]
-    if mask is not None and (1 / sqrt(paging_of(query).physical_width) if scale is None else scale) != 1.0:
+    if mask is not None and (1 / sqrt(compute_paging(query).physical_width) if scale is None else scale) != 1.0:
         ((scaled, mask),) = binary(Call("multiply", (mask,), {"other": 0.5}), plan).results
-    result = replace(result_like(query, call.memory or DRAM), layout=TILE, shard=call.shard)
-    (slot,) = allocated(plan, [result], _faults(call, mask))
-    cores, there = cores_of(plan, call.arguments["program_config"] or {}), plan.memory_map.grid.cores
+    result = replace(spec_like(query, call.memory or DRAM), layout=TILE, shard=call.shard)
+    (slot,) = allocate_results(plan, [result], _find_faults(call, mask))
+    cores, there = count_cores(plan, call.arguments["program_config"] or {}), plan.memory_map.grid.cores
     if cores > there:
         plan.refuse(
             f"Provided grid must not contain more cores than the device. Got {cores} cores, expected at most {there} "
             "cores."
         )
-    buffers = _buffers(plan, call, mask)
+    buffers = _list_buffers(plan, call, mask)
     is_deep = query.shape[-1] > _DEEPEST_COMPARED and call.arguments["is_causal"]
     if is_deep and plan.memory_map.architecture is BLACKHOLE:
         plan.estimate("counters of causal attention with heads this deep")
@@ -58,26 +56,26 @@ def attention(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish(slot, result)
 
 
-def _faults(call: Call, mask: TensorSpec | None) -> Iterator[str]:
-    """What the library looks at when the result is there, in its words and order."""
+def _find_faults(call: Call, mask: TensorSpec | None) -> Iterator[str]:
+    """Yield the library's complaints in its order; it checks after it allocated the result."""
     query, key, value = call.inputs[:3]
     for spec in (query, key, value):
         if not spec.is_tiled:
             yield "Inputs to SDPA must be tilized"
         if spec.dtype not in ATTENTION_TYPES:
-            yield "Data type of input tensor must be BFLOAT16, BFLOAT8_B, or BFLOAT4_B and is " + spell_type(spec.dtype)
+            yield "Data type of input tensor must be BFLOAT16, BFLOAT8_B, or BFLOAT4_B and is " + dtype_name(spec.dtype)
         if spec.shard is not None:
             yield "Operands to SDPA need to be DRAM/L1 interleaved"
     if len(query.shape) < 4:
         yield f"ShapeBase[] index out of range. 3 not in [-4, {len(query.shape)})"
     if mask is not None:
-        yield from _faults_of_mask(call, mask)
-    yield from _faults_of_shapes(call)
+        yield from _find_mask_faults(call, mask)
+    yield from _find_shape_faults(call)
     if query.shape[-1] % 32:
         yield "Padding is not supported on the head_dim dimension"
 
 
-def _faults_of_mask(call: Call, mask: TensorSpec) -> Iterator[str]:
+def _find_mask_faults(call: Call, mask: TensorSpec) -> Iterator[str]:
     query, key = call.inputs[:2]
     if call.arguments["is_causal"]:
         yield "is_causal and attn_mask cannot both be present. Got is_causal: true, attn_mask: true"
@@ -97,7 +95,7 @@ def _faults_of_mask(call: Call, mask: TensorSpec) -> Iterator[str]:
         yield "Mask sequence length must match K sequence length"
 
 
-def _faults_of_shapes(call: Call) -> Iterator[str]:
+def _find_shape_faults(call: Call) -> Iterator[str]:
     query, key, value = (spec.shape for spec in call.inputs[:3])
     if call.arguments["is_causal"] and query[2] != key[2]:
         yield f"Causal SDPA requires Q and K to have the same sequence length. Got Q: {query[2]}, K: {key[2]}"
@@ -121,31 +119,31 @@ def _faults_of_shapes(call: Call) -> Iterator[str]:
 
 
 def _deals_in_pairs(query: TensorSpec, config: Mapping[str, Any]) -> bool:
-    """Whether a light and a heavy chunk of a causal sequence go to the same core."""
+    """Return whether a core gets a light and a heavy chunk of a causal sequence."""
     return ceil_div(query.shape[-2], int(config.get("q_chunk_size", _CHUNK))) % 2 == 0
 
 
-def _buffers(plan: PlanWriter, call: Call, mask: TensorSpec | None) -> list[int]:
+def _list_buffers(plan: PlanBuilder, call: Call, mask: TensorSpec | None) -> list[int]:
     query, key, value = call.inputs[:3]
     config, is_causal = call.arguments["program_config"] or {}, bool(call.arguments["is_causal"])
     batch, heads, rows, depth = query.shape
     keys = key.shape[-2]
     chunk, key_chunk = (int(config.get(name, _CHUNK)) for name in ("q_chunk_size", "k_chunk_size"))
-    cores = cores_of(plan, config)
+    cores = count_cores(plan, config)
     high, wide, deep = chunk // 32, key_chunk // 32, depth // 32
     total = batch * heads * ceil_div(rows, chunk)
     # Causal work is dealt out in pairs, one light and one heavy chunk together.
     pairs = is_causal and _deals_in_pairs(query, config)
     most = 2 * ceil_div(total // 2, cores) if pairs else ceil_div(total, cores)
-    plain, between = BFLOAT16.tile_bytes(), type_between(call).tile_bytes()
-    flows = not adds_in_float32(call)
-    """Without sums in float32 rows leave as soon as they are done."""
+    plain, between = BFLOAT16.tile_bytes(), choose_intermediate_dtype(call).tile_bytes()
+    flows = not has_float32_sums(call)
+    """Without float32 accumulation, rows are written as soon as they are done."""
     buffers = [
         high * deep * (2 if most > 1 else 1) * query.tile_bytes,
         2 * wide * deep * key.tile_bytes,
         2 * wide * deep * value.tile_bytes,
     ]
-    if pairs and plan.memory_map.architecture is BLACKHOLE and cores >= _cores_that_count(key, chunk, flows):
+    if pairs and plan.memory_map.architecture is BLACKHOLE and cores >= _count_cores_with_counters(key, chunk, flows):
         buffers.append(_COUNTER_BYTES)
     if mask is not None:
         buffers.append(2 * high * wide * mask.tile_bytes)
@@ -156,27 +154,29 @@ def _buffers(plan: PlanWriter, call: Call, mask: TensorSpec | None) -> list[int]
     buffers += [plain] * (3 if flows else 2)
     largest, summed = [high * plain] * 2, [high * between] * 2
     buffers += [high * wide * between, high * deep * plain, high * deep * plain, *largest, *summed, high * plain]
-    finished = 2 * _finished_rows(high, deep) if flows else high
+    finished = 2 * _count_output_rows(high, deep) if flows else high
     return [*buffers, finished * deep * query.tile_bytes]
 
 
-def cores_of(plan: PlanWriter, config: Mapping[str, Any]) -> int:
+def count_cores(plan: PlanBuilder, config: Mapping[str, Any]) -> int:
     grid = plan.memory_map.grid
     columns, rows = config.get("compute_with_storage_grid_size", (grid.columns, grid.rows))
     if columns > grid.columns or rows > grid.rows:
-        raise NoRuleError("attention on more cores than the chip has for it")
+        raise NoRuleError("attention on more cores than the chip has")
     return int(columns * rows)
 
 
-def _cores_that_count(key: TensorSpec, chunk: int, flows: bool) -> float:
-    """From so many on, Blackhole keeps a few counters beside the values: where keys come slower than they are used."""
+def _count_cores_with_counters(key: TensorSpec, chunk: int, flows: bool) -> float:
+    """Return the number of cores from which Blackhole keeps counters: where keys are read more slowly than they are
+    used.
+    """
     if chunk > _COUNTED_CHUNK or key.shape[-1] > _DEEPEST_COMPARED or (key.dtype.is_block_float and not flows):
         return inf
     return 32 if flows and not key.dtype.is_block_float and key.shape[-1] >= 128 else 64
 
 
-def _finished_rows(high: int, deep: int) -> int:
-    """Rows of tiles that leave together: those of the largest subblock that divides the chunk."""
+def _count_output_rows(high: int, deep: int) -> int:
+    """Return the rows of tiles that are written together: those of the largest subblock that divides the chunk."""
     height, width = next(block for block in _SUBBLOCKS if high % block[0] == 0 and deep % block[1] == 0)
     return 2 if height == 1 and 2 * width <= _REGISTERS and high >= 2 else height
 
@@ -191,12 +191,12 @@ ATTENTION_ARGUMENTS = (
 )
 
 RECORDS = (
-    record_of(
-        write_call("transformer.scaled_dot_product_attention", [_HEADS] * 3, is_causal=False),
+    build_record(
+        format_call("transformer.scaled_dot_product_attention", [_HEADS] * 3, is_causal=False),
         attention,
         *ATTENTION_ARGUMENTS,
         family="attention",
-        is_drawn_odd=True,
-        takes_shards=True,
+        verified_low_rank_and_rare_types=True,
+        verified_with_shards=True,
     ),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scaled dot product attention of one new row of every user against a cache."""
+"""Scaled dot product attention of one new row of each user against a cache."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -8,51 +8,55 @@ from typing import Any
 
 from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BFLOAT16, DRAM, INT32, L1, UINT16
-from ttmem.twin.operations.attention import ATTENTION_ARGUMENTS, ATTENTION_TYPES, cores_of
-from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
-from ttmem.twin.operations.elementwise import aligned_page, spell_type
+from ttmem.twin.operations.attention import ATTENTION_ARGUMENTS, ATTENTION_TYPES, count_cores
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
+from ttmem.twin.operations.elementwise import (
+    allocate_results,
+    compute_aligned_page_bytes,
+    dtype_name,
+    layout_name,
+    memory_layout_name,
+)
 from ttmem.twin.operations.heads import padded_matrix
-from ttmem.twin.operations.kernel_config import adds_in_float32
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Step
-from ttmem.twin.operations.refusals import allocated, spell_cut, spell_layout
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder
+from ttmem.twin.operations.record import Argument, Step, has_float32_sums
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import InvalidSpecError, Shard, TensorSpec
 
 _PAGED_CONFIG = {"k_chunk_size": 32, "max_cores_per_head_batch": 1}
-"""What the library assumes for paged caches."""
+"""The library's default for paged caches."""
 _MOST_CORES_PER_HEAD = 16
-"""Where a configuration does not say."""
+"""The default of a configuration."""
 _MOST_IN_A_TREE = 64
 _REGISTERS = 8
-"""Tiles that the registers hold."""
+"""The number of tiles that fit the registers."""
 
 
-def decode(call: Call, plan: PlanWriter) -> Plan:
-    """One query per sample, [1, B, heads, depth], against its cache; cores that share a head gather in a tree."""
+def decode(call: Call, plan: PlanBuilder) -> Plan:
+    """Plan one query per user, [1, B, heads, depth], against its cache; cores that share a head reduce in a tree."""
     query, key, value = call.inputs[:3]
     is_paged = call.name.startswith("transformer.paged")
     table = call.tensor("page_table_tensor", 3) if is_paged else None
     position, mask = call.tensor("cur_pos_tensor"), call.tensor("attn_mask")
     sink = call.tensor("attention_sink")
     if any(len(spec.shape) != 4 for spec in (query, key, value)) or is_paged != (table is not None):
-        return plan.give_up("attention of new rows of more or less than four dimensions, or without a page table")
+        return plan.unknown("decode attention whose tensors are not of rank 4, or without a page table")
     if table is not None and len(table.shape) != 2:
-        return plan.give_up("attention of new rows with a page table that is not of two dimensions")
+        return plan.unknown("decode attention with a page table that is not of rank 2")
     is_causal = bool(call.arguments["is_causal"])
     if is_causal and position is None and not call.arguments.get("cur_pos"):
-        return plan.give_up("causal attention of new rows without their places")
+        return plan.unknown("causal decode attention without positions")
     config = call.arguments["program_config"] or (_PAGED_CONFIG if is_paged else {})
-    chunk = _chunk_of_keys(config, key, is_paged=is_paged)
+    chunk = _choose_chunk(config, key, is_paged=is_paged)
     batch, heads, depth = query.shape[1:]
     key_heads, wide, deep = key.shape[1], chunk // 32 or _REGISTERS, ceil_div(depth, 32)
-    if not chunk and adds_in_float32(call):
+    if not chunk and has_float32_sums(call):
         wide //= 2  # as many as the registers hold
     high = ceil_div(heads, 32)
-    users = _users_of(table) if table is not None else key.shape[0]
+    users = _count_users(table) if table is not None else key.shape[0]
     result = replace(query, shape=(query.shape[0], users, heads, depth), memory=call.memory or DRAM, shard=call.shard)
-    (slot,) = allocated(plan, [result], _faults_of_new_rows(call, result, table, chunk))
-    sharing = _cores_per_head(plan, config, batch, key_heads)
+    (slot,) = allocate_results(plan, [result], _find_faults(call, result, table, chunk))
+    sharing = _count_cores_per_head(plan, config, batch, key_heads)
     is_half = is_causal and heads <= 16 and query.dtype is BFLOAT16
     tile = BFLOAT16.tile_bytes() // (2 if is_half else 1)
     plain = BFLOAT16.tile_bytes()
@@ -64,9 +68,9 @@ def decode(call: Call, plan: PlanWriter) -> Plan:
         plan.refuse("Only L1 buffers can have an associated circular buffer!")
     if position is not None:
         # One of the two is the tensor itself where it is in shards.
-        buffers += [aligned_page(plan, position)] * (1 if position.shard is not None else 2)
+        buffers += [compute_aligned_page_bytes(plan, position)] * (1 if position.shard is not None else 2)
     if table is not None and table.shard is None:
-        buffers.append(aligned_page(plan, table))
+        buffers.append(compute_aligned_page_bytes(plan, table))
     window = [masks] if call.arguments["sliding_window_size"] else []
     buffers += [queries, plain, tile, *window, high * wide * tile, *[high * deep * tile] * 2, *[high * tile] * 7]
     buffers += [*[high * deep * tile] * 2, *[high * tile] * 2]
@@ -77,22 +81,22 @@ def decode(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish(slot, result)
 
 
-def _users_of(table: TensorSpec) -> int:
-    """Every core that has a shard of a page table has all of it."""
+def _count_users(table: TensorSpec) -> int:
+    """Return the number of users; each core with a shard of a page table has all of it."""
     rows, cores = padded_matrix(table)[0], table.shard.cores if isinstance(table.shard, Shard) else 1
     if rows % cores:
-        raise ValueError("a page table of which some cores have less")
+        raise ValueError("a page table that is not equal on all cores")
     return rows // cores
 
 
-def _chunk_of_keys(config: Mapping[str, Any], key: TensorSpec, *, is_paged: bool) -> int:
-    """Rows of a cache that are worked on at a time; 0: as many as the registers hold."""
+def _choose_chunk(config: Mapping[str, Any], key: TensorSpec, *, is_paged: bool) -> int:
+    """Return the rows of a cache per step; 0: as many as fit the registers."""
     chunk = int(config.get("k_chunk_size") or 0)
     if chunk & (chunk - 1):
         raise InvalidSpecError(f"User provided k_chunk_size must be power of 2, got: {chunk}")
     if chunk % 32:
         raise InvalidSpecError(f"User provided k_chunk_size must be multiple of 32, got: {chunk}")
-    chunk = chunk or (0 if is_paged else _power_of_two_in(key.shape[-2]))
+    chunk = chunk or (0 if is_paged else _find_power_of_two_divisor(key.shape[-2]))
     if chunk % 32:
         raise InvalidSpecError(
             f"Chunk size must be multiple of 32, but the maximum calculated k_chunk_size is: {chunk}"
@@ -100,16 +104,16 @@ def _chunk_of_keys(config: Mapping[str, Any], key: TensorSpec, *, is_paged: bool
     return chunk
 
 
-def _faults_of_new_rows(call: Call, result: TensorSpec, table: TensorSpec | None, chunk: int) -> Iterator[str]:
-    """What the library looks at when the result is there, in its words and order."""
+def _find_faults(call: Call, result: TensorSpec, table: TensorSpec | None, chunk: int) -> Iterator[str]:
+    """Yield the library's complaints in its order; it checks after it allocated the result."""
     query, key, value = call.inputs[:3]
     for spec in (query, key, value):
         if spec.dtype not in ATTENTION_TYPES:
-            yield f"Unsupported data type {spell_type(spec.dtype)}."
+            yield f"Unsupported data type {dtype_name(spec.dtype)}."
     if any(not spec.is_tiled for spec in (key, value)):
         yield "Inputs to SDPA must be tilized except for Q"
     if isinstance(query.shard, Shard) and query.shard.kind != "height":
-        yield (f"Q tensor memory layout must be HEIGHT_SHARDED when sharded but got {spell_cut(query)}")
+        yield (f"Q tensor memory layout must be HEIGHT_SHARDED when sharded but got {memory_layout_name(query)}")
     if query.shard is None and query.memory is not DRAM:
         yield f"Q tensor buffer type must be DRAM when not sharded but got BufferType::{query.memory.name}"
     if not query.is_tiled and query.shard is None:
@@ -123,10 +127,10 @@ def _faults_of_new_rows(call: Call, result: TensorSpec, table: TensorSpec | None
     if not query.is_tiled and result.shard is None:
         yield (
             "ROW_MAJOR Q produces a ROW_MAJOR output, which requires a HEIGHT_SHARDED output memory config; got "
-            f"{spell_cut(result)}"
+            f"{memory_layout_name(result)}"
         )
     if isinstance(result.shard, Shard) and result.shard.kind != "height":
-        yield (f"Output memory config layout must be HEIGHT_SHARDED when sharded but got {spell_cut(result)}")
+        yield (f"Output memory config layout must be HEIGHT_SHARDED when sharded but got {memory_layout_name(result)}")
     position = call.tensor("cur_pos_tensor")
     if position is not None and position.shard is None:
         rows, places = padded_matrix(position) if len(position.shape) > 1 else (1, 0)
@@ -135,7 +139,7 @@ def _faults_of_new_rows(call: Call, result: TensorSpec, table: TensorSpec | None
             yield (
                 f"cur_pos tensor must hold all positions in its last dim (e.g. [B] or [1, B]), got shape Shape({shape})"
             )
-    yield from _faults_of_pages(call, table) if table is not None else _faults_of_caches(query, key, value, chunk)
+    yield from _find_page_faults(call, table) if table is not None else _find_cache_faults(query, key, value, chunk)
     if key.shape[1] != value.shape[1]:
         yield (
             f"Flash decode expects K and V to have same number of heads, but got {key.shape[1]} and {value.shape[1]}"
@@ -144,12 +148,12 @@ def _faults_of_new_rows(call: Call, result: TensorSpec, table: TensorSpec | None
         if result.shard is not None:
             yield "Sharded output not supported for GQA"
         if query.dtype is not BFLOAT16:
-            yield f"GQA expects BFLOAT16 input tensor, but got {spell_type(query.dtype)}"
+            yield f"GQA expects BFLOAT16 input tensor, but got {dtype_name(query.dtype)}"
         if query.shape[2] % key.shape[1]:
             yield f"GQA expects Q to have a multiple of K heads, but got {query.shape[2]} and {key.shape[1]}"
 
 
-def _faults_of_caches(query: TensorSpec, key: TensorSpec, value: TensorSpec, chunk: int) -> Iterator[str]:
+def _find_cache_faults(query: TensorSpec, key: TensorSpec, value: TensorSpec, chunk: int) -> Iterator[str]:
     batch = query.shape[1]
     for name, spec in (("K", key), ("V", value)):
         if spec.shape[0] != batch:
@@ -167,15 +171,15 @@ def _faults_of_caches(query: TensorSpec, key: TensorSpec, value: TensorSpec, chu
             yield f"{name} tensor hidden dimension ({own}) must equal Q tensor hidden dimension ({width})"
 
 
-def _faults_of_pages(call: Call, table: TensorSpec) -> Iterator[str]:
+def _find_page_faults(call: Call, table: TensorSpec) -> Iterator[str]:
     query, key, value = call.inputs[:3]
     position = call.tensor("cur_pos_tensor")
     batch = query.shape[1] if table.shard is not None else padded_matrix(table)[0]
     if call.arguments["is_causal"] and position is not None:
         if position.dtype is not INT32:
-            yield f"Expect cur_pos to be INT32, got {spell_type(position.dtype)}"
+            yield f"Expect cur_pos to be INT32, got {dtype_name(position.dtype)}"
         if position.is_tiled:
-            yield f"Expect cur_pos to be ROW_MAJOR, got {spell_layout(position)}"
+            yield f"Expect cur_pos to be ROW_MAJOR, got {layout_name(position)}"
         if position.shard is None and position.shape[-1] != batch:
             yield f"cur_pos must have batch size equal to Q, got {position.shape[0]} and {batch}"
     if table.shard is not None and table.dtype is not UINT16:
@@ -183,7 +187,7 @@ def _faults_of_pages(call: Call, table: TensorSpec) -> Iterator[str]:
     if table.shard is None and table.dtype is not INT32:
         yield "Error: SDPA currently only supports INT32 datatype"
     if table.is_tiled:
-        yield f"Page table tensor layout must be ROW_MAJOR but got {spell_layout(table)}"
+        yield f"Page table tensor layout must be ROW_MAJOR but got {layout_name(table)}"
     if isinstance(table.shard, Shard) and table.shape[0] // table.shard.cores != batch:
         yield f"Page_table must have shard height batch_size {batch} equal to Q on {table.shard.cores} cores"
     if round_up(key.shape[-2], 32) != round_up(value.shape[-2], 32):
@@ -192,13 +196,13 @@ def _faults_of_pages(call: Call, table: TensorSpec) -> Iterator[str]:
         yield "Q, K, V must have same hidden size"
 
 
-def _power_of_two_in(rows: int) -> int:
-    """The largest that divides the cache, up to 512."""
+def _find_power_of_two_divisor(rows: int) -> int:
+    """Return the largest power of two up to 512 that divides the rows."""
     return min(512, max(rows & -rows, 2))
 
 
-def _cores_per_head(plan: PlanWriter, config: Mapping[str, Any], batch: int, key_heads: int) -> int:
-    cores = cores_of(plan, config)
+def _count_cores_per_head(plan: PlanBuilder, config: Mapping[str, Any], batch: int, key_heads: int) -> int:
+    cores = count_cores(plan, config)
     most = int(config.get("max_cores_per_head_batch", _MOST_CORES_PER_HEAD if config else cores))
     if cores > plan.memory_map.grid.cores:
         plan.refuse(f"Cores available ({cores}) exceeds grid size ({plan.memory_map.grid.cores})")
@@ -213,7 +217,7 @@ def _cores_per_head(plan: PlanWriter, config: Mapping[str, Any], batch: int, key
 _QUERY: Step = {**EXAMPLE_TENSOR, "shape": [1, 2, 8, 64]}
 _CACHE: Step = {**EXAMPLE_TENSOR, "shape": [2, 1, 64, 64]}
 _TABLE: Step = {"shape": [2, 1], "dtype": "int32", "layout": "row_major", "memory": "DRAM"}
-*_MADE, _PAGED = write_call(
+*_MADE, _PAGED = format_call(
     "transformer.paged_scaled_dot_product_attention_decode",
     [_QUERY, _CACHE, _CACHE, _TABLE, {**_TABLE, "shape": [1, 2]}],
     page_table_tensor={"tensor": "t3"},
@@ -221,22 +225,22 @@ _TABLE: Step = {"shape": [2, 1], "dtype": "int32", "layout": "row_major", "memor
 )
 
 RECORDS = (
-    record_of(
-        write_call("transformer.scaled_dot_product_attention_decode", [_QUERY, _CACHE, _CACHE], cur_pos=[0, 0]),
+    build_record(
+        format_call("transformer.scaled_dot_product_attention_decode", [_QUERY, _CACHE, _CACHE], cur_pos=[0, 0]),
         decode,
         *ATTENTION_ARGUMENTS,
         *(Argument("cur_pos", default=None), Argument("sliding_window_size", default=None)),
         family="decode",
-        takes_shards=True,
-        is_drawn_odd=True,
+        verified_with_shards=True,
+        verified_low_rank_and_rare_types=True,
     ),
-    record_of(
+    build_record(
         [*_MADE, {**_PAGED, "args": _PAGED["args"][:3]}],
         decode,
         *ATTENTION_ARGUMENTS,
         Argument("sliding_window_size", default=None),
         family="decode",
-        takes_shards=True,
-        is_drawn_odd=True,
+        verified_with_shards=True,
+        verified_low_rank_and_rare_types=True,
     ),
 )

@@ -1,27 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations on two tensors, element by element: arithmetic, comparisons, logic."""
+"""Elementwise operations on two tensors: arithmetic, comparisons, logic."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, UINT8, UINT16, UINT32, DataType
-from ttmem.twin.operations.binary_programs import BinaryKind, check_types, on_shards, result_of, streams
-from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
+from ttmem.twin.operations.binary_programs import (
+    BinaryKind,
+    binary_result_spec,
+    check_types,
+    combine_shards,
+    list_streams,
+)
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
 from ttmem.twin.operations.elementwise import (
-    borrows,
     broadcast_shape,
     cast,
     check_integers,
-    check_target,
+    check_output_shape,
+    copy_between,
     double_buffered_tiles,
+    dtype_name,
     one_to_one,
-    padded_like,
-    result_like,
-    spell_type,
-    wanted_like,
+    pad_spec,
+    result_spec,
+    spec_like,
+    works_in_place,
 )
-from ttmem.twin.operations.fill_and_copy import copy_between
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder
 from ttmem.twin.operations.record import Argument, OperationRecord
 from ttmem.twin.operations.to_layout import tilize, to_layout
 from ttmem.twin.programs import CIRCULAR
@@ -34,16 +40,16 @@ _NO_INTEGER_POWER = (
 )
 
 
-def binary(call: Call, plan: PlanWriter) -> Plan:
-    """Two tensors, or a tensor and a number. A broadcast inside the last two dimensions needs one more stream."""
+def binary(call: Call, plan: PlanBuilder) -> Plan:
+    """Plan an operation on two tensors, or a tensor and a number. A broadcast within tiles adds a stream."""
     kind = _KINDS[call.name]
     if len(call.inputs) == 1 and kind.number_is_unary:
-        return (_power_of_number if call.number_first else _with_number_as_unary)(call, plan, kind)
+        return (_raise_number if call.number_first else _combine_with_number)(call, plan, kind)
     rounds = call.arguments.get("rounding_mode") is not None
     temporaries: list[int] = []
-    meeting = zip(call.inputs, _types(call, kind), strict=True)
-    operands = [in_type(plan, spec, dtype, temporaries) for spec, dtype in meeting]
-    result = result_of(call, operands)
+    meeting = zip(call.inputs, _choose_dtypes(call, kind), strict=True)
+    operands = [cast_operand(plan, spec, dtype, temporaries) for spec, dtype in meeting]
+    result = binary_result_spec(call, operands)
     if kind.called == "DIV" and operands[0].dtype is INT32:
         if call.in_place:
             raise InvalidSpecError("For integer division, supported output dtype is FLOAT32")
@@ -51,28 +57,28 @@ def binary(call: Call, plan: PlanWriter) -> Plan:
         rounds = False
     if kind.called == "POWER" and not call.inputs[0].dtype.is_float:
         if not call.in_place:
-            plan.allocate(_in_common_shape(operands, result))
-        plan.refuse(_NO_INTEGER_POWER.format(spell_type(call.inputs[0].dtype)))
+            plan.allocate(_broadcast_result(operands, result))
+        plan.refuse(_NO_INTEGER_POWER.format(dtype_name(call.inputs[0].dtype)))
     if call.in_place and all(not spec.is_tiled for spec in call.inputs):
         raise InvalidSpecError(_NO_ROWS_IN_PLACE)
     if call.in_place and len(operands) > 1:
-        check_target((call.target or call.inputs[0]).shape, broadcast_shape(operands[0].shape, operands[1].shape))
+        check_output_shape((call.target or call.inputs[0]).shape, broadcast_shape(operands[0].shape, operands[1].shape))
     if any(spec.shard is not None for spec in (*operands, result)):
-        return _with_shards(call, plan, kind, operands, result, temporaries, rounds=rounds)
+        return _combine_shards(call, plan, kind, operands, result, temporaries, rounds=rounds)
     if any(spec.is_tiled for spec in operands):
-        operands = [_in_tiles(plan, spec, temporaries) for spec in operands]
+        operands = [_tilize_operand(plan, spec, temporaries) for spec in operands]
     if call.in_place:
         check_types(kind, operands)
-        return combined(plan, kind, operands, call.inputs[0], temporaries)
+        return combine(plan, kind, operands, call.inputs[0], temporaries)
     if not rounds:
-        return combined(plan, kind, operands, result, temporaries, checks=True)
-    inner, outer = _in_turn(call, temporaries)
-    return _rounded(plan, combined(plan, kind, operands, result, inner, checks=True), outer)
+        return combine(plan, kind, operands, result, temporaries, checks=True)
+    inner, outer = _split_temporaries(call, temporaries)
+    return _round(plan, combine(plan, kind, operands, result, inner, checks=True), outer)
 
 
-def _with_shards(
+def _combine_shards(
     call: Call,
-    plan: PlanWriter,
+    plan: PlanBuilder,
     kind: BinaryKind,
     operands: list[TensorSpec],
     result: TensorSpec,
@@ -80,11 +86,13 @@ def _with_shards(
     *,
     rounds: bool,
 ) -> Plan:
-    """Rows become tiles where any tensor is in shards, and what is made of rows alone becomes rows again."""
+    """Plan operands of which one is sharded: rows become tiles, and a result of rows alone becomes rows again."""
     are_rows = [not spec.is_tiled for spec in operands]
     if any(are_rows):
         if rounds or all(spec.shard is None for spec in operands):
-            return plan.give_up("rows that are divided and rounded in shards, or go from pages to shards")
+            return plan.unknown(
+                "row-major operands that are divided and rounded in shards, or go from interleaved to sharded"
+            )
         for place, spec in enumerate(operands):
             if not spec.is_tiled:
                 made = to_layout(Call("to_layout", (spec,), {"layout": "tile"}), plan)
@@ -92,11 +100,13 @@ def _with_shards(
                     return made
                 ((slot, operands[place]),) = made.results
                 temporaries.append(slot)
-        result = replace(result_of(call, operands), dtype=result.dtype)
-    inner, outer = _in_turn(call, temporaries) if rounds else ([], temporaries) if all(are_rows) else (temporaries, [])
-    made = on_shards(plan, kind, operands, call.inputs[0] if call.in_place else result, inner)
+        result = replace(binary_result_spec(call, operands), dtype=result.dtype)
+    inner, outer = (
+        _split_temporaries(call, temporaries) if rounds else ([], temporaries) if all(are_rows) else (temporaries, [])
+    )
+    made = combine_shards(plan, kind, operands, call.inputs[0] if call.in_place else result, inner)
     if rounds:
-        return _rounded(plan, made, outer)
+        return _round(plan, made, outer)
     if not all(are_rows):
         return made
     ((slot, result),) = made.results
@@ -107,24 +117,25 @@ def _with_shards(
     return made
 
 
-def _in_turn(call: Call, temporaries: list[int]) -> tuple[list[int], list[int]]:
-    """Those that die with the quotient, and those that die when it is rounded: an integer that a fraction divides
-    becomes a float before the division, which stays until all is done."""
+def _split_temporaries(call: Call, temporaries: list[int]) -> tuple[list[int], list[int]]:
+    """Return the temporaries that are freed with the quotient, and those freed after it is rounded: an integer that is
+    cast to float before the division stays until the end.
+    """
     is_cast_before = len(call.inputs) == 1 and call.inputs[0].dtype is INT32
     return ([], temporaries) if is_cast_before else (temporaries, [])
 
 
-def _rounded(plan: PlanWriter, quotient: Plan, temporaries: list[int]) -> Plan:
-    """Another program rounds it."""
+def _round(plan: PlanBuilder, quotient: Plan, temporaries: list[int]) -> Plan:
+    """Round a quotient with a second program."""
     ((slot, result),) = quotient.results
     rounded = plan.allocate(result)
-    plan.launch([] if borrows(plan, result, result) else double_buffered_tiles(result, result))
+    plan.launch([] if works_in_place(plan, result, result) else double_buffered_tiles(result, result))
     plan.free(slot, *temporaries)
     return plan.finish(rounded, result)
 
 
-def combined(
-    plan: PlanWriter,
+def combine(
+    plan: PlanBuilder,
     kind: BinaryKind,
     operands: list[TensorSpec],
     result: TensorSpec,
@@ -132,25 +143,25 @@ def combined(
     *,
     checks: bool = False,
 ) -> Plan:
-    """The program, its result in tiles unless all operands are rows; the temporaries die with it."""
-    result = _in_common_shape(operands, result)
+    """Add the program and free the temporaries; the result is tiled unless all operands are row-major."""
+    result = _broadcast_result(operands, result)
     slot = plan.allocate(result)
     if checks:
         # The library looks at the types when there is a place for the result.
         check_types(kind, operands)
-    plan.launch(streams(kind, operands, result), CIRCULAR)
+    plan.launch(list_streams(kind, operands, result), CIRCULAR)
     plan.free(*reversed(temporaries))
     return plan.finish(slot, result)
 
 
-def _in_common_shape(operands: Sequence[TensorSpec], result: TensorSpec) -> TensorSpec:
+def _broadcast_result(operands: Sequence[TensorSpec], result: TensorSpec) -> TensorSpec:
     shape = operands[0].shape if len(operands) == 1 else broadcast_shape(operands[0].shape, operands[1].shape)
     layout = ROW_MAJOR if all(not spec.is_tiled for spec in operands) else TILE
     return replace(result, shape=shape, layout=layout)
 
 
-def _types(call: Call, kind: BinaryKind) -> list[DataType]:
-    """The types in which the operands meet; block floats meet an integer as bfloat16."""
+def _choose_dtypes(call: Call, kind: BinaryKind) -> list[DataType]:
+    """Return the types to which the operands are cast; block floats become bfloat16 next to an integer."""
     types = [spec.dtype for spec in call.inputs]
     if kind.called in _COMPARISONS:
         return [UINT16 if dtype is UINT8 else dtype for dtype in types]
@@ -165,7 +176,7 @@ def _types(call: Call, kind: BinaryKind) -> list[DataType]:
     return types
 
 
-def in_type(plan: PlanWriter, spec: TensorSpec, dtype: DataType, temporaries: list[int]) -> TensorSpec:
+def cast_operand(plan: PlanBuilder, spec: TensorSpec, dtype: DataType, temporaries: list[int]) -> TensorSpec:
     if spec.dtype is dtype:
         return spec
     made = replace(spec, dtype=dtype)
@@ -173,7 +184,7 @@ def in_type(plan: PlanWriter, spec: TensorSpec, dtype: DataType, temporaries: li
     return made
 
 
-def _in_tiles(plan: PlanWriter, spec: TensorSpec, temporaries: list[int]) -> TensorSpec:
+def _tilize_operand(plan: PlanBuilder, spec: TensorSpec, temporaries: list[int]) -> TensorSpec:
     if spec.is_tiled or spec.shard is not None:
         return spec
     made = replace(spec, layout=TILE)
@@ -181,24 +192,24 @@ def _in_tiles(plan: PlanWriter, spec: TensorSpec, temporaries: list[int]) -> Ten
     return made
 
 
-def _with_number_as_unary(call: Call, plan: PlanWriter, kind: BinaryKind) -> Plan:
+def _combine_with_number(call: Call, plan: PlanBuilder, kind: BinaryKind) -> Plan:
     source = call.inputs[0]
-    result = wanted_like(call, source)
+    result = result_spec(call, source)
     if kind.called == "POWER" and call.arguments.get("other") == 1:
         if source.shard is not None or result.shard is not None:
-            return plan.give_up("a power of one is a copy: of shards it is not known")
+            return plan.unknown("a power of one of shards, which is a copy")
         return plan.finish(copy_between(plan, source, result), result)
     if not source.dtype.is_float:
         if kind.called in ("REMAINDER", "FMOD"):
-            return plan.give_up("the remainder of integers and a number")
+            return plan.unknown("the remainder of an integer tensor and a number")
         allowed = (INT32, UINT32, UINT16) if kind.called == "POWER" or not kind.takes_floats else (INT32, UINT32)
         check_integers(plan, source, result, kind.number_is_unary, allowed)
         if kind.called == "POWER" and not source.is_tiled:
             raise InvalidSpecError("pow_int: input must be in TILE layout, got Layout::ROW_MAJOR")
         if kind.called == "POWER":  # a kernel of its own, which never works in place
-            return plan.one_program(result, double_buffered_tiles(source, result))
+            return plan.finish_with_program(result, double_buffered_tiles(source, result))
     elif not kind.takes_floats:
-        plan.allocate(padded_like(source, result))
+        plan.allocate(pad_spec(source, result))
         plan.refuse(
             f"Unsupported input dtype for bitwise/shift op_type UnaryOpType::{kind.called}: expected Int32, UInt32, "
             "or UInt16."
@@ -206,18 +217,18 @@ def _with_number_as_unary(call: Call, plan: PlanWriter, kind: BinaryKind) -> Pla
     return one_to_one(plan, source, result)
 
 
-def _power_of_number(call: Call, plan: PlanWriter, kind: BinaryKind) -> Plan:
-    """The number becomes a tensor like the exponent, then the two are combined."""
+def _raise_number(call: Call, plan: PlanBuilder, kind: BinaryKind) -> Plan:
+    """Fill a tensor like the exponent with the number, then combine the two."""
     source = call.inputs[0]
     if kind.called != "POWER" or call.shard is not None or not (source.shard is None and source.is_tiled):
-        return plan.give_up("a number before shards or rows")
+        return plan.unknown("a number before sharded or row-major tensors")
     base = plan.allocate(source)
     if not source.dtype.is_float:
-        plan.allocate(result_like(source, call.memory))
-        plan.refuse(_NO_INTEGER_POWER.format(spell_type(source.dtype)))
+        plan.allocate(spec_like(source, call.memory))
+        plan.refuse(_NO_INTEGER_POWER.format(dtype_name(source.dtype)))
     if source.dtype in (BFLOAT16, FLOAT32, BFLOAT8_B):  # the rest comes from the host
         plan.launch(double_buffered_tiles(source, source))
-    return combined(plan, kind, [source, source], result_like(source, call.memory), [base], checks=True)
+    return combine(plan, kind, [source, source], spec_like(source, call.memory), [base], checks=True)
 
 
 _COMPARISONS = ("GE", "GT", "LE", "LT", "EQ", "NE")
@@ -225,7 +236,7 @@ _FLOATS_ALONE = BinaryKind("", (), mixes_floats=False)
 _DIVISION = BinaryKind("DIV", (INT32,), promotes=True)
 
 
-def _bits(called: str) -> BinaryKind:
+def _make_bitwise_kind(called: str) -> BinaryKind:
     return BinaryKind(called, takes_floats=False, number_is_unary=called)
 
 
@@ -249,7 +260,7 @@ _KINDS = {
     "logaddexp": replace(_FLOATS_ALONE, called="LOGADDEXP"),
     "xlogy": replace(_FLOATS_ALONE, called="XLOGY"),
     "atan2": replace(_FLOATS_ALONE, called="ATAN2"),
-    **{f"bitwise_{name}": _bits(f"BITWISE_{name.upper()}") for name in ("and", "or", "xor")},
+    **{f"bitwise_{name}": _make_bitwise_kind(f"BITWISE_{name.upper()}") for name in ("and", "or", "xor")},
 }
 _IN_PLACE = ("add", "subtract", "multiply", "divide", "sub", "mul", "div")
 
@@ -257,16 +268,16 @@ _IN_PLACE = ("add", "subtract", "multiply", "divide", "sub", "mul", "div")
 def _binary_record(name: str) -> OperationRecord:
     rounding = (Argument("rounding_mode", default=None, samples=("floor", "trunc")),) if name == "div" else ()
     example = EXAMPLE_TENSOR if _KINDS[name].takes_floats else {**EXAMPLE_TENSOR, "dtype": "int32"}
-    return record_of(
-        write_call(name, [example] * 2),
+    return build_record(
+        format_call(name, [example] * 2),
         binary,
         Argument("other", 0, None),
         *rounding,
         family="binary" if name in _IN_PLACE else "comparison",
-        takes_output=True,
+        verified_output_tensor=True,
         has_in_place_form=name in _IN_PLACE,
-        is_drawn_odd=True,
-        takes_shards=True,
+        verified_low_rank_and_rare_types=True,
+        verified_with_shards=True,
     )
 
 

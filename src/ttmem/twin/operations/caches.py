@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys and values that stay: a cache filled with a prompt, and a row of every user written into it."""
+"""Key and value caches: filled with a prompt, updated with a row of each user."""
 
 from ttmem.base.arithmetic import round_up
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, DRAM, FLOAT32, INT32, L1, UINT32, DataType
-from ttmem.twin.operations.call_syntax import height_shards, record_of, write_call
-from ttmem.twin.operations.elementwise import aligned_page
-from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, type_between
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Step
-from ttmem.twin.operations.refusals import not_in_l1
-from ttmem.twin.paging import paging_of
+from ttmem.twin.operations.call_syntax import build_record, format_call, format_height_shards
+from ttmem.twin.operations.elementwise import compute_aligned_page_bytes, describe_not_in_l1
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder
+from ttmem.twin.operations.record import KERNEL_CONFIG, Argument, Step, choose_intermediate_dtype
+from ttmem.twin.placement import compute_paging
 from ttmem.twin.tensor_spec import Shard, TensorSpec
 
 _CACHED_TYPES = (FLOAT32, BFLOAT16, BFLOAT8_B)
@@ -20,7 +18,7 @@ _MOST_DIMENSIONS = 4
 
 
 def _check(call: Call, cache: TensorSpec, source: TensorSpec) -> None:
-    """What the library looks at first. ValueError: forms that some of its programs take, and nobody compared."""
+    """Run the library's first checks; raise ValueError for inputs that are not verified."""
     is_paged, fills_pages = "paged" in call.name, call.name.endswith("paged_fill_cache")
     if call.tensor("batch_idx_tensor") is not None:
         raise ValueError("batches that a tensor names")
@@ -39,13 +37,13 @@ def _check(call: Call, cache: TensorSpec, source: TensorSpec) -> None:
     if source.shape[0] != 1 or source.tiles_across != cache.tiles_across:
         raise BadInputError("what is written into a cache is of one batch, and as wide as the cache")
     if source.shard is not None and not _holds_rows(source):
-        raise BadInputError("shards that are written into a cache lie in L1 and hold whole rows")
+        raise BadInputError("shards that are written into a cache must be in L1 and hold whole rows")
     if not is_paged and source.shape[1] != cache.shape[1]:
         raise BadInputError("what is written into a cache has as many heads as the cache")
 
 
 def _holds_rows(spec: TensorSpec) -> bool:
-    paging, shard = paging_of(spec), spec.shard
+    paging, shard = compute_paging(spec), spec.shard
     return (
         isinstance(shard, Shard)
         and spec.memory is L1
@@ -55,8 +53,8 @@ def _holds_rows(spec: TensorSpec) -> bool:
     )
 
 
-def fill_cache(call: Call, plan: PlanWriter) -> Plan:
-    """Into the cache that is there; shards are read where they are."""
+def fill_cache(call: Call, plan: PlanBuilder) -> Plan:
+    """Write into the existing cache; shards are read in place."""
     cache, source = call.inputs
     _check(call, cache, source)
     if cache.dtype is not source.dtype or source.shape[-2] > round_up(cache.shape[-2], 32):
@@ -67,8 +65,10 @@ def fill_cache(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish(-1, cache)
 
 
-def update_cache(call: Call, plan: PlanWriter) -> Plan:
-    """A row of every user: two users at a time are unpacked, patched and packed; a head's tiles of all users go out."""
+def update_cache(call: Call, plan: PlanBuilder) -> Plan:
+    """Update a row of each user: two users at a time are untilized, changed and tilized; then a head's tiles are
+    written.
+    """
     cache, source = call.inputs
     _check(call, cache, source)
     users, rows = cache.shape[0], round_up(source.shape[-2], 32)
@@ -77,9 +77,9 @@ def update_cache(call: Call, plan: PlanWriter) -> Plan:
         raise BadInputError("an update of a cache has a row for every user")
     across, tile = cache.tiles_across, cache.tile_bytes
     keeps = cache.dtype is FLOAT32
-    """Floats of 32 bits are patched as they are, and what is read is not read ahead."""
+    """float32 is changed without conversion and not read ahead."""
     together = 2 - users % 2
-    between = _type_between(call, cache).tile_bytes()
+    between = _choose_cache_dtype(call, cache).tile_bytes()
     ahead = 2 * together * across
     read = [] if source.shard is not None else [(1 if keeps else 2) * across * source.tile_bytes]
     patched = [ahead * between, (across if keeps else ahead) * between]
@@ -87,21 +87,21 @@ def update_cache(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish(-1, cache)
 
 
-def _type_between(call: Call, cache: TensorSpec) -> DataType:
-    return FLOAT32 if cache.dtype is FLOAT32 else type_between(call)
+def _choose_cache_dtype(call: Call, cache: TensorSpec) -> DataType:
+    return FLOAT32 if cache.dtype is FLOAT32 else choose_intermediate_dtype(call)
 
 
-def paged_update_cache(call: Call, plan: PlanWriter) -> Plan:
-    """A row of every user, each on a core of its own where its shard is."""
+def update_paged_cache(call: Call, plan: PlanBuilder) -> Plan:
+    """Update a row of each user on the core of its shard."""
     cache, source = call.inputs[:2]
     _check_update(call, cache, source)
-    buffers = [*_patched(call, cache, source), *_places(call, plan, source.shape[1])]
+    buffers = [*_list_patch_buffers(call, cache, source), *_list_position_buffers(call, plan, source.shape[1])]
     plan.launch(buffers)
     return plan.finish(-1, cache)
 
 
-def paged_fused_update_cache(call: Call, plan: PlanWriter) -> Plan:
-    """Keys and values at once, on different cores."""
+def update_two_paged_caches(call: Call, plan: PlanBuilder) -> Plan:
+    """Update keys and values together, on different cores."""
     keys, key_rows, values, value_rows = call.inputs[:4]
     for cache, source in ((keys, key_rows), (values, value_rows)):
         _check_update(call, cache, source)
@@ -109,8 +109,10 @@ def paged_fused_update_cache(call: Call, plan: PlanWriter) -> Plan:
     if key_rows.shape != value_rows.shape or keys.shape != values.shape or keys.dtype is not values.dtype:
         raise ValueError("keys and values that are not alike")
     if any(one.intersects(two) for one in shards[0].ranges for two in shards[1].ranges):  # type: ignore[union-attr]
-        raise BadInputError("keys and values that are written together lie on different cores")
-    plan.launch([*_patched(call, keys, key_rows), *_places(call, plan, key_rows.shape[1], fused=True)])
+        raise BadInputError("keys and values that are written together must be on different cores")
+    plan.launch(
+        [*_list_patch_buffers(call, keys, key_rows), *_list_position_buffers(call, plan, key_rows.shape[1], fused=True)]
+    )
     return plan.finish_all([(-1, keys), (-3, values)])
 
 
@@ -122,16 +124,16 @@ def _check_update(call: Call, cache: TensorSpec, source: TensorSpec) -> None:
         raise BadInputError("rows that are written into a cache are dealt row by row, and whole tiles wide")
 
 
-def _patched(call: Call, cache: TensorSpec, source: TensorSpec) -> list[int]:
-    """Tiles of the cache, unpacked, patched, and packed for as many users as there are."""
+def _list_patch_buffers(call: Call, cache: TensorSpec, source: TensorSpec) -> list[int]:
+    """Return the buffers of cache tiles: tilized, untilized, changed, and the results of all users."""
     across = source.shape[-1] // 32
-    between = 2 * across * _type_between(call, cache).tile_bytes()
+    between = 2 * across * _choose_cache_dtype(call, cache).tile_bytes()
     tile = cache.tile_bytes
     return [2 * across * tile, between, between, source.shape[1] * across * tile]
 
 
-def _places(call: Call, plan: PlanWriter, users: int, *, fused: bool = False) -> list[int]:
-    """Where to write: numbers for every user, and the pages of a cache that has some."""
+def _list_position_buffers(call: Call, plan: PlanBuilder, users: int, *, fused: bool = False) -> list[int]:
+    """Return the buffers of positions: an index per user, and the page table of a paged cache."""
     table, numbers = call.tensor("page_table"), call.tensor("update_idxs_tensor")
     cache = call.inputs[0]
     found: list[int] = []
@@ -142,7 +144,7 @@ def _places(call: Call, plan: PlanWriter, users: int, *, fused: bool = False) ->
             raise BadInputError("places in a cache are rows of int32 in DRAM")
         if numbers.shard is not None or numbers.shape[0] != users:
             raise BadInputError("there is a place in the cache for every user")
-        found.append(aligned_page(plan, numbers) if fused else INT32.tile_bytes())
+        found.append(compute_aligned_page_bytes(plan, numbers) if fused else INT32.tile_bytes())
     elif len(call.arguments["update_idxs"]) != users:
         raise BadInputError("there is a place in the cache for every user")
     if table is None:
@@ -154,11 +156,11 @@ def _places(call: Call, plan: PlanWriter, users: int, *, fused: bool = False) ->
     if table.shape[0] != users or table.shape[1] > cache.shape[0]:
         raise BadInputError("a page table has a row for every user, and no more pages than there are")
     page = table.shape[-1] * 4
-    return [*found, aligned_page(plan, table) if fused else page]
+    return [*found, compute_aligned_page_bytes(plan, table) if fused else page]
 
 
-def paged_fill_cache(call: Call, plan: PlanWriter) -> Plan:
-    """Pages of one user from a whole prompt, a row of tiles at a time."""
+def fill_paged_cache(call: Call, plan: PlanBuilder) -> Plan:
+    """Fill the pages of one user from a whole prompt, a row of tiles at a time."""
     cache, source, table = call.inputs[:3]
     which = call.tensor("batch_idx_tensor")
     _check_paged_fill(call, cache, source, table)
@@ -166,7 +168,7 @@ def paged_fill_cache(call: Call, plan: PlanWriter) -> Plan:
     if which is not None and (which.is_tiled or which.memory is not DRAM or which.elements != 1):
         raise BadInputError("the user whose pages are filled is one number in DRAM")
     ahead = 2 * (source.shape[-1] // 32) * source.tile_bytes
-    plan.launch([ahead, aligned_page(plan, table), *numbers])
+    plan.launch([ahead, compute_aligned_page_bytes(plan, table), *numbers])
     return plan.finish(-1, cache)
 
 
@@ -188,8 +190,8 @@ def _check_paged_fill(call: Call, cache: TensorSpec, source: TensorSpec, table: 
         raise BadInputError("the user whose pages are filled has none")
 
 
-def plus_one(call: Call, plan: PlanWriter) -> Plan:
-    """The next place of every user, in the tensor that is there; shards are worked on where they lie."""
+def plus_one(call: Call, plan: PlanBuilder) -> Plan:
+    """Increment the position of each user in place."""
     source = call.inputs[0]
     if source.dtype not in (INT32, UINT32):
         raise BadInputError("Only INT32 and UINT32 is supported for inputs!")
@@ -198,11 +200,11 @@ def plus_one(call: Call, plan: PlanWriter) -> Plan:
     if len(source.shape) > _MOST_DIMENSIONS:
         raise BadInputError("must have 1 to 4 dimensions for input tensor")
     if source.shard is not None and source.memory is not L1:
-        raise BadInputError(not_in_l1("in0", "input", source))
+        raise BadInputError(describe_not_in_l1("in0", "input", source))
     if isinstance(source.shard, Shard):
         alignment = plan.memory_map.page_alignment_bytes(L1)
         row, there = (
-            4 * paging_of(source).physical_width,
+            4 * compute_paging(source).physical_width,
             source.shard.height * round_up(4 * source.shard.width, alignment),
         )
         if row > there:
@@ -210,7 +212,7 @@ def plus_one(call: Call, plan: PlanWriter) -> Plan:
                 f"DFB 'in0' (entry_size {row} * num_entries 1 = {row} bytes) is larger than the per-bank allocation of "
                 f"its borrowed TensorParameter 'input' ({there} bytes)."
             )
-    plan.launch([aligned_page(plan, source)] if source.shard is None else [])
+    plan.launch([compute_aligned_page_bytes(plan, source)] if source.shard is None else [])
     return plan.finish(-1, source)
 
 
@@ -218,49 +220,49 @@ NUMBERS: Step = {"dtype": "int32", "layout": "row_major", "memory": "DRAM"}
 
 
 _CACHE: Step = {"shape": [1, 1, 64, 64], "dtype": "bfloat16", "layout": "tile", "memory": "DRAM"}
-_ROWS: Step = {**_CACHE, "shape": [1, 1, 1, 64], **height_shards(1, 32, 64)}
-_SECOND: Step = {**_ROWS, **height_shards(1, 32, 64, first_row=1)}
+_ROWS: Step = {**_CACHE, "shape": [1, 1, 1, 64], **format_height_shards(1, 32, 64)}
+_SECOND: Step = {**_ROWS, **format_height_shards(1, 32, 64, first_row=1)}
 _BY_PLACE = (Argument("update_idxs", default=()), Argument("share_cache", default=False), KERNEL_CONFIG)
 RECORDS = (
-    record_of(
-        write_call("fill_cache", [_CACHE] * 2, 0),
+    build_record(
+        format_call("fill_cache", [_CACHE] * 2, 0),
         fill_cache,
         Argument("batch_index", 0),
         family="cache",
     ),
-    record_of(
-        write_call("update_cache", [{**_CACHE, "shape": [32, 1, 64, 64]}, {**_CACHE, "shape": [1, 1, 32, 64]}], 0),
+    build_record(
+        format_call("update_cache", [{**_CACHE, "shape": [32, 1, 64, 64]}, {**_CACHE, "shape": [1, 1, 32, 64]}], 0),
         update_cache,
         *(Argument("update_idx", 0), Argument("batch_offset", 1, 0), KERNEL_CONFIG),
         family="cache",
     ),
-    record_of(
-        write_call("experimental.paged_update_cache", [_CACHE, _ROWS], update_idxs=[0]),
-        paged_update_cache,
+    build_record(
+        format_call("experimental.paged_update_cache", [_CACHE, _ROWS], update_idxs=[0]),
+        update_paged_cache,
         *_BY_PLACE,
         family="paged cache",
-        is_drawn_odd=True,
+        verified_low_rank_and_rare_types=True,
     ),
-    record_of(
+    build_record(
         [
-            *(steps := write_call("experimental.paged_fused_update_cache", [_CACHE, _ROWS, _CACHE, _SECOND]))[:-1],
+            *(steps := format_call("experimental.paged_fused_update_cache", [_CACHE, _ROWS, _CACHE, _SECOND]))[:-1],
             {**steps[-1], "kwargs": {"update_idxs": [0]}, "out": ["keys", "values"]},
         ],
-        paged_fused_update_cache,
+        update_two_paged_caches,
         *_BY_PLACE,
         family="paged cache",
-        is_drawn_odd=True,
+        verified_low_rank_and_rare_types=True,
     ),
-    record_of(
-        write_call("experimental.paged_fill_cache", [_CACHE, _CACHE, {**NUMBERS, "shape": [1, 1]}], batch_idx=0),
-        paged_fill_cache,
+    build_record(
+        format_call("experimental.paged_fill_cache", [_CACHE, _CACHE, {**NUMBERS, "shape": [1, 1]}], batch_idx=0),
+        fill_paged_cache,
         Argument("batch_idx", default=0),
         family="paged cache",
-        is_drawn_odd=True,
+        verified_low_rank_and_rare_types=True,
     ),
-    record_of(
-        write_call("plus_one", [{**NUMBERS, "shape": [32]}]),
+    build_record(
+        format_call("plus_one", [{**NUMBERS, "shape": [32]}]),
         plus_one,
-        is_drawn_odd=True,
+        verified_low_rank_and_rare_types=True,
     ),
 )

@@ -6,14 +6,13 @@ from dataclasses import replace
 
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, L1, UINT8
-from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
-from ttmem.twin.operations.elementwise import OWN_KERNELS, double_buffered_rows, double_buffered_tiles, result_like
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
+from ttmem.twin.operations.elementwise import OWN_KERNELS, double_buffered_rows, double_buffered_tiles, spec_like
 from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.permute import swap_last_two
-from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanWriter, dimension
+from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanBuilder, TensorHandle, apply, dimension
 from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.reshape import reshaped, unsqueeze
-from ttmem.twin.operations.tensor_handle import Held, applied
 from ttmem.twin.operations.to_layout import in_layout, tilize, untilize_by_rows
 from ttmem.twin.placement import place
 from ttmem.twin.programs import CIRCULAR
@@ -21,11 +20,11 @@ from ttmem.twin.tensor_spec import TILE, CoreRange, InvalidSpecError, Shard, Ten
 
 _UNSIGNED = 1 << 32
 _MOST_AT_ONCE = 47
-"""More are joined in parts, and the parts with each other."""
+"""More tensors are concatenated in groups, and the groups with each other."""
 
 
-def concat(call: Call, plan: PlanWriter) -> Plan:
-    """The result goes to DRAM unless the caller says otherwise, whatever the inputs."""
+def concat(call: Call, plan: PlanBuilder) -> Plan:
+    """Plan concat; the result is in DRAM by default, whatever the inputs."""
     first, rank = call.inputs[0], len(call.inputs[0].shape)
     if len(call.inputs) == 1:
         return to_memory_config(replace(call, memory=call.memory or DRAM), plan)
@@ -36,59 +35,64 @@ def concat(call: Call, plan: PlanWriter) -> Plan:
             "All dimensions must be the same size except for the dimension along which the contenation is taking place."
         )
     if any(spec.layout is not first.layout or spec.dtype is not first.dtype for spec in call.inputs):
-        return plan.give_up("concat of different layouts or data types")
-    result = replace(result_like(first, call.memory or DRAM), shape=_joined_shape(call.inputs, axis))
+        return plan.unknown("concat of different layouts or data types")
+    result = replace(spec_like(first, call.memory or DRAM), shape=_join_shapes(call.inputs, axis))
     if any(spec.shard is not None for spec in call.inputs):
-        joined = _join_shards(plan, [Held(-place - 1, spec) for place, spec in enumerate(call.inputs)], axis, result)
+        joined = _join_shards(
+            plan, [TensorHandle(-place - 1, spec) for place, spec in enumerate(call.inputs)], axis, result
+        )
         return plan.finish(joined.slot, joined.spec)
     slot, result = join(plan, call.inputs, axis, result)
     return plan.finish(slot, result)
 
 
-def _join_shards(plan: PlanWriter, held: Sequence[Held], axis: int, result: TensorSpec) -> Held:
-    """Shards of L1 that no kernel joins along this dimension are made pages first where the result goes, and whatever
-    comes with them; so are rows that are cut, next to anything in DRAM. Shards of one kind are read where they lie in
-    DRAM.
+def _join_shards(plan: PlanBuilder, held: Sequence[TensorHandle], axis: int, result: TensorSpec) -> TensorHandle:
+    """Plan sharded inputs.
+
+    L1 shards that no kernel joins along this dimension become interleaved in the result's memory first, with all other
+    inputs; so do row-major shards next to anything in DRAM. DRAM shards of one kind are read in place.
     """
     specs = [one.spec for one in held]
     first = specs[0].shard
     if _is_padded(specs, axis, result) or not isinstance(first, Shard):
-        raise NoRuleError("padded tiles in shards, or shards behind pages, that are joined")
+        raise NoRuleError("concat of padded tiles in shards, or of shards after an interleaved tensor")
     is_in_dram = any(spec.memory is DRAM for spec in specs)
     if is_in_dram and result.memory is L1:
-        raise NoRuleError("shards that are joined in L1 with what lies in DRAM")
-    if not is_in_dram and axis in _dimensions_of_kernels(first, len(result.shape)):
+        raise NoRuleError("concat of L1 shards and DRAM tensors in L1")
+    if not is_in_dram and axis in _list_kernel_dimensions(first, len(result.shape)):
         raise NoRuleError(OWN_KERNELS)
     if not is_in_dram or (not result.is_tiled and first.kind != "height"):
-        held = [applied(plan, to_memory_config, one, result.memory) for one in held]
+        held = [apply(plan, to_memory_config, one, result.memory) for one in held]
     elif any(_kind_and_cores(spec) != _kind_and_cores(specs[0]) for spec in specs):
-        raise NoRuleError("shards of several kinds that are joined in DRAM")
+        raise NoRuleError("concat of DRAM shards of several kinds")
     pages = [one.spec for one in held]
     if axis == len(result.shape) - 1 and _have_unaligned_rows(plan, [*specs, *pages], _row_elements):
-        raise NoRuleError("rows in shards that are joined by way of transposes")
+        raise NoRuleError("concat of unaligned row-major shards through transposes")
     slot, whole = join(plan, pages, axis, result)
     plan.free(*(one.slot for one in held))
-    return Held(slot, whole)
+    return TensorHandle(slot, whole)
 
 
 def _kind_and_cores(spec: TensorSpec) -> tuple[str, tuple[CoreRange, ...]] | None:
     return (spec.shard.kind, spec.shard.ranges) if isinstance(spec.shard, Shard) else None
 
 
-def _dimensions_of_kernels(shard: Shard, rank: int) -> tuple[int, ...]:
-    """Along which shards are joined where they lie."""
+def _list_kernel_dimensions(shard: Shard, rank: int) -> tuple[int, ...]:
+    """Return the dimensions along which a kernel joins shards in place."""
     return {"height": (rank - 1,), "width": (rank - 2,), "block": (rank - 2, rank - 1)}[shard.kind]
 
 
-def _joined_shape(specs: Sequence[TensorSpec], axis: int) -> tuple[int, ...]:
+def _join_shapes(specs: Sequence[TensorSpec], axis: int) -> tuple[int, ...]:
     shape = list(specs[0].shape)
     shape[axis] = sum(spec.shape[axis] for spec in specs)
     return tuple(shape)
 
 
-def join(plan: PlanWriter, specs: Sequence[TensorSpec], axis: int, result: TensorSpec) -> tuple[int, TensorSpec]:
-    """Interleaved tensors of one kind. Tiles with padding in the middle cannot be joined: where no kernel shifts them
-    they are rows for the time being, and block floats come back as bfloat16.
+def join(plan: PlanBuilder, specs: Sequence[TensorSpec], axis: int, result: TensorSpec) -> tuple[int, TensorSpec]:
+    """Plan interleaved tensors of one type.
+
+    Tiles with padding in the middle cannot be joined: unless a kernel shifts them, they are untilized first, and block
+    floats come back as bfloat16.
     """
     if not _is_padded(specs, axis, result):
         left_over: list[int] = []
@@ -97,7 +101,7 @@ def join(plan: PlanWriter, specs: Sequence[TensorSpec], axis: int, result: Tenso
         return slot, result
     if axis == len(result.shape) - 1 and len(result.shape) > 1 and result.dtype in (BFLOAT16, FLOAT32):
         if len(specs) > _MOST_AT_ONCE:
-            raise NoRuleError("many tiles with padding side by side")
+            raise NoRuleError("concat of many padded tiles along the last dimension")
         tile = result.tile_bytes
         before, after = (tile * sum(_stored(spec)[-1] // 32 for spec in group) for group in (specs, [result]))
         taken = place(result, plan.memory_map).taken_bytes_per_bank if result.memory is L1 else 0
@@ -136,7 +140,7 @@ def _padded(spec: TensorSpec) -> tuple[int, ...]:
 
 
 def _stored(spec: TensorSpec) -> tuple[int, ...]:
-    """As long as the shape."""
+    """The padded shape without added leading dimensions."""
     padded = _padded(spec)
     return padded[len(padded) - len(spec.shape) :]
 
@@ -145,7 +149,7 @@ def _row_elements(spec: TensorSpec) -> int:
     return _padded(spec)[-1]
 
 
-def _have_unaligned_rows(plan: PlanWriter, specs: Sequence[TensorSpec], elements: Callable[[TensorSpec], int]) -> bool:
+def _have_unaligned_rows(plan: PlanBuilder, specs: Sequence[TensorSpec], elements: Callable[[TensorSpec], int]) -> bool:
     return any(
         elements(spec) * max(spec.dtype.mantissa_bits // 8, 1) % plan.memory_map.page_alignment_bytes(spec.memory)
         for spec in specs
@@ -153,7 +157,7 @@ def _have_unaligned_rows(plan: PlanWriter, specs: Sequence[TensorSpec], elements
 
 
 def _join(
-    plan: PlanWriter,
+    plan: PlanBuilder,
     specs: Sequence[TensorSpec],
     axis: int,
     result: TensorSpec,
@@ -162,49 +166,49 @@ def _join(
     *,
     transposes: bool = False,
 ) -> tuple[int, TensorSpec]:
-    """One program; along the last dimension, where a row is not a multiple of the alignment, between two transposes.
+    """Add one program; where rows are unaligned along the last dimension, between two transposes.
 
-    The library measures rows even of tiles: bfloat8_b on Blackhole may fail this too.
-    ``left_over`` gets what is to be freed at the end; ``sources`` that are not needed after the transposes are freed,
-    and taken from the list.
+    The library measures rows even of tiles, so bfloat8_b on Blackhole may be unaligned too. ``left_over`` receives the
+    slots to free at the end; ``sources`` not needed after the transposes are freed and removed.
     """
     is_last = axis == len(result.shape) - 1
     unaligned = transposes or (is_last and _have_unaligned_rows(plan, specs, _row_elements))
     if not unaligned:
-        return _joined_at_once(plan, specs, axis, result), result
+        return _join_in_parts(plan, specs, axis, result), result
     pairs = [(replace(spec, shape=(1, *spec.shape)) if len(spec.shape) == 1 else spec) for spec in specs]
     swapped = [swap_last_two(plan, spec, spec) for spec in pairs]
     if sources is not None:
         plan.free(*(source for source, (slot, _) in zip(sources, swapped, strict=True) if slot > 0))
         sources[:] = [source for source, (slot, _) in zip(sources, swapped, strict=True) if slot <= 0]
     upright = [spec for _, spec in swapped]
-    long = replace(upright[0], memory=result.memory, shape=_joined_shape(upright, len(upright[0].shape) - 2))
-    joined = _joined_at_once(plan, upright, len(upright[0].shape) - 2, long)
+    long = replace(upright[0], memory=result.memory, shape=_join_shapes(upright, len(upright[0].shape) - 2))
+    joined = _join_in_parts(plan, upright, len(upright[0].shape) - 2, long)
     slot, turned = swap_last_two(plan, long, long)
     left_over += [joined] * (slot > 0) + [made for made, _ in swapped]
     return slot if slot > 0 else joined, replace(turned, shape=result.shape)
 
 
-def _joined_at_once(plan: PlanWriter, specs: Sequence[TensorSpec], axis: int, result: TensorSpec) -> int:
-    """One program; of many tensors one for each part, and one for the parts."""
+def _join_in_parts(plan: PlanBuilder, specs: Sequence[TensorSpec], axis: int, result: TensorSpec) -> int:
+    """Add one program, or one per group of tensors and one for the groups."""
     parts = [specs[begin : begin + _MOST_AT_ONCE] for begin in range(0, len(specs), _MOST_AT_ONCE)]
     made: list[int] = []
     if len(parts) > 1:
-        wholes = [replace(result, shape=_joined_shape(part, axis)) for part in parts]
+        wholes = [replace(result, shape=_join_shapes(part, axis)) for part in parts]
         if len(parts[-1]) == 1 and parts[-1][0].memory is not result.memory:
             raise NoRuleError("a last tensor of many that is copied before it is joined")
         joined = zip(parts, wholes, strict=True)
-        made = [_joined_at_once(plan, part, axis, whole) for part, whole in joined if len(part) > 1]
+        made = [_join_in_parts(plan, part, axis, whole) for part, whole in joined if len(part) > 1]
         specs = wholes
     slot = plan.allocate(result)
-    plan.launch(_join_buffers(plan, specs[0], result))
+    plan.launch(_list_buffers(plan, specs[0], result))
     plan.free(*made)
     return slot
 
 
-def _join_buffers(plan: PlanWriter, first: TensorSpec, result: TensorSpec) -> list[int]:
-    """Two pages; of rows that would fill half of L1 so only one. (A base above the middle bounds nothing: the library
-    takes the difference without a sign.)
+def _list_buffers(plan: PlanBuilder, first: TensorSpec, result: TensorSpec) -> list[int]:
+    """Return two pages, or one of rows that would fill half of L1.
+
+    With a base above the middle there is no limit: the library's difference is unsigned.
     """
     if result.is_tiled:
         return double_buffered_tiles(result)
@@ -221,45 +225,45 @@ def _join_buffers(plan: PlanWriter, first: TensorSpec, result: TensorSpec) -> li
     return [row]
 
 
-def stack(call: Call, plan: PlanWriter) -> Plan:
-    """Each tensor gets a dimension of size 1, along which they are joined."""
+def stack(call: Call, plan: PlanBuilder) -> Plan:
+    """Plan stack: unsqueeze each tensor and concatenate along the new dimension."""
     first = call.inputs[0]
     if any(spec.shape != first.shape for spec in call.inputs):
         raise BadInputError("All tensors must have the same shape to be stacked")
     axis = dimension(call.arguments["dim"], len(first.shape), new=1)
     shape = (*first.shape[:axis], 1, *first.shape[axis:])
     if any(spec != replace(first, memory=spec.memory, shard=spec.shard) for spec in call.inputs):
-        return plan.give_up("stack of tensors of different kinds")
+        return plan.unknown("stack of tensors with different layouts or data types")
     if any(spec.shard is not None for spec in call.inputs):
         return _stack_shards(call, plan, axis)
     made = [reshaped(plan, spec, replace(spec, shape=shape)) for spec in call.inputs]
     specs = [replace(spec, shape=shape) for spec in call.inputs]
-    result = replace(result_like(first, call.memory or DRAM), shape=_joined_shape(specs, axis))
+    result = replace(spec_like(first, call.memory or DRAM), shape=_join_shapes(specs, axis))
     slot, result = join(plan, specs, axis, result)
     plan.free(*made)
     return plan.finish(slot, result)
 
 
-def _stack_shards(call: Call, plan: PlanWriter, axis: int) -> Plan:
-    made = [applied(plan, unsqueeze, Held(-place - 1, spec), dim=axis) for place, spec in enumerate(call.inputs)]
-    shape = _joined_shape([one.spec for one in made], axis)
-    result = replace(result_like(call.inputs[0], call.memory or DRAM), shape=shape)
+def _stack_shards(call: Call, plan: PlanBuilder, axis: int) -> Plan:
+    made = [apply(plan, unsqueeze, TensorHandle(-place - 1, spec), dim=axis) for place, spec in enumerate(call.inputs)]
+    shape = _join_shapes([one.spec for one in made], axis)
+    result = replace(spec_like(call.inputs[0], call.memory or DRAM), shape=shape)
     joined = _join_shards(plan, made, axis, result)
     plan.free(*(one.slot for one in made))
     return plan.finish(joined.slot, joined.spec)
 
 
 RECORDS = (
-    record_of(
-        write_call("concat", [EXAMPLE_TENSOR] * 2, -1, as_list=True),
+    build_record(
+        format_call("concat", [EXAMPLE_TENSOR] * 2, -1, as_list=True),
         concat,
         Argument("dim", 0, 0),
-        is_drawn_odd=True,
+        verified_low_rank_and_rare_types=True,
     ),
-    record_of(
-        write_call("stack", [EXAMPLE_TENSOR] * 2, 0, as_list=True),
+    build_record(
+        format_call("stack", [EXAMPLE_TENSOR] * 2, 0, as_list=True),
         stack,
         Argument("dim", 0),
-        is_drawn_odd=True,
+        verified_low_rank_and_rare_types=True,
     ),
 )

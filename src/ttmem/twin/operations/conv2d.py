@@ -1,34 +1,191 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions in two dimensions, transposed ones, and those along a line."""
+"""conv2d, conv1d and conv_transpose2d; a kernel of one pixel is a matrix multiplication."""
 
 from dataclasses import replace
 from typing import Any
 
 from ttmem.base.errors import BadInputError
-from ttmem.hardware import DATA_TYPES, DRAM, HOST, L1
-from ttmem.twin.operations.call_syntax import record_of
-from ttmem.twin.operations.conv_1x1 import multiply
-from ttmem.twin.operations.conv_config import HEIGHT, WIDTH, Choices, UnknownChoiceError, choices_of
-from ttmem.twin.operations.conv_parallelization import Convolution
-from ttmem.twin.operations.conv_steps import Parameters, convolve, fold, folded, is_patchwise, through_l1
+from ttmem.hardware import DATA_TYPES, DRAM, HOST, L1, Memory
+from ttmem.twin.operations.call_syntax import build_record
+from ttmem.twin.operations.conv_config import HEIGHT, WIDTH, Choices, UnknownChoiceError, read_choices
+from ttmem.twin.operations.conv_parallelization import Convolution, Scheme
+from ttmem.twin.operations.conv_steps import (
+    Parameters,
+    convolve,
+    convolve_through_l1,
+    fold,
+    fold_window,
+    is_patchwise,
+    move_result,
+    prepare,
+    settle_scheme,
+    shard_input,
+)
 from ttmem.twin.operations.image_slices import TOO_THIN, ThinSliceError
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.matmul import product, product_spec
+from ttmem.twin.operations.matmul_blocks import Sums
+from ttmem.twin.operations.matmul_configs import GRID, LINE, Config, Configured
+from ttmem.twin.operations.matmul_program_config import configured_product
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder
 from ttmem.twin.operations.record import Argument, Step
 from ttmem.twin.operations.reshape import is_view
 from ttmem.twin.operations.sliding_window import Window, four_sides, pair
-from ttmem.twin.tensor_spec import Shard, TensorSpec
+from ttmem.twin.operations.to_layout import tilize
+from ttmem.twin.tensor_spec import TILE, Shard, TensorSpec
+
+_TILE = 32
+_OTHER_GRID = "MatmulMultiCoreReuseMultiCast{}ProgramConfig: output shard grid {} must lie within extent {}-{}"
 
 
-def conv2d(call: Call, plan: PlanWriter) -> Plan:
+def multiply(
+    plan: PlanBuilder,
+    made: Convolution,
+    source: TensorSpec,
+    parameters: Parameters,
+    memory: Memory | None = None,
+) -> tuple[int, TensorSpec]:
+    """Multiply sticks by weights. The input is tilized before or after the weights are moved."""
+    scheme = settle_scheme(plan, made, source)
+    if made.choices.kind or source.shard is not None:
+        return _multiply_in_shards(plan, scheme, source, parameters, memory)
+    if made.choices.frees_input and source.memory is L1:
+        raise UnknownChoiceError("deallocating an interleaved input")
+    tiles, is_early = replace(source, layout=TILE), scheme.kind != HEIGHT
+    tiled = tilize(plan, source, tiles) if not source.is_tiled and is_early else 0
+    weight = TensorSpec((1, 1, made.in_channels, made.out_channels), parameters.weight.dtype, TILE, DRAM)
+    bias = None if parameters.bias is None else replace(weight, shape=(1, 1, 1, made.out_channels))
+    parameters.move(plan, made.in_channels, made.out_channels)
+    if not source.is_tiled and not is_early:
+        tiled = tilize(plan, source, tiles)
+    wanted = product_spec(tiles, weight, (False, False), None, made.out_dtype)
+    sums = Sums(made.sums_in_float32, made.choices.sums_in_l1)
+    slot, spec, copies = product(plan, tiles, weight, wanted, (False, False), bias, sums)
+    plan.free(*copies)
+    slot, spec = move_result(plan, slot, spec, memory)
+    plan.free(tiled)
+    return slot, spec
+
+
+def _multiply_in_shards(
+    plan: PlanBuilder, scheme: Scheme, source: TensorSpec, parameters: Parameters, memory: Memory | None
+) -> tuple[int, TensorSpec]:
+    """Multiply shards with a program config that follows from them."""
+    made, early = scheme.convolution, 0
+    goes = made.choices.frees_input and source.memory is L1
+    if source.shard is None and not source.is_tiled and scheme.kind != HEIGHT:
+        tiles = replace(source, layout=TILE)
+        early = tilize(plan, source, tiles)
+        if goes:
+            raise UnknownChoiceError("deallocating an interleaved input")
+        source = tiles
+    slot, dealt = shard_input(plan, scheme, source)
+    plan.free(early)
+    prepare(plan, scheme, parameters)
+    if not dealt.is_tiled:
+        if slot < 0 and made.window.outputs % _TILE:
+            raise UnknownChoiceError("row-major shards that end within a tile")
+        tiles = replace(dealt, layout=TILE)
+        if not _has_room_for_a_row(plan, tiles):
+            raise UnknownChoiceError("shards that are tilized through DRAM because L1 has no room for a row of tiles")
+        tiled = plan.allocate(tiles)
+        plan.free(slot)
+        if slot < 0 and goes:
+            plan.free_input(0)
+            goes = False
+        slot, dealt = tiled, tiles
+    shape = (1, 1, made.window.outputs, made.out_channels)
+    config = _make_product_config(scheme)
+    _check_grid(plan, scheme)
+    rows, columns = scheme.weight_shape
+    weight = TensorSpec((1, 1, rows, columns), parameters.weight.dtype, TILE, DRAM)
+    bias = None if parameters.bias is None else replace(weight, shape=(1, 1, 1, columns))
+    first = replace(dealt, shape=(1, 1, made.window.outputs, rows))
+    registers = 4 if made.sums_in_float32 else 8
+    work = Configured(config, first, weight, bias, first.shape, weight.shape, False, registers)
+    result = TensorSpec(shape, made.out_dtype, TILE, L1)
+    sums = Sums(made.sums_in_float32, made.choices.sums_in_l1)
+    made_slot, result = configured_product(plan, work, result, scheme.out_shard, sums)
+    if slot > 0:
+        plan.free(slot)
+    elif goes:
+        plan.free_input(0)
+    return move_result(plan, made_slot, result, memory)
+
+
+def _has_room_for_a_row(plan: PlanBuilder, tiles: TensorSpec) -> bool:
+    """Return whether L1 has room to tilize a row; the size of the result is not counted.
+
+    Without it the library goes through DRAM and refuses partial tiles there.
+    """
+    tile, across = tiles.tile_bytes, tiles.tiles_across
+    return plan.l1_space() > across * (2 * tile + tile // _TILE) + 2 * plan.memory_map.quantum_bytes
+
+
+def _check_grid(plan: PlanBuilder, scheme: Scheme) -> None:
+    """Check the grid: a matmul counts cores from (0, 0) within the columns and rows of the shards."""
+    ranges = scheme.out_shard.ranges
+    columns, rows = (
+        max(ends) - min(starts) + 1
+        for starts, ends in (
+            ([one.start_x for one in ranges], [one.end_x for one in ranges]),
+            ([one.start_y for one in ranges], [one.end_y for one in ranges]),
+        )
+    )
+    if any(one.end_x >= columns or one.end_y >= rows for one in ranges):
+        shards = ", ".join(f"[{one.start_x}-{one.start_y} - {one.end_x}-{one.end_y}]" for one in ranges)
+        kind = "1D" if scheme.kind == HEIGHT else ""
+        plan.refuse(_OTHER_GRID.format(kind, f"{{{shards}}}", columns, rows))
+
+
+def _make_product_config(scheme: Scheme) -> Config:
+    """Return the library's program config for a convolution's shards."""
+    high, wide = scheme.out_tiles_high, scheme.out_tiles_wide
+    ranges = scheme.out_shard.ranges
+    sub_height, sub_width = _choose_subblock(
+        scheme.block_tiles_high, wide, 4 if scheme.convolution.sums_in_float32 else 8
+    )
+    return Config(
+        LINE if scheme.kind == HEIGHT else GRID,
+        scheme.block_tiles_wide,
+        high,
+        wide,
+        max(one.end_x for one in ranges) + 1,
+        max(one.end_y for one in ranges) + 1,
+        sub_height=sub_height,
+        sub_width=sub_width,
+        height=high,
+        width=wide,
+        spreads_first=scheme.kind != HEIGHT,
+        has_activation=scheme.convolution.choices.activates,
+    )
+
+
+_PARTS = (
+    *((2, 4), (4, 2), (1, 8), (8, 1), (1, 7), (7, 1), (2, 3), (3, 2), (1, 6), (6, 1)),
+    *((1, 5), (5, 1), (2, 2), (1, 4), (4, 1), (1, 3), (3, 1), (1, 2), (2, 1), (1, 1)),
+)
+"""Subblocks in the library's order of preference: height by width in tiles."""
+
+
+def _choose_subblock(height: int, width: int, registers: int) -> tuple[int, int]:
+    """Return the first subblock that divides the block, has its width or a height of 1, and fits the registers."""
+    return next(
+        (high, wide)
+        for high, wide in _PARTS
+        if high * wide <= registers and not height % high and not width % wide and (wide == width or high == 1)
+    )
+
+
+def conv2d(call: Call, plan: PlanBuilder) -> Plan:
     given = call.arguments
     height, width = int(given["input_height"]), int(given["input_width"])
     kernel, stride, dilation = (pair(given, name) for name in ("kernel_size", "stride", "dilation"))
     window = Window(int(given["batch_size"]), height, width, kernel, stride, four_sides(given["padding"]), dilation)
-    return _convolution(call, plan, window)
+    return _convolve_window(call, plan, window)
 
 
-def conv1d(call: Call, plan: PlanWriter) -> Plan:
-    """A line is an image of height 1."""
+def conv1d(call: Call, plan: PlanBuilder) -> Plan:
+    """Plan conv1d as an image of height 1."""
     given = call.arguments
     length, kernel, stride, dilation = (
         int(given[name]) for name in ("input_length", "kernel_size", "stride", "dilation")
@@ -37,11 +194,11 @@ def conv1d(call: Call, plan: PlanWriter) -> Plan:
     left, right = (int(padding[0]), int(padding[-1])) if isinstance(padding, (list, tuple)) else (int(padding),) * 2
     batch = int(given["batch_size"])
     window = Window(batch, 1, length, (1, kernel), (1, stride), (0, 0, left, right), (1, dilation))
-    return _convolution(call, plan, window)
+    return _convolve_window(call, plan, window)
 
 
-def conv_transpose2d(call: Call, plan: PlanWriter) -> Plan:
-    """A convolution with a stride of one over an image with zeros between its pixels."""
+def conv_transpose2d(call: Call, plan: PlanBuilder) -> Plan:
+    """Plan a convolution of stride 1 over an image with zeros between its pixels."""
     given = call.arguments
     height, width = int(given["input_height"]), int(given["input_width"])
     kernel, stride, dilation = (pair(given, name) for name in ("kernel_size", "stride", "dilation"))
@@ -49,7 +206,7 @@ def conv_transpose2d(call: Call, plan: PlanWriter) -> Plan:
     top, bottom, left, right = four_sides(given["padding"])
     padding = down - top, down - bottom, across - left, across - right
     if min(padding) < 0:
-        return plan.give_up("a transposed convolution with more padding than its kernel reaches")
+        return plan.unknown("a transposed convolution whose padding exceeds its kernel")
     window = Window(
         *(int(given["batch_size"]), height, width, kernel),
         padding=padding,
@@ -57,27 +214,27 @@ def conv_transpose2d(call: Call, plan: PlanWriter) -> Plan:
         spread=stride,
         output_padding=pair(given, "output_padding"),
     )
-    return _convolution(call, plan, window)
+    return _convolve_window(call, plan, window)
 
 
-def _convolution(call: Call, plan: PlanWriter, window: Window) -> Plan:
-    """An input in L1 stays there; one in DRAM goes through L1 at once if that fits, else in slices of the image."""
+def _convolve_window(call: Call, plan: PlanBuilder, window: Window) -> Plan:
+    """Plan a convolution: an input in L1 stays there; one in DRAM passes through L1 whole or in slices."""
     source, weight = call.tensor("input_tensor", 0), call.tensor("weight_tensor", 1)
     bias = call.tensor("bias_tensor", 2)
     if source is None or weight is None:
         raise BadInputError(f"{call.name} needs an input and weights")
     try:
-        choices = choices_of(call.arguments)
-        return _chosen(call, plan, window, choices, source, weight, bias)
+        choices = read_choices(call.arguments)
+        return _plan_convolution(call, plan, window, choices, source, weight, bias)
     except UnknownChoiceError as unknown:
-        return plan.give_up(f"convolutions that were not compared: {unknown}")
+        return plan.unknown(f"unverified convolution options: {unknown}")
     except ThinSliceError:
-        return plan.give_up(TOO_THIN)
+        return plan.unknown(TOO_THIN)
 
 
-def _chosen(
+def _plan_convolution(
     call: Call,
-    plan: PlanWriter,
+    plan: PlanBuilder,
     window: Window,
     choices: Choices,
     source: TensorSpec,
@@ -86,7 +243,7 @@ def _chosen(
 ) -> Plan:
     if weight.memory is HOST and choices.weights is not None:
         weight = replace(weight, dtype=choices.weights)
-    made = _described(call, window, source, weight, choices, has_bias=bias is not None)
+    made = _build_convolution(call, window, source, weight, choices, has_bias=bias is not None)
     parameters = Parameters(weight, bias, is_returned=bool(call.arguments.get("return_weights_and_bias")))
     if parameters.is_returned and not all(spec is None or spec.memory is HOST for spec in (weight, bias)):
         raise UnknownChoiceError("prepared weights that are returned")
@@ -94,54 +251,54 @@ def _chosen(
         raise UnknownChoiceError("images on the host")
     is_sharded = source.shard is not None
     if is_sharded and (source.memory is DRAM or not isinstance(source.shard, Shard) or window.spread is not None):
-        return plan.give_up("convolutions of shards of DRAM or of many dimensions, and transposed ones of shards")
+        return plan.unknown("convolutions of DRAM or ND shards, and transposed convolutions of shards")
     if source.is_tiled and source.memory is DRAM and not made.is_matmul and not choices.stays_in_l1:
-        return plan.give_up("convolutions of tiles in DRAM")
+        return plan.unknown("convolutions of tiles in DRAM")
     if not all(spec is None or spec.memory is HOST or _is_prepared(spec, made) for spec in (weight, bias)):
-        return plan.give_up("weights on the device that were not prepared are brought back first")
+        return plan.unknown("unprepared weights on the device")
     is_special = choices.frees_input or not choices.moves_halo or choices.takes_whole_kernel
     if window.spread is not None and (is_special or (source.memory is DRAM and choices.block_rows)):
-        raise UnknownChoiceError("transposed ones whose input goes, whose halo stays, or with blocks of their own")
-    if not is_sharded and not is_view(source, as_sticks(source)):
-        return plan.give_up("tiles of images, which are laid out anew as one list of sticks")
+        raise UnknownChoiceError("transposed convolutions with these options")
+    if not is_sharded and not is_view(source, flatten_shape(source)):
+        return plan.unknown("tiled images that must be reshaped")
     if not is_sharded:
-        source = replace(source, shape=as_sticks(source))
+        source = replace(source, shape=flatten_shape(source))
     patches, are_patches = 0, choices.may_fold and is_patchwise(window)
     if are_patches and isinstance(source.shard, Shard) and source.shard.kind == HEIGHT:
-        raise UnknownChoiceError("shards whose windows do not overlap")
+        raise UnknownChoiceError("height shards whose windows do not overlap")
     if source.memory is DRAM and are_patches:
         if choices.kind:
             raise UnknownChoiceError("patches in shards")
         if made.is_row_depthwise:
-            return plan.give_up("depthwise convolutions along a line whose windows do not overlap")
+            return plan.unknown("depthwise convolutions along a line whose windows do not overlap")
         patches, source = fold(plan, made, source)
-        made = folded(made)
+        made = fold_window(made)
     if made.is_matmul:
         if choices.activates and not (is_sharded or choices.kind):
-            raise UnknownChoiceError("an activation behind a product of matrices")
+            raise UnknownChoiceError("an activation after a matmul")
         slot, spec = multiply(plan, made, source, parameters, call.memory)
     elif source.memory is L1 or choices.stays_in_l1:
         slot, spec = convolve(plan, made, source, parameters, call.memory)
     else:
         if choices.gives_rows:
-            raise UnknownChoiceError("rows out of slices")
-        return through_l1(plan, made, source, parameters)
+            raise UnknownChoiceError("row-major output of slices")
+        return convolve_through_l1(plan, made, source, parameters)
     plan.free(patches)
     return parameters.finish(plan, slot, spec)
 
 
-def as_sticks(image: TensorSpec) -> tuple[int, ...]:
-    """The shape of all pixels one after the other."""
+def flatten_shape(image: TensorSpec) -> tuple[int, ...]:
+    """Return the shape of all pixels as one list."""
     return (1, 1, image.elements // image.shape[-1], image.shape[-1])
 
 
 def _is_prepared(spec: TensorSpec, made: Convolution) -> bool:
-    """Tiles in DRAM, as `ttnn.prepare_conv_weights` makes them."""
+    """Return whether weights are tiles in DRAM, the result of `ttnn.prepare_conv_weights`."""
     is_matrix = len(spec.shape) == 4 and spec.shape[:2] == (1, 1) and spec.shape[3] >= made.out_channels
     return is_matrix and spec.is_tiled and spec.memory is DRAM and spec.shard is None
 
 
-def _described(
+def _build_convolution(
     call: Call, window: Window, source: TensorSpec, weight: TensorSpec, choices: Choices, *, has_bias: bool
 ) -> Convolution:
     given, kernel = call.arguments, window.kernel
@@ -154,7 +311,7 @@ def _described(
     is_depthwise = groups == channels == out_channels and window.spread is None
     is_row_depthwise = is_depthwise and kernel[0] == window.height == 1 and not has_bias
     if is_row_depthwise and kernel == (1, 1) and channels != 32:
-        raise UnknownChoiceError("depthwise kernels of one pixel along a line: their weights have another height")
+        raise UnknownChoiceError("depthwise kernels of one pixel in conv1d")
     out = given["dtype"]
     return Convolution(
         *(window, channels, out_channels, has_bias, source.dtype, weight.dtype),
@@ -168,7 +325,7 @@ def _described(
     )
 
 
-def convolution_steps(
+def format_convolution(
     name: str,
     image: dict[str, int],
     channels: int,
@@ -180,9 +337,7 @@ def convolution_steps(
     given: Step | None = None,
     **options: Any,
 ) -> list[Step]:
-    """A call as the catalogue writes it: rows of channels, weights and bias on the host. ``given``: what the input is
-    otherwise.
-    """
+    """Return the steps of a call: row-major channels, weights and bias on the host; ``given`` overrides the input."""
     pixels = 1
     for size in image.values():
         pixels *= size
@@ -215,21 +370,21 @@ _WINDOW = tuple(Argument(name, default=[size, size]) for name, size in (("stride
 _EXAMPLE_IMAGE = {"batch_size": 1, "input_height": 8, "input_width": 8}
 
 RECORDS = (
-    record_of(
-        convolution_steps("conv2d", _EXAMPLE_IMAGE, 32, 32, kernel_size=[3, 3], padding=[1, 1]),
+    build_record(
+        format_convolution("conv2d", _EXAMPLE_IMAGE, 32, 32, kernel_size=[3, 3], padding=[1, 1]),
         conv2d,
         *(*_SIZES, *_IMAGE, *_WINDOW, *_REST, *_CHOICES),
         takes_host_tensors=True,
     ),
-    record_of(
-        convolution_steps("conv_transpose2d", _EXAMPLE_IMAGE, 32, 32, kernel_size=[2, 2], stride=[2, 2]),
+    build_record(
+        format_convolution("conv_transpose2d", _EXAMPLE_IMAGE, 32, 32, kernel_size=[2, 2], stride=[2, 2]),
         conv_transpose2d,
         *(*_SIZES, *_IMAGE, *_WINDOW, Argument("output_padding", default=[0, 0]), *_REST, *_CHOICES),
         Argument("mirror_kernel", default=True),
         takes_host_tensors=True,
     ),
-    record_of(
-        convolution_steps("conv1d", {"batch_size": 1, "input_length": 64}, 32, 32, kernel_size=3, padding=1),
+    build_record(
+        format_convolution("conv1d", {"batch_size": 1, "input_length": 64}, 32, 32, kernel_size=3, padding=1),
         conv1d,
         *(*_SIZES, Argument("input_length"), Argument("kernel_size")),
         *(Argument("stride", default=1), Argument("padding", default=0), Argument("dilation", default=1), *_REST),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a caller may decide of a convolution: ``conv_config``, ``compute_config``, ``slice_config``."""
+"""The options of a convolution: ``conv_config``, ``compute_config``, ``slice_config``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -24,21 +24,21 @@ _TILE = 32
 
 
 class UnknownChoiceError(Exception):
-    """A field of which nobody compared what it changes."""
+    """An option whose effect is not verified."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What is decided; all that is not is the library's own choice."""
+    """The options that the caller set; the library chooses the others."""
 
     kind: str = ""
-    """Of the shards."""
+    """The kind of the shards."""
     block_rows: int = 0
-    """Tiles of the output that a core works on at a time; 0: all that it makes."""
+    """Output tiles of a core per step; 0: all."""
     depth_divisor: int = 1
-    """By width: into how many blocks a core's share of the inner dimension is cut."""
+    """For width shards: the number of blocks of a core's share of the inner dimension."""
     takes_whole_kernel: bool = False
-    """By height and width of the shards: all rows of the kernel at a time."""
+    """For block shards: whether all rows of the kernel are read at a time."""
     doubles_input: bool = False
     doubles_weights: bool = False
     gives_rows: bool = False
@@ -50,20 +50,20 @@ class Choices:
     sums_in_float32: bool | None = None
     sums_in_l1: bool = False
     kernel: tuple[tuple[str, str], ...] = ()
-    """The whole ``compute_config`` as it was given: programs of another one are other programs."""
+    """All fields of ``compute_config``: each value is another program."""
     may_fold: bool = True
-    """Patches that do not overlap become channels of one pixel."""
+    """Whether patches that do not overlap become channels of one pixel."""
     stays_in_l1: bool = False
-    """Also an image in DRAM goes through L1 at once, whether it fits or not."""
+    """Whether an image in DRAM is moved to L1 whole, whether it fits or not."""
 
     def partial_dtype(self, out: DataType, blocks: int, *, has_bias: bool) -> DataType:
-        """Of sums that are not complete: sums in L1 have a type of their own where there are several to add."""
+        """Return the type of partial sums; sums in L1 have their own where several are added."""
         if not self.sums_in_l1 or blocks <= (1 if has_bias else 2):
             return out
         return FLOAT32 if self.sums_in_float32 else BFLOAT16
 
-    def of_program(self, *, sums_in_float32: bool) -> "Choices":
-        """Those by which programs differ; the others are about what happens before and behind."""
+    def select_program_choices(self, *, sums_in_float32: bool) -> "Choices":
+        """Return the options that select a program, without those for the steps before and after it."""
         plain = replace(self, kind="", frees_input=False, moves_halo=True, reshards=False, weights=None)
         return replace(plain, sums_in_float32=sums_in_float32, stays_in_l1=False)
 
@@ -71,13 +71,13 @@ class Choices:
 NO_CHOICES = Choices()
 
 
-def kind_of(layout: Any) -> str:
-    """Of the shards, as ``ttnn.TensorMemoryLayout`` spells it; empty where the caller left it open."""
+def read_kind(layout: Any) -> str:
+    """Parse ``ttnn.TensorMemoryLayout``; empty if the caller left it open."""
     return "" if layout is None else _KINDS[str(layout).rpartition(".")[2]]
 
 
-def choices_of(arguments: Mapping[str, Any]) -> Choices:
-    """As the step wrote them; UnknownChoiceError for one that was not compared."""
+def read_choices(arguments: Mapping[str, Any]) -> Choices:
+    """Parse the options of a call; raise UnknownChoiceError for one that is not verified."""
     given = dict(arguments.get("conv_config") or {})
     given.pop("new", None)
     sums = dict(arguments.get("compute_config") or {})
@@ -90,7 +90,7 @@ def choices_of(arguments: Mapping[str, Any]) -> Choices:
     if slices is not None and "L1Full" not in str(slices):
         raise UnknownChoiceError("slice_config")
     found = Choices(
-        kind=kind_of(kind),
+        kind=read_kind(kind),
         block_rows=int(given.pop("act_block_h_override", 0)) // _TILE,
         depth_divisor=int(given.pop("act_block_w_div", 1)),
         takes_whole_kernel=bool(given.pop("full_inner_dim", False)),

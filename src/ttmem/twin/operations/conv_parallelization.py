@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a convolution is dealt over the cores: three schemes, what each takes of L1, which one the library prefers."""
+"""The distribution of a convolution over cores: three schemes, their L1 use, and the library's choice."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -13,19 +13,19 @@ from ttmem.twin.operations.conv_config import BLOCK, HEIGHT, NO_CHOICES, WIDTH, 
 from ttmem.twin.operations.halo import Dealing, stick_dtype
 from ttmem.twin.operations.sliding_window import Window, halo_sticks
 from ttmem.twin.operations.window_readers import Gathering, halves_pay
-from ttmem.twin.tensor_spec import CoreRange, InvalidSpecError, Shard, grid_of
+from ttmem.twin.tensor_spec import CoreRange, InvalidSpecError, Shard, make_core_grid
 
 _TILE = 32
 _STICK_UNIT = 8
-"""Channels of a stick come in multiples of this: 16 bytes of bfloat16, the least that is moved at once."""
+"""Channels of a stick are multiples of this: 16 bytes of bfloat16, the smallest transfer."""
 _SCRATCH_BYTES = 64
 _BURST_ALIGNMENTS = 256
 
 
-def cores_for(pieces: int, most: int, at_once: int = 1) -> int:
-    """The largest number of cores up to ``most`` of which, with equal shares, none stays without work.
+def count_cores(pieces: int, most: int, at_once: int = 1) -> int:
+    """Return the largest number of cores up to ``most`` such that equal shares leave none idle.
 
-    ``at_once``: each works on so many pieces at a time.
+    ``at_once``: the pieces that a core takes per step.
     """
     cores = most
     while cores > 1 and (padded := round_up(pieces, cores * at_once)) - pieces >= padded // cores:
@@ -33,33 +33,33 @@ def cores_for(pieces: int, most: int, at_once: int = 1) -> int:
     return cores
 
 
-def common_divisor(first: int, second: int, most: int) -> int:
-    """The largest divisor of both up to ``most``."""
+def find_common_divisor(first: int, second: int, most: int) -> int:
+    """Return the largest divisor of both up to ``most``."""
     return next(cores for cores in range(most, 0, -1) if first % cores == 0 == second % cores)
 
 
-def row_by_row(cores: int, grid: Grid) -> tuple[CoreRange, ...]:
-    """So many cores from the top left, whole rows first."""
+def fill_rows(cores: int, grid: Grid) -> tuple[CoreRange, ...]:
+    """Return ``cores`` cores from the top left, row by row."""
     rows, rest = divmod(cores, grid.columns)
-    ranges = grid_of(grid.columns, rows) if rows else ()
+    ranges = make_core_grid(grid.columns, rows) if rows else ()
     return (*ranges, CoreRange(0, rows, rest - 1, rows)) if rest else ranges
 
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """What the schemes depend on."""
+    """The facts of a chip that schemes depend on."""
 
     grid: Grid
     architecture: Architecture
 
     @classmethod
-    def of(cls, memory_map: MemoryMap) -> "Chip":
+    def read(cls, memory_map: MemoryMap) -> "Chip":
         return cls(memory_map.grid, memory_map.architecture)
 
 
 @dataclass(frozen=True)
 class Convolution:
-    """What is to be convolved."""
+    """The sizes and options of a convolution."""
 
     window: Window
     in_channels: int
@@ -72,9 +72,9 @@ class Convolution:
     is_tiled: bool = False
     """Of the input."""
     is_matmul: bool = False
-    """A kernel of one pixel that moves by one: no window at all."""
+    """Whether it is a kernel of one pixel with stride 1, without a window."""
     is_row_depthwise: bool = False
-    """Each channel for itself along one row of pixels: a kernel of its own, without a product of matrices."""
+    """Whether channels are convolved separately along one row: its own kernel, without a matmul."""
     choices: Choices = NO_CHOICES
 
     @property
@@ -84,37 +84,37 @@ class Convolution:
 
     @property
     def kernel(self) -> Hashable:
-        """How kernels reckon, by which programs differ."""
+        """The precision of the kernels, which selects the program."""
         return self.sums_in_float32, self.choices.kernel
 
     @property
     def stick_dtype(self) -> DataType:
-        """Of the input as sticks: block floats become bfloat16."""
+        """The type of the input's sticks: block floats become bfloat16."""
         return stick_dtype(self.dtype)
 
     @property
     def stick_bytes(self) -> int:
-        """Per channel."""
+        """Bytes per channel."""
         return self.stick_dtype.mantissa_bits // 8
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """A convolution dealt over cores."""
+    """A convolution distributed over cores."""
 
     kind: str
     convolution: Convolution
     chip: Chip
     cores_high: int
-    """Along batch, height and width."""
+    """Cores along batch, height and width."""
     cores_in: int
-    """Along the input's channels."""
+    """Cores along the input's channels."""
     cores_out: int
-    """Along the output's channels."""
+    """Cores along the output's channels."""
     unit: int
     """Channels per core are a multiple of this."""
     given: Shard | None = None
-    """The input's shards, where it lies in some that stay."""
+    """The input's shards if they are kept."""
 
     @property
     def in_cores(self) -> int:
@@ -138,9 +138,9 @@ class Scheme:
 
     @cached_property
     def block_tiles_high(self) -> int:
-        """Of the output, that is worked on at a time: the largest divisor of all up to what was chosen.
+        """Output tiles per step: the largest divisor of all rows up to the chosen number.
 
-        By width the library looks for divisors of the whole tiles alone, and refuses what does not come out even.
+        For width shards the library divides the whole tiles alone, and refuses a remainder.
         """
         wanted, all_rows = self.convolution.choices.block_rows, self.out_tiles_high
         if not wanted:
@@ -158,7 +158,7 @@ class Scheme:
 
     @cached_property
     def block_tiles_wide(self) -> int:
-        """Of the inner dimension, that is worked on at a time: one row of the kernel, or all of it by width."""
+        """Tiles of the inner dimension per step: one row of the kernel, or all of it for width shards."""
         made, kernel = self.convolution, self.convolution.window.kernel
         if made.is_row_depthwise:
             return ceil_div(self.channels_per_core * self.taps_read_at_once, _TILE)
@@ -169,7 +169,7 @@ class Scheme:
 
     @property
     def blocks_deep(self) -> int:
-        """Blocks of the weights, one under the other."""
+        """Blocks of the weights along the inner dimension."""
         made = self.convolution
         if self.kind == WIDTH:
             return made.choices.depth_divisor * self.cores_in
@@ -178,7 +178,7 @@ class Scheme:
 
     @property
     def taps_read_at_once(self) -> int:
-        """Of a depthwise row: the whole kernel where its sticks are whole tiles and one burst brings them."""
+        """Taps of a depthwise row per read: all of them if sticks are whole tiles and one burst reads them."""
         made = self.convolution
         taps = made.window.kernel[1] if made.window.dilation[1] == 1 and self.channels_per_core % _TILE == 0 else 1
         burst = _BURST_ALIGNMENTS * (64 if self.chip.architecture is BLACKHOLE else 32)
@@ -200,12 +200,12 @@ class Scheme:
         return halo_sticks(self.convolution.window, self.cores_high, self.outputs_per_core)
 
     def ranges(self, across: int) -> tuple[CoreRange, ...]:
-        """The cores, so many of them along the channels."""
+        """Return the cores, ``across`` of them along the channels."""
         if self.given is not None and across == self.cores_in:
             return self.given.ranges
         if self.kind == BLOCK:
-            return grid_of(across, self.cores_high)
-        return row_by_row(across * self.cores_high, self.chip.grid)
+            return make_core_grid(across, self.cores_high)
+        return fill_rows(across * self.cores_high, self.chip.grid)
 
     @property
     def dealing(self) -> Dealing:
@@ -221,7 +221,7 @@ class Scheme:
 
     @property
     def weight_shape(self) -> tuple[int, int]:
-        """As the matrix that the kernels read, padded to whole blocks."""
+        """The shape of the matrix that the kernels read, padded to whole blocks."""
         kernel = self.convolution.window.kernel
         rows = self.block_tiles_wide * self.blocks_deep
         if self.convolution.is_row_depthwise:
@@ -229,7 +229,7 @@ class Scheme:
         return rows * _TILE, self.out_tiles_wide * self.cores_out * _TILE
 
     def static_bytes(self, *, is_estimate: bool = False) -> list[int]:
-        """Of the convolution itself. The estimate does not know yet that a lone core sends nothing to others."""
+        """Return the buffers of the convolution. The estimate ignores that a lone core sends nothing."""
         made, choices = self.convolution, self.convolution.choices
         if is_estimate and self.block_tiles_high > self.out_tiles_high and not made.is_row_depthwise:
             blocks = (rows * self.out_tiles_wide for rows in (self.block_tiles_high, self.out_tiles_high))
@@ -252,7 +252,7 @@ class Scheme:
 
     @property
     def _weight_tiles(self) -> int:
-        """A block of them; by height all that belong to a row of outputs where several blocks of it follow."""
+        """Tiles of a weight block; for height shards all blocks of a row of outputs if there are several."""
         made, taps = self.convolution, self.taps_read_at_once
         rows = self.block_tiles_high * taps if made.is_row_depthwise else self.block_tiles_wide
         if self.kind == HEIGHT and self.is_cut_high:
@@ -260,7 +260,7 @@ class Scheme:
         return self.out_tiles_wide * rows * (1 + made.choices.doubles_weights)
 
     def _blocks_along(self, *, is_estimate: bool) -> int:
-        """Blocks of weights that one output adds up, before they are dealt over columns of cores."""
+        """Return the number of weight blocks that an output adds, before they are split over columns of cores."""
         made, kernel = self.convolution, self.convolution.window.kernel
         if made.is_row_depthwise:
             return 1 if self.taps_read_at_once > 1 else prod(kernel)
@@ -271,7 +271,7 @@ class Scheme:
         return round_up(made.in_channels, self.unit) * prod(kernel) // _TILE // self.block_tiles_wide
 
     def _partial_bytes(self, is_estimate: bool) -> int:
-        """Sums that are not complete, where they do not lie in the result's place."""
+        """Return the bytes of partial sums that are not stored in the result."""
         made, block = self.convolution, self.block_tiles_high * self.out_tiles_wide
         if made.is_row_depthwise:
             is_kept = self.is_cut_high and self.taps_read_at_once == 1
@@ -288,8 +288,8 @@ class Scheme:
     def halo_bytes(self) -> int:
         return self.halo_sticks * self.channels_per_core * self.convolution.stick_bytes
 
-    def estimated_bytes(self, window: Window | None = None) -> int:
-        """Of a core when the convolution runs, as the library reckons before it chooses; with this window's halo."""
+    def estimate_bytes(self, window: Window | None = None) -> int:
+        """Return the library's estimate of a core's bytes during the convolution, with the halo of this window."""
         halo = self.halo_bytes
         if window is not None:
             outputs = ceil_div(ceil_div(window.outputs, _TILE), self.cores_high) * _TILE
@@ -299,12 +299,12 @@ class Scheme:
 
     @property
     def estimated_peak_bytes(self) -> int:
-        """The same, or when the halo is gathered."""
+        """The larger of that estimate and the bytes while the halo is gathered."""
         made = self.convolution
         sticks = self.in_sticks * self.channels_per_core * made.stick_bytes
         if made.dtype.is_block_float:
             sticks //= 2
-        return max(sticks + self.halo_bytes, self.estimated_bytes())
+        return max(sticks + self.halo_bytes, self.estimate_bytes())
 
     @property
     def _halves_pay(self) -> bool:
@@ -317,7 +317,7 @@ class Scheme:
         return halves_pay(work, self.chip.architecture)
 
     def readers(self) -> tuple[int, ...]:
-        """Outputs per block of each kernel that gathers windows: one, or two that take halves."""
+        """Return the outputs per block of each kernel that gathers windows: one, or two with half each."""
         high = self.block_tiles_high
         if (
             self.kind == WIDTH
@@ -330,29 +330,32 @@ class Scheme:
 
 
 @lru_cache(maxsize=4096)
-def scheme_of(kind: str, made: Convolution, chip: Chip, *, is_sliced: bool = False, is_blind: bool = False) -> Scheme:
-    """``is_sliced``: the input is cut out of DRAM as sticks, whatever its layout.
+def choose_scheme(
+    kind: str, made: Convolution, chip: Chip, *, is_sliced: bool = False, is_blind: bool = False
+) -> Scheme:
+    """Return the scheme of a kind.
 
-    ``is_blind``: it is dealt out without regard to the height of blocks that was chosen, as slices are.
+    ``is_sliced``: the input is sliced from DRAM as sticks, whatever its layout. ``is_blind``: the distribution ignores
+    the chosen height of blocks, as slices do.
     """
     sticks = not made.is_matmul and kind != WIDTH and (not made.is_tiled or is_sliced)
     unit = _STICK_UNIT if sticks else _TILE
     grid, at_once = chip.grid, 1 if is_blind else made.choices.block_rows or 1
     high, out = ceil_div(made.window.outputs, _TILE), ceil_div(made.out_channels, _TILE)
     if kind == HEIGHT:
-        return Scheme(kind, made, chip, cores_for(high, grid.cores, at_once), 1, 1, unit)
+        return Scheme(kind, made, chip, count_cores(high, grid.cores, at_once), 1, 1, unit)
     pieces = ceil_div(made.in_channels, unit)
     if kind == WIDTH:
-        return Scheme(kind, made, chip, 1, cores_for(pieces, grid.cores), cores_for(out, grid.cores), unit)
-    cores_high = cores_for(high, grid.rows, at_once)
+        return Scheme(kind, made, chip, 1, count_cores(pieces, grid.cores), count_cores(out, grid.cores), unit)
+    cores_high = count_cores(high, grid.rows, at_once)
     if made.is_matmul:
-        across = common_divisor(out, pieces, grid.columns)
+        across = find_common_divisor(out, pieces, grid.columns)
         return Scheme(kind, made, chip, cores_high, across, across, unit)
-    return Scheme(kind, made, chip, cores_high, cores_for(pieces, grid.columns), cores_for(out, grid.columns), unit)
+    return Scheme(kind, made, chip, cores_high, count_cores(pieces, grid.columns), count_cores(out, grid.columns), unit)
 
 
-def scheme_in(made: Convolution, chip: Chip, shard: Shard) -> Scheme | None:
-    """Of an input that stays in its shards; None for shards that the library would deal anew."""
+def read_scheme(made: Convolution, chip: Chip, shard: Shard) -> Scheme | None:
+    """Return the scheme of an input that keeps its shards; None if the library reshards it."""
     unit, kind = _TILE, shard.kind
     if not made.is_tiled and not made.is_matmul and kind != WIDTH:
         unit = next((unit for unit in (_TILE, 16, _STICK_UNIT) if shard.width % unit == 0), _TILE)
@@ -366,7 +369,7 @@ def scheme_in(made: Convolution, chip: Chip, shard: Shard) -> Scheme | None:
     else:
         out = ceil_div(made.out_channels, _TILE)
         most = {HEIGHT: 1, WIDTH: chip.grid.cores}.get(kind, chip.grid.columns)
-        cores_out = cores_for(out, most)
+        cores_out = count_cores(out, most)
     if made.is_matmul and kind == BLOCK and made.in_channels != cores_in * shard.width:
         return None
     scheme = Scheme(kind, made, chip, high, cores_in, cores_out, unit, shard)
@@ -374,19 +377,19 @@ def scheme_in(made: Convolution, chip: Chip, shard: Shard) -> Scheme | None:
 
 
 @lru_cache(maxsize=4096)
-def preferred_kind(made: Convolution, chip: Chip, window: Window | None = None) -> str:
-    """By height, unless dealing by both or by channels takes less of L1. ``window``: reckoned with this one's halo."""
+def choose_kind(made: Convolution, chip: Chip, window: Window | None = None) -> str:
+    """Return ``height`` unless ``block`` or ``width`` is estimated to need less L1, with the halo of ``window``."""
     if made.choices.kind:
         return made.choices.kind
-    best = scheme_of(HEIGHT, made, chip)
+    best = choose_scheme(HEIGHT, made, chip)
     if made.is_row_depthwise:
         return best.kind
-    block, width = scheme_of(BLOCK, made, chip), scheme_of(WIDTH, made, chip)
+    block, width = choose_scheme(BLOCK, made, chip), choose_scheme(WIDTH, made, chip)
     if (
-        block.estimated_bytes(window) < best.estimated_bytes(window)
+        block.estimate_bytes(window) < best.estimate_bytes(window)
         and max(block.in_cores, block.out_cores) >= chip.grid.columns
     ):
         best = block
-    if width.estimated_bytes(window) < best.estimated_bytes(window) and not made.is_matmul:
+    if width.estimate_bytes(window) < best.estimate_bytes(window) and not made.is_matmul:
         best = width
     return best.kind

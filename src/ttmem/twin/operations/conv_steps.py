@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of convolutions: in L1 at once, through L1 at once or slice by slice, or as a product of matrices."""
+"""The steps of a convolution: in L1, or through L1 whole or slice by slice."""
 
 from dataclasses import dataclass, replace
 from math import prod
@@ -11,24 +11,24 @@ from ttmem.twin.operations.conv_parallelization import (
     Chip,
     Convolution,
     Scheme,
-    preferred_kind,
-    row_by_row,
-    scheme_in,
-    scheme_of,
+    choose_kind,
+    choose_scheme,
+    fill_rows,
+    read_scheme,
 )
 from ttmem.twin.operations.elementwise import double_buffered_tiles
 from ttmem.twin.operations.halo import cut_out, deal, gather, keep_tables
 from ttmem.twin.operations.image_slices import Cut, cut_window, sliced
 from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.pad import pad
-from ttmem.twin.operations.plan import EXACT, Call, Plan, PlanWriter
+from ttmem.twin.operations.plan import EXACT, Call, Plan, PlanBuilder
 from ttmem.twin.operations.reshape import reshape
 from ttmem.twin.operations.sliding_window import Window, reader_table_width
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, Shard, TensorSpec
 
 _TABLE_TOO_WIDE = "Reader indices buffer page size {} exceeds worst-case CB size {} (config tensor layout changed?)"
-"""What the library says of windows that break off more often than it expects."""
+"""The library's message for windows with more breaks than it expects."""
 _BLOCK_TOO_HIGH = (
     "Output block height (in # of tiles) ({}) should be greater than or equal to activation block height "
     "(in # of tiles) ({})"
@@ -38,24 +38,24 @@ _BLOCKS_LEAVE_A_REST = "act_matrix_height_ntiles {} should be divisible by act_b
 
 @dataclass(slots=True)
 class Parameters:
-    """Weights and bias on the device: made by the first part of a convolution that needs them, there until its end."""
+    """Weights and bias on the device: created by the first step that needs them, freed at the end."""
 
     weight: TensorSpec
     bias: TensorSpec | None
     slots: tuple[int, ...] = ()
     results: tuple[tuple[int, TensorSpec], ...] = ()
     is_returned: bool = False
-    """Whether the caller gets them beside the result."""
+    """Whether the caller receives them with the result."""
 
-    def finish(self, plan: PlanWriter, slot: int, spec: TensorSpec) -> Plan:
-        """The end of a convolution: they go, or are results too."""
+    def finish(self, plan: PlanBuilder, slot: int, spec: TensorSpec) -> Plan:
+        """Finish the convolution: free the weights and bias, or return them."""
         if not self.is_returned:
             plan.free(*self.slots)
             return plan.finish(slot, spec)
         return plan.finish_all([(slot, spec), *self.results])
 
-    def move(self, plan: PlanWriter, rows: int, columns: int, padded: tuple[int, int] = (1, 1)) -> None:
-        """What is on the host, as a matrix and a row; always to DRAM, and the bias in the weights' type."""
+    def move(self, plan: PlanBuilder, rows: int, columns: int, padded: tuple[int, int] = (1, 1)) -> None:
+        """Move host tensors to DRAM as a matrix and a row; the bias has the type of the weights."""
         weight = TensorSpec((1, 1, rows, columns), self.weight.dtype, TILE, DRAM, alignment=padded)
         bias = replace(weight, shape=(1, 1, 1, columns), alignment=(1, padded[1]))
         given = [(self.weight, weight), *([(self.bias, bias)] if self.bias is not None else [])]
@@ -65,41 +65,43 @@ class Parameters:
 
 
 def convolve(
-    plan: PlanWriter,
+    plan: PlanBuilder,
     made: Convolution,
     source: TensorSpec,
     parameters: Parameters,
     memory: Memory | None = None,
 ) -> tuple[int, TensorSpec]:
-    """One convolution in L1: dealt out, halos gathered, convolved; the result is in shards unless wanted elsewhere."""
-    scheme = settled(plan, made, source)
-    slot, dealt = dealt_out(plan, scheme, source)
+    """Plan a convolution in L1: shard the input, gather halos, convolve; the result is sharded unless ``memory`` is
+    set.
+    """
+    scheme = settle_scheme(plan, made, source)
+    slot, dealt = shard_input(plan, scheme, source)
     prepare(plan, scheme, parameters)
     if made.window.spread is None or source.memory is DRAM:
         gathered, halo = _gather(plan, scheme, slot, dealt)
-        made_slot, result = delivered(plan, *_convolve(plan, scheme, halo), memory)
+        made_slot, result = move_result(plan, *_convolve(plan, scheme, halo), memory)
         plan.free(gathered)
         return made_slot, result
     # A transposed convolution of a tensor in L1 gives its shards back last.
     gathered, halo = gather(plan, scheme.dealing, slot, dealt, frees_input=False, kernel=made.kernel)
     made_slot, result = _convolve(plan, scheme, halo)
     plan.free(gathered)
-    made_slot, result = delivered(plan, made_slot, result, memory)
+    made_slot, result = move_result(plan, made_slot, result, memory)
     plan.free(slot)
     return made_slot, result
 
 
-def settled(plan: PlanWriter, made: Convolution, source: TensorSpec) -> Scheme:
-    """How it is dealt out: as the input lies, as was chosen, or as the library prefers."""
-    chip = Chip.of(plan.memory_map)
+def settle_scheme(plan: PlanBuilder, made: Convolution, source: TensorSpec) -> Scheme:
+    """Return the scheme of the input's shards, of the caller's choice, or the library's preference."""
+    chip = Chip.read(plan.memory_map)
     if not isinstance(source.shard, Shard):
-        return scheme_of(preferred_kind(made, chip), made, chip)
+        return choose_scheme(choose_kind(made, chip), made, chip)
     shard = source.shard
     if shard.kind == BLOCK and (shard.ranges[0].start_x or shard.ranges[0].start_y):
         raise UnknownChoiceError("blocks that do not begin at the first core")
-    if shard.kind == WIDTH and not made.is_matmul and shard.ranges != row_by_row(shard.cores, chip.grid):
-        raise UnknownChoiceError("shards of channels on other cores than the first ones, row by row")
-    scheme = scheme_in(made, chip, shard)
+    if shard.kind == WIDTH and not made.is_matmul and shard.ranges != fill_rows(shard.cores, chip.grid):
+        raise UnknownChoiceError("width shards on other cores than the first ones, row by row")
+    scheme = read_scheme(made, chip, shard)
     if scheme is not None and scheme.cores_in > 1 and (scheme.cores_in - 1) * shard.width >= made.in_channels:
         raise UnknownChoiceError("shards on more cores than share the channels")
     if scheme is not None and not made.choices.reshards:
@@ -108,15 +110,15 @@ def settled(plan: PlanWriter, made: Convolution, source: TensorSpec) -> Scheme:
     if scheme is None and made.is_matmul and shard.kind == BLOCK:
         kind = BLOCK
     if not kind or not source.is_tiled:
-        raise UnknownChoiceError("rows in shards that are dealt anew, or as nobody chose")
-    wanted = scheme_of(kind, made, chip)
+        raise UnknownChoiceError("resharded row-major shards, or a scheme that the caller did not choose")
+    wanted = choose_scheme(kind, made, chip)
     if scheme is None or (wanted.kind, wanted.ranges(wanted.cores_in)) != (scheme.kind, shard.ranges):
         return wanted
     return scheme
 
 
-def dealt_out(plan: PlanWriter, scheme: Scheme, source: TensorSpec) -> tuple[int, TensorSpec]:
-    """The input in shards. One of the caller's that may go makes room, and the shards move there."""
+def shard_input(plan: PlanBuilder, scheme: Scheme, source: TensorSpec) -> tuple[int, TensorSpec]:
+    """Return the sharded input. A caller's input that may be freed makes room for it."""
     if scheme.given is not None:
         return -1, source
     if source.shard is None:
@@ -125,10 +127,10 @@ def dealt_out(plan: PlanWriter, scheme: Scheme, source: TensorSpec) -> tuple[int
         wanted = scheme.dealing.shard(scheme.in_sticks)
         made = to_memory_config(Call("", (replace(source, alignment=(1, 1)),), {}, L1, shard=wanted), plan)
         if not made.results or made.confidence != EXACT:
-            raise UnknownChoiceError("shards that are dealt anew in a way that was not compared")
+            raise UnknownChoiceError("resharding that is not verified")
         ((slot, dealt),) = made.results
         if slot < 0:
-            raise UnknownChoiceError("blocks with padded channels, which are dealt anew into the same shards")
+            raise UnknownChoiceError("blocks with padded channels that are resharded to the same shards")
     if scheme.convolution.choices.frees_input and source.memory is not DRAM:
         plan.free_input(0)
         plan.free(slot)
@@ -136,20 +138,20 @@ def dealt_out(plan: PlanWriter, scheme: Scheme, source: TensorSpec) -> tuple[int
     return slot, dealt
 
 
-def prepare(plan: PlanWriter, scheme: Scheme, parameters: Parameters) -> None:
-    """Weights, then the bias, in the form that the scheme's kernels read; always in DRAM."""
+def prepare(plan: PlanBuilder, scheme: Scheme, parameters: Parameters) -> None:
+    """Move weights, then the bias, to DRAM in the form that the scheme's kernels read."""
     if parameters.slots:
         return
     made = scheme.convolution
     if made.is_row_depthwise and parameters.is_returned:
-        raise UnknownChoiceError("weights of a row that are returned")
+        raise UnknownChoiceError("returned weights of a depthwise row")
     # Depthwise along a line every tap has a row of tiles for all channels.
     rows = scheme.weight_shape[0] if made.is_row_depthwise else made.in_channels * prod(made.window.kernel)
     parameters.move(plan, rows, made.out_channels, scheme.weight_shape)
 
 
-def _gather(plan: PlanWriter, scheme: Scheme, slot: int, dealt: TensorSpec) -> tuple[int, TensorSpec]:
-    """Dealt by channels alone and without padding, every core has all that its windows touch."""
+def _gather(plan: PlanBuilder, scheme: Scheme, slot: int, dealt: TensorSpec) -> tuple[int, TensorSpec]:
+    """Gather halos; for width shards without padding each core has all that its windows read."""
     made = scheme.convolution
     is_plain = made.window.spread is None and not any(made.window.padding)
     if scheme.kind == WIDTH and not made.is_tiled and is_plain:
@@ -167,7 +169,7 @@ def _gather(plan: PlanWriter, scheme: Scheme, slot: int, dealt: TensorSpec) -> t
     return gathered
 
 
-def _convolve(plan: PlanWriter, scheme: Scheme, halo: TensorSpec) -> tuple[int, TensorSpec]:
+def _convolve(plan: PlanBuilder, scheme: Scheme, halo: TensorSpec) -> tuple[int, TensorSpec]:
     made = scheme.convolution
     layout = ROW_MAJOR if made.choices.gives_rows else TILE
     shape = (1, 1, made.window.outputs, made.out_channels)
@@ -182,7 +184,7 @@ def _convolve(plan: PlanWriter, scheme: Scheme, halo: TensorSpec) -> tuple[int, 
     readers = scheme.readers()
     width = reader_table_width(made.window, scheme.cores_high, scheme.outputs_per_core, readers)
     width += width % 2
-    program = replace(made, choices=made.choices.of_program(sums_in_float32=made.sums_in_float32))
+    program = replace(made, choices=made.choices.select_program_choices(sums_in_float32=made.sums_in_float32))
     keep_tables(plan, scheme.dealing, ("convolution", program, halo), (width,))
     if has_rest:  # by channels the tables are made first
         plan.refuse(rest)
@@ -192,8 +194,8 @@ def _convolve(plan: PlanWriter, scheme: Scheme, halo: TensorSpec) -> tuple[int, 
     return made_slot, result
 
 
-def delivered(plan: PlanWriter, slot: int, spec: TensorSpec, memory: Memory | None) -> tuple[int, TensorSpec]:
-    """Where the caller wants it: interleaved in that memory."""
+def move_result(plan: PlanBuilder, slot: int, spec: TensorSpec, memory: Memory | None) -> tuple[int, TensorSpec]:
+    """Move the result to the caller's memory, interleaved."""
     if memory is None or (spec.shard is None and spec.memory is memory):
         return slot, spec
     result = replace(spec, memory=memory, shard=None, alignment=(1, 1))
@@ -204,61 +206,61 @@ def delivered(plan: PlanWriter, slot: int, spec: TensorSpec, memory: Memory | No
     return made, result
 
 
-def through_l1(plan: PlanWriter, made: Convolution, source: TensorSpec, parameters: Parameters) -> Plan:
-    """The result's place in DRAM is taken first, and given back when no slices are needed."""
-    window, chip = made.window, Chip.of(plan.memory_map)
+def convolve_through_l1(plan: PlanBuilder, made: Convolution, source: TensorSpec, parameters: Parameters) -> Plan:
+    """Plan a convolution of an image in DRAM: the result is allocated first, and freed if no slices are needed."""
+    window, chip = made.window, Chip.read(plan.memory_map)
     shape = (window.batch, window.output_height, window.output_width, made.out_channels)
     image = TensorSpec(shape, made.out_dtype, TILE, DRAM)
     place = plan.allocate(image)
     known: dict[tuple[Window, int], int] = {}
-    parts = sliced(window, lambda cut: _bytes_needed(made, cut, chip, known), plan.l1_bytes_free, tiled=True)
+    parts = sliced(window, lambda cut: _estimate_bytes(made, cut, chip, known), plan.l1_bytes_free, tiled=True)
     if isinstance(parts, str):
         plan.refuse(parts)
     if len(parts) > 1:
         if made.choices.reshards:
-            raise UnknownChoiceError("slices that are dealt anew")
+            raise UnknownChoiceError("resharded slices")
         kind = ""
         for cut in parts:
-            part, kind = _part(made, cut, chip, kind)
-            _convolve_slice(plan, scheme_of(kind, part, chip, is_sliced=True, is_blind=True), parameters)
-        return _flattened(plan, place, image, parameters)
+            part, kind = _convolve_part(made, cut, chip, kind)
+            _convolve_slice(plan, choose_scheme(kind, part, chip, is_sliced=True, is_blind=True), parameters)
+        return _flatten(plan, place, image, parameters)
     plan.free(place)
     slot, spec = convolve(plan, made, source, parameters)
     result = replace(spec, memory=DRAM, shard=None, alignment=(1, 1))
-    delivered = plan.allocate(result)
+    move_result = plan.allocate(result)
     plan.free(slot)
-    return parameters.finish(plan, delivered, result)
+    return parameters.finish(plan, move_result, result)
 
 
-def _part(made: Convolution, cut: Cut, chip: Chip, kind: str = "") -> tuple[Convolution, str]:
-    """A slice for itself, and how it is dealt out unless the first slice settled that.
+def _convolve_part(made: Convolution, cut: Cut, chip: Chip, kind: str = "") -> tuple[Convolution, str]:
+    """Return the convolution of a slice, and its kind unless the first slice set it.
 
-    The library reckons with the whole image's padding there.
+    The library estimates it with the padding of the whole image.
     """
     part = replace(made, window=cut_window(made.window, cut, tiled=True))
     if made.window.spread is not None:
-        return part, kind or preferred_kind(part, chip)
-    return part, kind or preferred_kind(part, chip, replace(part.window, padding=made.window.padding))
+        return part, kind or choose_kind(part, chip)
+    return part, kind or choose_kind(part, chip, replace(part.window, padding=made.window.padding))
 
 
-def _bytes_needed(made: Convolution, cut: Cut, chip: Chip, known: dict[tuple[Window, int], int]) -> int:
-    """Most slices are like the ones beside them, so what is ``known`` is not worked out again."""
+def _estimate_bytes(made: Convolution, cut: Cut, chip: Chip, known: dict[tuple[Window, int], int]) -> int:
+    """Estimate the bytes of a slice; equal slices are in ``known``."""
     alike = cut_window(made.window, cut, tiled=True), cut.right - cut.left
     if alike not in known:
-        known[alike] = _bytes_of(made, cut, chip)
+        known[alike] = _estimate_slice_bytes(made, cut, chip)
     return known[alike]
 
 
-def _bytes_of(made: Convolution, cut: Cut, chip: Chip) -> int:
-    part, kind = _part(made, cut, chip)
+def _estimate_slice_bytes(made: Convolution, cut: Cut, chip: Chip) -> int:
+    part, kind = _convolve_part(made, cut, chip)
     if made.window.spread is not None:
-        return _transposed_bytes_needed(scheme_of(kind, part, chip, is_sliced=True), cut)
+        return _estimate_transposed_bytes(choose_scheme(kind, part, chip, is_sliced=True), cut)
     is_sliced = part.window != made.window
-    return scheme_of(kind, part, chip, is_sliced=is_sliced, is_blind=True).estimated_peak_bytes
+    return choose_scheme(kind, part, chip, is_sliced=is_sliced, is_blind=True).estimated_peak_bytes
 
 
-def _transposed_bytes_needed(scheme: Scheme, cut: Cut) -> int:
-    """Reckoned with channels in whole tiles, and with the slice's own width."""
+def _estimate_transposed_bytes(scheme: Scheme, cut: Cut) -> int:
+    """Estimate a transposed convolution with channels in whole tiles and the slice's own width."""
     part = scheme.convolution
     more = part.window.output_padding[1] - (part.window.output_width - (cut.right - cut.left))
     window = replace(part.window, output_padding=(part.window.output_padding[0], more))
@@ -268,8 +270,8 @@ def _transposed_bytes_needed(scheme: Scheme, cut: Cut) -> int:
     return scheme.halo_bytes + max(convolved, sticks)
 
 
-def _convolve_slice(plan: PlanWriter, scheme: Scheme, parameters: Parameters) -> None:
-    """Cut out of DRAM into shards, convolved, written back."""
+def _convolve_slice(plan: PlanBuilder, scheme: Scheme, parameters: Parameters) -> None:
+    """Slice from DRAM into shards, convolve, write back."""
     slot, dealt = cut_out(plan, scheme.dealing, scheme.convolution.stick_dtype)
     prepare(plan, scheme, parameters)
     gathered, halo = _gather(plan, scheme, slot, dealt)
@@ -277,8 +279,8 @@ def _convolve_slice(plan: PlanWriter, scheme: Scheme, parameters: Parameters) ->
     plan.free(gathered, made_slot)
 
 
-def _flattened(plan: PlanWriter, place: int, image: TensorSpec, parameters: Parameters) -> Plan:
-    """The images as one list of sticks: a copy unless their rows are whole tiles."""
+def _flatten(plan: PlanBuilder, place: int, image: TensorSpec, parameters: Parameters) -> Plan:
+    """Reshape the images to one list of sticks: a copy unless their rows are whole tiles."""
     shape = (1, 1, image.elements // image.shape[-1], image.shape[-1])
     (slot, spec), *_ = reshape(Call("reshape", (image,), {"shape": shape}), plan).results
     if slot < 0:
@@ -289,29 +291,29 @@ def _flattened(plan: PlanWriter, place: int, image: TensorSpec, parameters: Para
 
 
 def is_patchwise(window: Window) -> bool:
-    """Windows that do not overlap and leave nothing over."""
+    """Return whether windows neither overlap nor leave a remainder."""
     if window.spread is not None:
         return False
     fits = window.padded_height % window.stride[0] == 0 == window.padded_width % window.stride[1]
     return window.kernel == window.stride != (1, 1) == window.dilation and fits
 
 
-def folded(made: Convolution) -> Convolution:
-    """The same with all pixels of a window as channels of one."""
+def fold_window(made: Convolution) -> Convolution:
+    """Return the convolution with all pixels of a window as channels of one."""
     window, (down, across) = made.window, made.window.kernel
     pixels = Window(window.batch, window.padded_height // down, window.padded_width // across, (1, 1))
     return replace(made, window=pixels, in_channels=made.in_channels * down * across, is_matmul=True)
 
 
-def fold(plan: PlanWriter, made: Convolution, source: TensorSpec) -> tuple[int, TensorSpec]:
-    """Pixels of a window are brought together in DRAM; an image with padding is copied with it first."""
+def fold(plan: PlanBuilder, made: Convolution, source: TensorSpec) -> tuple[int, TensorSpec]:
+    """Bring the pixels of a window together in DRAM; an image with padding is padded first."""
     window, padded = made.window, 0
     if any(window.padding):
         top, bottom, left, right = window.padding
         image = replace(source, shape=(window.batch, window.height, window.width, made.in_channels))
         padding = ((0, 0), (top, bottom), (left, right), (0, 0))
         (padded, _), *_ = pad(Call("pad", (image,), {"padding": padding, "value": 0.0}), plan).results
-    patches = folded(made)
+    patches = fold_window(made)
     spec = replace(source, shape=(1, 1, patches.window.outputs, patches.in_channels))
     slot = plan.allocate(spec)
     stick, pixels = made.in_channels * made.stick_bytes, window.kernel[0] * window.kernel[1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors out of nothing, or like another one: most are made on the host and sent to the device."""
+"""Tensors created on the device: most are made on the host and copied."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,10 +7,9 @@ from typing import Any
 from ttmem.base.arithmetic import ceil_div
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, DRAM, FLOAT32
-from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
-from ttmem.twin.operations.elementwise import double_buffered_tiles, one_to_one, wanted_like
-from ttmem.twin.operations.fill_and_copy import launch_copy
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
+from ttmem.twin.operations.elementwise import double_buffered_tiles, launch_copy, one_to_one, result_spec
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder
 from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.to_layout import untilize
 from ttmem.twin.programs import CIRCULAR
@@ -19,7 +18,7 @@ from ttmem.twin.tensor_spec import LAYOUTS, TILE, InvalidSpecError, TensorSpec
 _NO_DEVICE = "none"
 
 
-def _described(call: Call, shape: Any, layout: str) -> TensorSpec:
+def _make_spec(call: Call, shape: Any, layout: str) -> TensorSpec:
     dtype = call.arguments.get("dtype")
     return TensorSpec(
         tuple(int(size) for size in shape),
@@ -29,33 +28,33 @@ def _described(call: Call, shape: Any, layout: str) -> TensorSpec:
     )
 
 
-def create(call: Call, plan: PlanWriter) -> Plan:
-    """Nothing but the tensor."""
+def create(call: Call, plan: PlanBuilder) -> Plan:
+    """Allocate the tensor; nothing else happens on the device."""
     if call.arguments["device"] is _NO_DEVICE:
-        return plan.give_up("a tensor on the host")
+        return plan.unknown("a tensor on the host")
     has_blocks = DATA_TYPES.find(str(call.arguments["dtype"] or "bfloat16")).is_block_float
-    result = _described(call, call.arguments["shape"], "tile" if has_blocks and call.name != "empty" else "row_major")
+    result = _make_spec(call, call.arguments["shape"], "tile" if has_blocks and call.name != "empty" else "row_major")
     return plan.finish(plan.allocate(result), result)
 
 
-def arange(call: Call, plan: PlanWriter) -> Plan:
-    """A row, as long as there are numbers. One number alone is the end."""
+def arange(call: Call, plan: PlanBuilder) -> Plan:
+    """Plan arange, a row of numbers. One number alone is the end."""
     if call.arguments["device"] is _NO_DEVICE:
-        return plan.give_up("a tensor on the host")
+        return plan.unknown("a tensor on the host")
     start, end, step = (call.arguments[name] for name in ("start", "end", "step"))
     if end is None:
         start, end = 0, start
     if not step:
         raise BadInputError("arange needs a step other than 0")
-    result = _described(call, [max(ceil_div(end - start, step), 0)], "row_major")
+    result = _make_spec(call, [max(ceil_div(end - start, step), 0)], "row_major")
     return plan.finish(plan.allocate(result), result)
 
 
-def random(call: Call, plan: PlanWriter) -> Plan:
-    """Tiles of random numbers, made on the device; rows are untilized."""
+def random(call: Call, plan: PlanBuilder) -> Plan:
+    """Generate tiles of random numbers on the device; a row-major result is untilized."""
     if call.arguments["dtype"] not in (None, "bfloat16", "float32"):
-        return plan.give_up("random numbers of other types are made as float32 first")
-    result = _described(call, call.arguments["shape"], "tile")
+        return plan.unknown("random numbers of other types are made as float32 first")
+    result = _make_spec(call, call.arguments["shape"], "tile")
     tiles = replace(result, layout=TILE)
     slot = plan.allocate(tiles)
     plan.launch(double_buffered_tiles(tiles), CIRCULAR)
@@ -66,19 +65,19 @@ def random(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish(rows, result)
 
 
-def like(call: Call, plan: PlanWriter) -> Plan:
-    """Tiles of floats are filled by a unary operation, anything else comes from the host."""
+def like(call: Call, plan: PlanBuilder) -> Plan:
+    """Fill tiles of floats with a unary operation; everything else is copied from the host."""
     source = call.inputs[0]
     if call.arguments.get("dtype") is not None:
-        return plan.give_up("like a tensor, but of another type")
-    result = wanted_like(call, source)
+        return plan.unknown("like a tensor, but of another type")
+    result = result_spec(call, source)
     if call.name != "empty_like" and source.is_tiled and source.dtype in (BFLOAT16, FLOAT32, BFLOAT8_B):
         return one_to_one(plan, source, result)
     return plan.finish(plan.allocate(result), result)
 
 
-def copy(call: Call, plan: PlanWriter) -> Plan:
-    """Into a tensor that is there."""
+def copy(call: Call, plan: PlanBuilder) -> Plan:
+    """Copy into an existing tensor."""
     source, target = call.inputs
     if source.shape != target.shape:
         raise InvalidSpecError(
@@ -108,8 +107,8 @@ _LIKE: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 RECORDS = (
     *(
-        record_of(
-            write_call(name, [], [64, 64], *values, memory="DRAM", **_EXAMPLE_PLACE),
+        build_record(
+            format_call(name, [], [64, 64], *values, memory="DRAM", **_EXAMPLE_PLACE),
             rule,
             Argument("shape", 0),
             *([Argument("fill_value", 1)] if values else []),
@@ -125,8 +124,8 @@ RECORDS = (
             ("rand", random, ()),
         )
     ),
-    record_of(
-        write_call("arange", [], 0, 64, 1, memory="DRAM", device={"device": None}),
+    build_record(
+        format_call("arange", [], 0, 64, 1, memory="DRAM", device={"device": None}),
         arange,
         *(Argument("start", 0, 0), Argument("end", 1, None), Argument("step", 2, 1)),
         *_PLACE,
@@ -134,16 +133,16 @@ RECORDS = (
         needs_tensor=False,
     ),
     *(
-        record_of(
-            write_call(name, [EXAMPLE_TENSOR], **filling),
+        build_record(
+            format_call(name, [EXAMPLE_TENSOR], **filling),
             like,
             *([Argument("fill_value")] if name == "full_like" else []),
             Argument("dtype", default=None),
             family="create like",
-            is_drawn_odd=True,
-            takes_shards=True,
+            verified_low_rank_and_rare_types=True,
+            verified_with_shards=True,
         )
         for name, filling in _LIKE
     ),
-    record_of(write_call("copy", [EXAMPLE_TENSOR] * 2), copy, is_drawn_odd=True),
+    build_record(format_call("copy", [EXAMPLE_TENSOR] * 2), copy, verified_low_rank_and_rare_types=True),
 )

@@ -1,19 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running sums and products, products along dimensions, variances and deviations."""
+"""Cumulative sums and products, products along dimensions, variance and standard deviation."""
 
 from dataclasses import replace
 from math import prod as product_of
 
 from ttmem.base.arithmetic import ceil_div
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, FLOAT32
-from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
-from ttmem.twin.operations.elementwise import clone, spell_cut, spell_type, typecast
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
+from ttmem.twin.operations.elementwise import clone, dtype_name, memory_layout_name, typecast
 from ttmem.twin.operations.permute import permute
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
+from ttmem.twin.operations.plan import (
+    Call,
+    Plan,
+    PlanBuilder,
+    TensorHandle,
+    apply,
+    dimension,
+    replace_handle,
+    resolve_axes,
+)
 from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.reduced_shards import Place, check_cores, filled, in_shape, place_of
-from ttmem.twin.operations.tensor_handle import Held, applied, axes_of, replaced
-from ttmem.twin.paging import paging_of
+from ttmem.twin.placement import compute_paging
 from ttmem.twin.tensor_spec import TensorSpec
 
 _FLOATS = (BFLOAT16, FLOAT32, BFLOAT8_B)
@@ -21,52 +29,52 @@ _NOT_COMPARED = ("bfloat4_b", "uint8")
 _TYPES, _TYPES_OF_ALL = "BFLOAT16, FLOAT32 or BFLOAT8_B", "BFLOAT16, FLOAT32, BFLOAT8_B or BFLOAT4_B"
 
 
-def accumulate(call: Call, plan: PlanWriter) -> Plan:
-    """A running sum or product: the dimension is brought outside the tiles, and back.
+def accumulate(call: Call, plan: PlanBuilder) -> Plan:
+    """Plan cumsum or cumprod: the dimension is moved outside the tiles and back.
 
-    Sums of bfloat16 alone can run inside tiles.
+    Only sums of bfloat16 can run inside tiles.
     """
     source = call.inputs[0]
     if not source.is_tiled or source.dtype.name in _NOT_COMPARED:
-        return plan.give_up(f"{call.name} of row-major tensors, of bfloat4_b or of bytes")
+        return plan.unknown(f"{call.name} of row-major tensors, of bfloat4_b or of uint8")
     rank = len(source.shape)
     if not rank:
         return clone(call, plan)
     axis = dimension(call.arguments["dim"], rank)
-    held = Held(-1, source)
+    held = TensorHandle(-1, source)
     wanted = call.arguments["dtype"]
     if wanted is not None and DATA_TYPES.find(str(wanted)) is not source.dtype:
-        held = applied(plan, typecast, held, dtype=wanted)
+        held = apply(plan, typecast, held, dtype=wanted)
     is_sum = call.name == "cumsum"
     if is_sum and held.spec.dtype is BFLOAT16 and axis >= rank - 2:
-        done = _accumulated(plan, held, _wanted(call, held.spec), axis)
-        return plan.finish(replaced(plan, held, done).slot, done.spec)
+        done = _accumulate(plan, held, _result_spec(call, held.spec), axis)
+        return plan.finish(replace_handle(plan, held, done).slot, done.spec)
     shape, lead = held.spec.shape, max(4 - rank, 0)
     order = list(range(rank + lead))
     if rank - axis < 4:
         order[0], order[axis + lead] = order[axis + lead], order[0]
-        held = replace_spec(held, (1,) * lead + shape)
-        held = replaced(plan, held, applied(plan, permute, held, held.spec.memory, held.spec.shard, dims=order))
+        held = reshape_handle(held, (1,) * lead + shape)
+        held = replace_handle(plan, held, apply(plan, permute, held, held.spec.memory, held.spec.shard, dims=order))
     # Totals of floats are kept in four bytes; sums of those keep a copy besides.
     inner = (FLOAT32 if held.spec.dtype.is_float else held.spec.dtype).tile_bytes()
     totals = [inner, inner] if is_sum and held.spec.dtype is FLOAT32 else [inner]
-    result = _wanted(call, held.spec)
-    held = replaced(plan, held, _accumulated(plan, held, result, 0 if rank - axis < 4 else axis, *totals))
-    held = replaced(plan, held, applied(plan, permute, held, held.spec.memory, held.spec.shard, dims=order))
+    result = _result_spec(call, held.spec)
+    held = replace_handle(plan, held, _accumulate(plan, held, result, 0 if rank - axis < 4 else axis, *totals))
+    held = replace_handle(plan, held, apply(plan, permute, held, held.spec.memory, held.spec.shard, dims=order))
     return plan.finish(held.slot, replace(held.spec, shape=shape))
 
 
-def _wanted(call: Call, spec: TensorSpec) -> TensorSpec:
+def _result_spec(call: Call, spec: TensorSpec) -> TensorSpec:
     return spec if call.memory is None else replace(spec, memory=call.memory, shard=call.shard)
 
 
-def replace_spec(held: Held, shape: tuple[int, ...]) -> Held:
-    """The same tensor under another shape."""
-    return Held(held.slot, replace(held.spec, shape=shape))
+def reshape_handle(held: TensorHandle, shape: tuple[int, ...]) -> TensorHandle:
+    """Return the tensor with another shape."""
+    return TensorHandle(held.slot, replace(held.spec, shape=shape))
 
 
-def _accumulated(plan: PlanWriter, held: Held, result: TensorSpec, axis: int, *more: int) -> Held:
-    """The program: a core has lines of tiles along the dimension."""
+def _accumulate(plan: PlanBuilder, held: TensorHandle, result: TensorSpec, axis: int, *more: int) -> TensorHandle:
+    """Add the program; a core has lines of tiles along the dimension."""
     slot = plan.allocate(result)
     if held.spec.shard is not None:
         plan.refuse("ttnn accumulation operations (cumprod, cumsum) do not support sharded input tensors.")
@@ -75,127 +83,127 @@ def _accumulated(plan: PlanWriter, held: Held, result: TensorSpec, axis: int, *m
     lines[axis - len(result.shape)] = 1
     check_cores(plan, result, "Accumulation", "output", product_of(lines))
     plan.launch([4 * held.spec.tile_bytes, 4 * result.tile_bytes, *more])
-    return Held(slot, result)
+    return TensorHandle(slot, result)
 
 
-def _made(plan: PlanWriter, held: Held, result: TensorSpec, tiles: list[int], *more: int) -> Held:
-    """One program: so many tiles of what it reads and of what it writes, and further buffers."""
+def _reduce(plan: PlanBuilder, held: TensorHandle, result: TensorSpec, tiles: list[int], *more: int) -> TensorHandle:
+    """Add one program: ``tiles`` of its input and of its result, and more buffers."""
     slot = plan.allocate(result)
     sizes = [tiles[0] * held.spec.tile_bytes, tiles[1] * result.tile_bytes]
     plan.launch([*sizes, *more])
-    return Held(slot, result)
+    return TensorHandle(slot, result)
 
 
-def product(call: Call, plan: PlanWriter) -> Plan:
-    """The product of all elements, or along one dimension, which is brought outside the tiles and back."""
+def product(call: Call, plan: PlanBuilder) -> Plan:
+    """Plan prod over all elements, or along one dimension, which is moved outside the tiles and back."""
     source, rank = call.inputs[0], len(call.inputs[0].shape)
     if not source.is_tiled or rank > 4:
-        return plan.give_up("prod of row-major tensors, or of more than four dimensions")
+        return plan.unknown("prod of row-major tensors, or of more than four dimensions")
     if not rank:
-        return plan.give_up("prod of a single number")
+        return plan.unknown("prod of a single number")
     place = place_of(call)
     first = filled(plan, source)
     if call.arguments["dim"] is None or rank == 1:
-        held = _product_of_all(plan, first, place)
+        held = _multiply_all(plan, first, place)
         return plan.finish(held.slot, replace(held.spec, shape=(1,) * rank if call.arguments["keepdim"] else ()))
     axis = dimension(call.arguments["dim"], rank)
-    held, kept = _product_along(plan, first, axis + 4 - rank, place)
+    held, kept = _multiply_along(plan, first, axis + 4 - rank, place)
     shape = (*source.shape[:axis], 1, *source.shape[axis + 1 :])
-    held = replace_spec(held, shape)
+    held = reshape_handle(held, shape)
     if not call.arguments["keepdim"]:
-        held = replaced(plan, held, in_shape(plan, held, (*shape[:axis], *shape[axis + 1 :])))
+        held = replace_handle(plan, held, in_shape(plan, held, (*shape[:axis], *shape[axis + 1 :])))
     plan.free(*kept, first.slot)
     return plan.finish(held.slot, held.spec)
 
 
-def _product_of_all(plan: PlanWriter, source: Held, place: Place) -> Held:
-    """One core leaves the product in a row of a tile's elements; the host makes a new tensor of the first."""
+def _multiply_all(plan: PlanBuilder, source: TensorHandle, place: Place) -> TensorHandle:
+    """Multiply all elements: one core writes a row of a tile's elements; the host creates a tensor from the first."""
     wide = FLOAT32 if source.spec.dtype is BFLOAT8_B else source.spec.dtype
     row = replace(source.spec, shape=(1, 1, 1, 32 * 32), dtype=wide, memory=place.memory, shard=place.shard)
-    held = _multiplied(plan, source, row, _TYPES_OF_ALL)
+    held = _multiply(plan, source, row, _TYPES_OF_ALL)
     one = replace(held.spec, shape=(1, 1))
     slot = plan.allocate(one)
     plan.free(held.slot, source.slot)
-    held = Held(slot, one)
+    held = TensorHandle(slot, one)
     if wide is not source.spec.dtype:
-        held = replaced(plan, held, applied(plan, typecast, held, dtype=source.spec.dtype.name))
+        held = replace_handle(plan, held, apply(plan, typecast, held, dtype=source.spec.dtype.name))
     return held
 
 
-def _multiplied(plan: PlanWriter, held: Held, result: TensorSpec, types: str = _TYPES) -> Held:
-    """The program itself, which looks at the type when all is prepared."""
+def _multiply(plan: PlanBuilder, held: TensorHandle, result: TensorSpec, types: str = _TYPES) -> TensorHandle:
+    """Add the program, which checks the type after everything is prepared."""
     slot = plan.allocate(result)
     if types is _TYPES_OF_ALL and held.spec.shard is not None:
-        plan.refuse(f"Memory layout must be INTERLEAVED, got: TensorMemoryLayout::{spell_cut(held.spec)}")
+        plan.refuse(f"Memory layout must be INTERLEAVED, got: {memory_layout_name(held.spec)}")
     if held.spec.dtype not in _FLOATS:
-        dtype = spell_type(held.spec.dtype)
+        dtype = dtype_name(held.spec.dtype)
         plan.refuse(f"Error - unsupported data type for prod, expected {types} but got {dtype}.")
     if types is _TYPES:
-        check_cores(plan, result, "Prod_nc", "output", paging_of(result).pages)
+        check_cores(plan, result, "Prod_nc", "output", compute_paging(result).pages)
     plan.launch([2 * held.spec.tile_bytes, 2 * result.tile_bytes])
-    return Held(slot, result)
+    return TensorHandle(slot, result)
 
 
-def _product_along(plan: PlanWriter, source: Held, axis: int, place: Place) -> tuple[Held, list[int]]:
-    """One of four dimensions. Gives the product, and what lives on until the operation ends."""
+def _multiply_along(plan: PlanBuilder, source: TensorHandle, axis: int, place: Place) -> tuple[TensorHandle, list[int]]:
+    """Multiply along one of four dimensions; return the product and what is freed at the end."""
     shape = source.spec.shape
-    held = four = replace_spec(source, (1,) * (4 - len(shape)) + shape)
+    held = four = reshape_handle(source, (1,) * (4 - len(shape)) + shape)
     if axis >= 2:
-        held = applied(plan, permute, held, place.memory, place.shard, dims=(axis, 0, 1, 5 - axis))
+        held = apply(plan, permute, held, place.memory, place.shard, dims=(axis, 0, 1, 5 - axis))
     kept = [held.slot] if held.slot != four.slot else []
     outer = 1 if axis == 1 else 0
     sizes = list(held.spec.shape)
     sizes[outer] = 1
-    done = _multiplied(plan, held, replace(held.spec, shape=tuple(sizes), memory=place.memory, shard=place.shard))
+    done = _multiply(plan, held, replace(held.spec, shape=tuple(sizes), memory=place.memory, shard=place.shard))
     if axis < 2:
         return done, kept
-    back = applied(plan, permute, done, place.memory, place.shard, dims=(1, 2, 0, 3))
+    back = apply(plan, permute, done, place.memory, place.shard, dims=(1, 2, 0, 3))
     if axis == 2:
-        return replaced(plan, done, back), kept
-    turned = applied(plan, permute, back, place.memory, place.shard, dims=(0, 1, 3, 2))
-    replaced(plan, done, back)
-    return replaced(plan, back, turned), kept
+        return replace_handle(plan, done, back), kept
+    turned = apply(plan, permute, back, place.memory, place.shard, dims=(0, 1, 3, 2))
+    replace_handle(plan, done, back)
+    return replace_handle(plan, back, turned), kept
 
 
-def spread(call: Call, plan: PlanWriter) -> Plan:
-    """Variance or deviation in one pass over rows, columns, or all dimensions at once, which are brought to the end."""
+def spread(call: Call, plan: PlanBuilder) -> Plan:
+    """Plan var or std in one pass over rows, columns, or several dimensions, which are moved to the end."""
     source, rank = call.inputs[0], len(call.inputs[0].shape)
     if not source.is_tiled or rank < 2:
-        return plan.give_up(f"{call.name} of row-major tensors, or of less than two dimensions")
-    axes = axes_of(call.arguments["dim"], rank)
+        return plan.unknown(f"{call.name} of row-major tensors, or of less than two dimensions")
+    axes = resolve_axes(call.arguments["dim"], rank)
     place = place_of(call)
     shape = tuple(1 if axis in axes else size for axis, size in enumerate(source.shape))
     if not call.arguments["keepdim"]:
         shape = tuple(size for axis, size in enumerate(source.shape) if axis not in axes)
     if product_of(source.shape[axis] for axis in axes) == 1:  # the host knows the result
         known = replace(source, memory=place.memory, shard=place.shard)
-        return _finished(plan, Held(plan.allocate(known), known), shape)
+        return _finish(plan, TensorHandle(plan.allocate(known), known), shape)
     order = list(range(rank))
     if len(axes) > 1:
         order = [axis for axis in order if axis not in axes] + axes
     elif axes[0] < rank - 2:
         order[axes[0]], order[rank - 2] = order[rank - 2], order[axes[0]]
-    first = Held(-1, source)
+    first = TensorHandle(-1, source)
     moves = len(axes) > 1 or order != list(range(rank))
-    turned = applied(plan, permute, first, place.memory, place.shard, dims=order) if moves else first
+    turned = apply(plan, permute, first, place.memory, place.shard, dims=order) if moves else first
     sizes = tuple(1 if axis in axes else size for axis, size in zip(order, turned.spec.shape, strict=True))
     wide = FLOAT32.tile_bytes()
     more = [4 * wide, wide] if len(axes) > 1 else []
     spread_out = place.holds(replace(turned.spec, shape=sizes))
     if source.dtype not in _FLOATS:
         plan.allocate(spread_out)
-        dtype = spell_type(source.dtype)
+        dtype = dtype_name(source.dtype)
         plan.refuse(f"Only FLOAT32, BFLOAT16, and BFLOAT8_B are supported for Std/Var reduction - got {dtype}")
-    held = _made(plan, turned, spread_out, [8, 2], *more)
+    held = _reduce(plan, turned, spread_out, [8, 2], *more)
     if len(axes) == 1 and turned is not first:
-        held = replaced(plan, held, applied(plan, permute, held, place.memory, place.shard, dims=order))
-    return _finished(plan, held, shape, turned.slot)
+        held = replace_handle(plan, held, apply(plan, permute, held, place.memory, place.shard, dims=order))
+    return _finish(plan, held, shape, turned.slot)
 
 
-def _finished(plan: PlanWriter, held: Held, shape: tuple[int, ...], kept: int = 0) -> Plan:
-    """Under its last shape; ``kept`` lives until then."""
+def _finish(plan: PlanBuilder, held: TensorHandle, shape: tuple[int, ...], kept: int = 0) -> Plan:
+    """Reshape the result and free ``kept``."""
     if held.spec.shape != shape:
-        held = replaced(plan, held, in_shape(plan, held, shape))
+        held = replace_handle(plan, held, in_shape(plan, held, shape))
     if kept != held.slot:
         plan.free(kept)
     return plan.finish(held.slot, held.spec)
@@ -205,29 +213,29 @@ _DIMENSIONS = (Argument("dim", default=None), Argument("keepdim", default=False)
 
 RECORDS = (
     *(
-        record_of(
-            write_call(name, [EXAMPLE_TENSOR], dim=-1),
+        build_record(
+            format_call(name, [EXAMPLE_TENSOR], dim=-1),
             accumulate,
             *(Argument("dim", 0), Argument("dtype", default=None)),
             family="accumulation",
-            is_drawn_odd=True,
-            takes_shards=True,
+            verified_low_rank_and_rare_types=True,
+            verified_with_shards=True,
         )
         for name in ("cumsum", "cumprod")
     ),
-    record_of(
-        write_call("prod", [EXAMPLE_TENSOR], dim=-1, keepdim=True),
+    build_record(
+        format_call("prod", [EXAMPLE_TENSOR], dim=-1, keepdim=True),
         product,
         *_DIMENSIONS,
-        takes_shards=True,
+        verified_with_shards=True,
     ),
     *(
-        record_of(
-            write_call(name, [EXAMPLE_TENSOR], dim=-1, keepdim=True),
+        build_record(
+            format_call(name, [EXAMPLE_TENSOR], dim=-1, keepdim=True),
             spread,
             *_DIMENSIONS,
             family="spread",
-            takes_shards=True,
+            verified_with_shards=True,
         )
         for name in ("var", "std")
     ),

@@ -1,157 +1,156 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operations that look at one element at a time share; typecast and clone."""
+"""Typecast and clone, and the result specs, streams, checks and copies that most operations share."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import gcd, prod
 
 from ttmem.base.arithmetic import round_up
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import (
+    BFLOAT16,
     DATA_TYPES,
     L1,
     DataType,
     Memory,
 )
-from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder
 from ttmem.twin.operations.record import Argument, Step
-from ttmem.twin.paging import paging_of
+from ttmem.twin.placement import compute_paging
+from ttmem.twin.programs import CIRCULAR, DATAFLOW
 from ttmem.twin.tensor_spec import InvalidSpecError, Shard, TensorSpec
 
 
-def result_like(spec: TensorSpec, memory: Memory | None = None, dtype: DataType | None = None) -> TensorSpec:
-    """The spec of a result: as its input, unless the caller asked for another memory or type."""
+def spec_like(spec: TensorSpec, memory: Memory | None = None, dtype: DataType | None = None) -> TensorSpec:
+    """Return the spec of a result: the input's, in another memory or type if the caller wants it."""
     sharded = spec.shard if memory is None else None
     return replace(spec, memory=memory or spec.memory, dtype=dtype or spec.dtype, shard=sharded)
 
 
 def double_buffered_tiles(*specs: TensorSpec) -> list[int]:
-    """Two tiles per stream, in tile bytes even when the tensors are row-major."""
+    """Return two tiles per stream, in tile bytes even for row-major tensors."""
     return [2 * spec.dtype.tile_bytes(spec.tile) for spec in specs]
 
 
-def aligned_page(plan: PlanWriter, spec: TensorSpec) -> int:
-    """A page as it lies in memory."""
-    return round_up(paging_of(spec).page_bytes, plan.memory_map.page_alignment_bytes(spec.memory))
+def compute_aligned_page_bytes(plan: PlanBuilder, spec: TensorSpec) -> int:
+    """Return the bytes of a page with its alignment."""
+    return round_up(compute_paging(spec).page_bytes, plan.memory_map.page_alignment_bytes(spec.memory))
 
 
-def l1_space_with_its_top(plan: PlanWriter) -> int:
-    """Where L1 is empty some of the library forgets what is set aside at its top."""
+def measure_l1_space_with_reserved_top(plan: PlanBuilder) -> int:
+    """Return the L1 space; for an empty L1 parts of the library count the reserved top too."""
     known, whole = plan.memory_map, plan.l1_space()
     is_empty = whole == known.l1.bytes_per_bank
     return known.architecture.l1_bytes_per_core - known.l1_base_address if is_empty else whole
 
 
-def double_buffered_rows(plan: PlanWriter, paged: TensorSpec, *specs: TensorSpec) -> list[int]:
-    """Two pages of a row-major tensor, aligned for the memories of all that take part."""
+def double_buffered_rows(plan: PlanBuilder, paged: TensorSpec, *specs: TensorSpec) -> list[int]:
+    """Return two pages of a row-major tensor, aligned for the memories of ``specs``."""
     alignment = max(plan.memory_map.page_alignment_bytes(spec.memory) for spec in specs)
-    return [2 * round_up(paging_of(paged).page_bytes, alignment)]
+    return [2 * round_up(compute_paging(paged).page_bytes, alignment)]
 
 
-def spell_type(dtype: DataType) -> str:
+def dtype_name(dtype: DataType) -> str:
     """As the library's messages do."""
     return f"DataType::{dtype.name.upper()}"
 
 
 def check_integers(
-    plan: PlanWriter, source: TensorSpec, result: TensorSpec | None, called: str, allowed: tuple[DataType, ...]
+    plan: PlanBuilder, source: TensorSpec, result: TensorSpec | None, called: str, allowed: tuple[DataType, ...]
 ) -> None:
-    """Most unary operations take floats alone. There must be room for the result before anybody looks at its type."""
+    """Refuse integers that are not allowed; the library allocates the result before it checks the type."""
     if source.dtype.is_float or source.dtype in allowed:
         return
     if result is not None:
-        plan.allocate(padded_like(source, result))
-    plan.refuse(f"Unary: UnaryOpType::{called} does not support integer input dtype {spell_type(source.dtype)}")
+        plan.allocate(pad_spec(source, result))
+    plan.refuse(f"Unary: UnaryOpType::{called} does not support integer input dtype {dtype_name(source.dtype)}")
 
 
-def wanted_like(call: Call, spec: TensorSpec) -> TensorSpec:
-    """The spec of a call's result, cut as the caller wants it."""
-    result = result_like(spec, call.memory)
+def result_spec(call: Call, spec: TensorSpec) -> TensorSpec:
+    """Return the spec of a call's result, in the memory and shard that the caller wants."""
+    result = spec_like(spec, call.memory)
     return replace(result, shard=call.shard) if call.shard is not None else result
 
 
-CORES_OF_SHARDS = "sub_core_grids of shards, which lie on cores already"
+CORES_OF_SHARDS = "sub_core_grids of sharded tensors"
 
 
-def names_cores_of_shards(call: Call) -> bool:
+def restricts_cores_of_shards(call: Call) -> bool:
     is_cut = call.shard is not None or call.inputs[0].shard is not None
     return is_cut and call.arguments.get("sub_core_grids") is not None
 
 
-def one_to_one(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Plan:
-    """Two tiles of each, or none where shards are worked on in their place."""
-    result = padded_like(source, result)
-    return plan.one_program(result, [] if borrows(plan, source, result) else double_buffered_tiles(source, result))
+def one_to_one(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> Plan:
+    """Plan one program with two tiles of each tensor, or none if shards are used in place."""
+    result = pad_spec(source, result)
+    return plan.finish_with_program(
+        result, [] if works_in_place(plan, source, result) else double_buffered_tiles(source, result)
+    )
 
 
-def padded_like(source: TensorSpec, result: TensorSpec) -> TensorSpec:
-    """Rows that are longer in their shards leave them as they are."""
-    if not has_longer_rows(source) or result.shard is not None:
+def pad_spec(source: TensorSpec, result: TensorSpec) -> TensorSpec:
+    """Return the result with the padding of the source's row-major shards."""
+    if not has_padded_shard_rows(source) or result.shard is not None:
         return result
     return replace(result, alignment=(1, source.padded[-1]))
 
 
-def borrows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> bool:
-    """Whether kernels work on the shards in place: in L1, on the same cores, none cut short; rows in whole tiles that
-    have no gaps between them.
+def works_in_place(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> bool:
+    """Return whether kernels use the shards in place: in L1, on the same cores, none partial, rows in whole tiles
+    without gaps.
     """
     one, two = source.shard, result.shard
     if not isinstance(one, Shard) or one != two or source.memory is not L1 or result.memory is not L1:
         return False
     if not has_whole_shards(source) or source.is_tiled:
         return has_whole_shards(source)
-    return one.height * one.width % 1024 == 0 and paging_of(source).page_bytes == aligned_page(plan, source)
+    return one.height * one.width % 1024 == 0 and compute_paging(source).page_bytes == compute_aligned_page_bytes(
+        plan, source
+    )
 
 
-LONGER_ROWS = "rows that are longer in their shards: the result's rows are too"
+PADDED_SHARD_ROWS = "padded row-major shards, whose result is padded too"
 
 
-def has_longer_rows(spec: TensorSpec) -> bool:
-    """Whether rows in shards are longer than the tensor says: a result out of shards would be padded like them."""
+def has_padded_shard_rows(spec: TensorSpec) -> bool:
+    """Return whether shards pad the rows: an interleaved result would have the same padding."""
     return not spec.is_tiled and spec.shard is not None and bool(spec.shape) and bool(spec.shape[-1] % spec.shard.width)
 
 
-OWN_KERNELS = "shards to shards, or of rows: the library picks kernels and shards of its own"
-
-
-def read_by_pages(call: Call) -> Call | None:
-    """The call as it is for kernels that read tiles page by page, be they in shards or not: the result is wanted in
-    pages. None: there are kernels for the shards, and a result of their choice.
-    """
-    if call.shard is None and all(spec.shard is None for spec in call.inputs):
-        return call
-    if call.memory is None or call.shard is not None or any(not spec.is_tiled for spec in call.inputs):
-        return None
-    return replace(call, inputs=tuple(replace(spec, shard=None) for spec in call.inputs))
+OWN_KERNELS = "sharded to sharded, or row-major shards: the library selects kernels and shards itself"
 
 
 def has_whole_shards(spec: TensorSpec) -> bool:
-    """No shard is cut short; some cores may have none."""
+    """Return whether no shard is partial; some cores may have none."""
     shard = spec.shard
     if not isinstance(shard, Shard):
         return False
-    paging = paging_of(spec)
+    paging = compute_paging(spec)
     return not (paging.physical_height % shard.height or paging.physical_width % shard.width)
 
 
-def typecast(call: Call, plan: PlanWriter) -> Plan:
+def typecast(call: Call, plan: PlanBuilder) -> Plan:
     source = call.inputs[0]
-    if names_cores_of_shards(call):
-        return plan.give_up(CORES_OF_SHARDS)
+    if restricts_cores_of_shards(call):
+        return plan.unknown(CORES_OF_SHARDS)
     if not source.is_tiled and call.arguments.get("sub_core_grids") is not None:
-        return plan.give_up("rows of another type on cores that the caller names")
-    result = replace(wanted_like(call, source), dtype=DATA_TYPES.find(str(call.arguments["dtype"])))
+        return plan.unknown("typecast of row-major tensors on the caller's cores")
+    result = replace(result_spec(call, source), dtype=DATA_TYPES.find(str(call.arguments["dtype"])))
     return plan.finish(cast(plan, source, result), result)
 
 
-def cast(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
-    """Also what other operations insert around themselves."""
+def cast(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> int:
+    """Add a typecast; other operations use it too."""
     slot = plan.allocate(result)
-    if spell_cut(source) != spell_cut(result):
+    if memory_layout_name(source) != memory_layout_name(result):
         plan.refuse(
             "Typecast operation requires Input and Output memory layout to match. Input layout: "
-            f"TensorMemoryLayout::{spell_cut(source)}, Output layout: TensorMemoryLayout::{spell_cut(result)}"
+            f"{memory_layout_name(source)}, Output layout: {memory_layout_name(result)}"
         )
-    if source.shard is not None and (page := paging_of(source).page_bytes) != aligned_page(plan, source):
+    if source.shard is not None and (page := compute_paging(source).page_bytes) != compute_aligned_page_bytes(
+        plan, source
+    ):
         alignment = plan.memory_map.architecture.l1_alignment_bytes
         plan.refuse(
             f"Typecast operation requires sharded input tensor page size ({page} bytes) to be aligned to L1 "
@@ -176,12 +175,12 @@ def cast(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
 
 
 def _rows_and_lengths(spec: TensorSpec) -> tuple[int, int]:
-    paging = paging_of(spec)
+    paging = compute_paging(spec)
     return paging.pages, paging.page_bytes // (spec.dtype.element_bytes or 1)
 
 
-def _casts_in_place(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> bool:
-    """Shards of L1 whose tiles are of one size before and after."""
+def _casts_in_place(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> bool:
+    """Return whether tiles of L1 shards have the same size before and after."""
     shard, tile = source.shard, source.tile_bytes
     if not isinstance(shard, Shard) or source.memory is not L1 or result.memory is not L1:
         return False
@@ -194,21 +193,18 @@ def _casts_in_place(plan: PlanWriter, source: TensorSpec, result: TensorSpec) ->
     return not (row % plan.memory_map.architecture.l1_alignment_bytes or shard.height * row % tile)
 
 
-def spell_cut(spec: TensorSpec) -> str:
-    shard = spec.shard
-    if shard is None:
-        return "INTERLEAVED"
-    return f"{shard.kind.upper() if isinstance(shard, Shard) else 'ND'}_SHARDED"
-
-
-def clone(call: Call, plan: PlanWriter) -> Plan:
-    """Two pages pass through; of rows in shards these are as long as the shards."""
+def clone(call: Call, plan: PlanBuilder) -> Plan:
+    """Plan clone with two pages; pages of row-major shards are as long as the shards."""
     source = call.inputs[0]
-    result = wanted_like(call, source)
+    result = result_spec(call, source)
     slot = plan.allocate(result)
-    if source.shard is not None and result.shard is not None and spell_cut(source) != spell_cut(result):
+    if (
+        source.shard is not None
+        and result.shard is not None
+        and memory_layout_name(source) != memory_layout_name(result)
+    ):
         plan.refuse("Clone: input and output must have the same memory layout when both are sharded")
-    if spell_cut(source) != spell_cut(result):
+    if memory_layout_name(source) != memory_layout_name(result):
         plan.refuse(
             "Clone: mixed sharded/interleaved layout not currently supported. Both input and output must have the same "
             "layout."
@@ -219,8 +215,8 @@ def clone(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish(slot, result)
 
 
-def check_target(shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
-    """What a tensor is written into has the shape of the result; ones in front of it do not count."""
+def check_output_shape(shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    """Check that an output tensor has the shape of the result, apart from leading ones."""
     longest = max(len(shape), len(wanted))
     if (1,) * (longest - len(shape)) + shape != (1,) * (longest - len(wanted)) + wanted:
         raise InvalidSpecError(
@@ -230,7 +226,9 @@ def check_target(shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
 
 
 def broadcast_shape(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
-    """Refused in the library's words: by its kernels where nothing is repeated within tiles, else by dimension."""
+    """Return the broadcast shape; the library's kernels refuse it if nothing repeats within tiles, else it checks by
+    dimension.
+    """
     rank = max(len(first), len(second))
     one = (1,) * (rank - len(first)) + first
     two = (1,) * (rank - len(second)) + second
@@ -251,21 +249,116 @@ _SOME_CORES: Step = {
     "args": [[{"new": "ttnn.CoreRange", "args": [{"tuple": [0, 0]}, {"tuple": [3, 2]}]}]],
 }
 CORES = Argument("sub_core_grids", default=None, samples=(None, None, None, _SOME_CORES))
-"""How many cores share the work changes nothing in what each of them needs."""
+"""The number of cores does not change the memory of each."""
 RECORDS = (
-    record_of(
-        write_call("typecast", [EXAMPLE_TENSOR], {"dtype": "bfloat8_b"}),
+    build_record(
+        format_call("typecast", [EXAMPLE_TENSOR], {"dtype": "bfloat8_b"}),
         typecast,
         Argument("dtype", 0),
         CORES,
-        is_drawn_odd=True,
-        takes_shards=True,
+        verified_low_rank_and_rare_types=True,
+        verified_with_shards=True,
     ),
     # The static buffers of row-major clones are as wide as their rows.
-    record_of(
-        write_call("clone", [EXAMPLE_TENSOR]),
+    build_record(
+        format_call("clone", [EXAMPLE_TENSOR]),
         clone,
-        is_drawn_odd=True,
-        takes_shards=True,
+        verified_low_rank_and_rare_types=True,
+        verified_with_shards=True,
     ),
 )
+
+
+def layout_name(spec: TensorSpec) -> str:
+    """As the library's messages do."""
+    return "Layout::TILE" if spec.is_tiled else "Layout::ROW_MAJOR"
+
+
+def memory_layout_name(spec: TensorSpec) -> str:
+    """Return the name that the library's messages print."""
+    return f"TensorMemoryLayout::{f'{spec.shard_kind}_sharded'.upper() if spec.shard else 'INTERLEAVED'}"
+
+
+def allocate_results(plan: PlanBuilder, results: Sequence[TensorSpec], faults: Iterable[str]) -> list[int]:
+    """Allocate the results and return their slots; the first fault ends the plan with the library's message."""
+    slots = [plan.allocate(spec) for spec in results]
+    why = next(iter(faults), "")
+    if why:
+        plan.refuse(why)
+    return slots
+
+
+def describe_not_in_l1(buffer: str, parameter: str, spec: TensorSpec) -> str:
+    """Return the library's message for a tensor that is used in place outside L1; empty: it is in L1."""
+    if spec.memory is L1:
+        return ""
+    return (
+        f"DFB '{buffer}' borrows memory from TensorParameter '{parameter}', but its TensorSpec is not L1-resident (L1 "
+        "is required). Both L1 and L1_SMALL are accepted."
+    )
+
+
+_LONGEST_ROW_BYTES = 1 << 18
+"""Longer rows are copied in parts of this size."""
+
+
+def has_tile_padding(spec: TensorSpec) -> bool:
+    height, width = (1, 1, *spec.shape)[-2:]
+    return bool(height % spec.tile.height or width % spec.tile.width)
+
+
+def fill_padding(plan: PlanBuilder, spec: TensorSpec) -> int:
+    """Fill the padding of the last tiles, if any: in place, or for block floats through bfloat16.
+
+    Return the slot of the filled tensor, -1 for the input itself.
+    """
+    if not has_tile_padding(spec):
+        return -1
+    plain = replace(spec, dtype=BFLOAT16) if spec.dtype.is_block_float else spec
+    copy = cast(plan, spec, plain) if plain is not spec else 0
+    fill_in_place(plan, plain)
+    if plain is spec:
+        return -1
+    slot = cast(plan, plain, spec)
+    plan.free(copy)
+    return slot
+
+
+def fill_in_place(plan: PlanBuilder, spec: TensorSpec) -> None:
+    height, width = (1, 1, *spec.shape)[-2:]
+    tile = spec.dtype.tile_bytes(spec.tile)
+    masks = [tile] * (bool(height % spec.tile.height) + bool(width % spec.tile.width))
+    plan.launch([2 * tile, *masks, 2 * tile])
+
+
+def copy_between(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> int:
+    """Copy to a new buffer with the same pages."""
+    slot = plan.allocate(result)
+    launch_copy(plan, source, result)
+    return slot
+
+
+def launch_copy(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> None:
+    """Launch a copy; rows that change memory use an unaligned buffer, another kernel copies within a memory."""
+    stays = (source.memory, source.shard) == (result.memory, result.shard)
+    if source.is_tiled:
+        buffers = double_buffered_tiles(*([source] if source.dtype is result.dtype else [source, result]))
+    elif stays:
+        buffers = double_buffered_rows(plan, result, result)
+    elif part := _compute_row_part(plan, source, result):
+        buffers = [2 * part]
+    else:
+        rows = double_buffered_rows(plan, result, result)
+        buffers = [min(2 * _LONGEST_ROW_BYTES, *rows), min(_LONGEST_ROW_BYTES, compute_paging(source).page_bytes)]
+    plan.launch(buffers, CIRCULAR if stays and source.dtype is result.dtype else DATAFLOW)
+
+
+def _compute_row_part(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> int:
+    """Return the part of a row that a core copies if there are fewer rows than cores: the longest that divides pages of
+    both; 0 if it is unaligned or a whole row.
+    """
+    part = gcd(compute_paging(source).page_bytes, compute_paging(result).page_bytes)
+    alignment = max(plan.memory_map.page_alignment_bytes(spec.memory) for spec in (source, result))
+    row_bytes = source.shape[-1] * source.element_bytes
+    is_dealt = prod(source.shape[:-1]) < plan.memory_map.grid.cores and part % alignment == 0 and part < row_bytes
+    return part if is_dealt else 0

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BFLOAT16, DATA_TYPES, DRAM, FLOAT32, L1, L1_SMALL, DataType
-from ttmem.twin.operations.plan import PlanWriter
+from ttmem.twin.operations.plan import PlanBuilder
 from ttmem.twin.operations.sliding_window import Window, halo_sticks, halo_tables
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import ROW_MAJOR, CoreRange, Shard, TensorSpec
@@ -53,7 +53,7 @@ def stick_dtype(dtype: DataType) -> DataType:
     return FLOAT32 if dtype is FLOAT32 else BFLOAT16
 
 
-def deal(plan: PlanWriter, dealing: Dealing, source: TensorSpec, *, is_padded: bool = True) -> tuple[int, TensorSpec]:
+def deal(plan: PlanBuilder, dealing: Dealing, source: TensorSpec, *, is_padded: bool = True) -> tuple[int, TensorSpec]:
     """An interleaved tensor becomes shards; sticks go through a scratchpad, a few at a time."""
     height, width = dealing.sticks_per_core, dealing.channels_per_core
     rows = round_up(dealing.sticks, height) if is_padded else dealing.sticks
@@ -78,7 +78,7 @@ def deal(plan: PlanWriter, dealing: Dealing, source: TensorSpec, *, is_padded: b
     return slot, dealt
 
 
-def cut_out(plan: PlanWriter, dealing: Dealing, dtype: DataType) -> tuple[int, TensorSpec]:
+def cut_out(plan: PlanBuilder, dealing: Dealing, dtype: DataType) -> tuple[int, TensorSpec]:
     """A part of an image in DRAM becomes shards of sticks."""
     width = dealing.channels_per_core
     shape = (1, 1, dealing.sticks, round_up(dealing.channels, width))
@@ -94,7 +94,7 @@ def cut_out(plan: PlanWriter, dealing: Dealing, dtype: DataType) -> tuple[int, T
 
 
 def gather(
-    plan: PlanWriter,
+    plan: PlanBuilder,
     dealing: Dealing,
     slot: int,
     dealt: TensorSpec,
@@ -127,7 +127,7 @@ def gather(
     return plan.allocate(halo), halo
 
 
-def _check_walk(plan: PlanWriter, shard: Shard) -> None:
+def _check_walk(plan: PlanBuilder, shard: Shard) -> None:
     """The kernels count the cores row by row from the first one of the chip."""
     columns = max(one.end_x for one in shard.ranges) + 1
     for number, (x, y) in enumerate(cores_in_order(shard)):
@@ -145,7 +145,7 @@ def cores_in_order(shard: Shard) -> list[tuple[int, int]]:
     return found
 
 
-def keep_tables(plan: PlanWriter, dealing: Dealing, key: tuple[Hashable, ...], widths: Sequence[int]) -> None:
+def keep_tables(plan: PlanBuilder, dealing: Dealing, key: tuple[Hashable, ...], widths: Sequence[int]) -> None:
     """Small tables, one per core, that live as long as the cached program."""
     for number, width in enumerate(widths):
         shard = replace(dealing.shard(1), kind="height", width=width)

@@ -7,15 +7,19 @@ from dataclasses import replace
 from ttmem.base.arithmetic import round_up
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.conv_parallelization import row_by_row
-from ttmem.twin.operations.elementwise import wanted_like
+from ttmem.twin.operations.call_syntax import build_record, format_call
+from ttmem.twin.operations.conv_parallelization import fill_rows
+from ttmem.twin.operations.elementwise import (
+    allocate_results,
+    describe_not_in_l1,
+    layout_name,
+    memory_layout_name,
+    result_spec,
+)
 from ttmem.twin.operations.memory_config import to_memory_config
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder, TensorHandle, apply
 from ttmem.twin.operations.record import Argument, Step
-from ttmem.twin.operations.refusals import allocated, not_in_l1, spell_cut, spell_layout
-from ttmem.twin.operations.tensor_handle import Held, applied
-from ttmem.twin.paging import paging_of
+from ttmem.twin.placement import compute_paging
 from ttmem.twin.tensor_spec import TILE, Shard, TensorSpec
 
 _TYPES = (FLOAT32, BFLOAT16, BFLOAT8_B)
@@ -25,17 +29,17 @@ _TILES_AHEAD = 4
 def padded_matrix(spec: TensorSpec) -> tuple[int, int]:
     """Rows and width as they lie."""
     rows = spec.shape[-2]
-    return round_up(rows, 32) if spec.is_tiled else rows, paging_of(spec).physical_width
+    return round_up(rows, 32) if spec.is_tiled else rows, compute_paging(spec).physical_width
 
 
 def _faults_of_tiles(source: TensorSpec) -> Iterator[str]:
     if source.dtype not in _TYPES:
         yield "Unsupported data format"
     if not source.is_tiled:
-        yield f"Input tensor layout must be TILE but got {spell_layout(source)}"
+        yield f"Input tensor layout must be TILE but got {layout_name(source)}"
 
 
-def concat_heads(call: Call, plan: PlanWriter) -> Plan:
+def concat_heads(call: Call, plan: PlanBuilder) -> Plan:
     """Heads side by side; shards that hold whole heads stay where they are."""
     source = call.inputs[0]
     if call.name.endswith("concatenate_heads"):
@@ -43,12 +47,12 @@ def concat_heads(call: Call, plan: PlanWriter) -> Plan:
     if len(source.shape) < 4:
         raise BadInputError(f"ShapeBase[] index out of range. 3 not in [-4, {len(source.shape)})")
     if len(source.shape) > 4:
-        return plan.give_up("heads of more than four dimensions")
+        return plan.unknown("heads of more than four dimensions")
     result = _joined(plan, call, source)
-    return plan.finish(*result) if result else plan.give_up("shards with parts of heads kill the library")
+    return plan.finish(*result) if result else plan.unknown("shards with parts of heads kill the library")
 
 
-def _concatenated(call: Call, plan: PlanWriter, source: TensorSpec) -> Plan:
+def _concatenated(call: Call, plan: PlanBuilder, source: TensorSpec) -> Plan:
     """The same of heads that are whole tiles; shards are made pages first where pages are wanted."""
     if len(source.shape) != 4:
         raise BadInputError(f"Input tensor must have rank 4. Shape: Shape({list(source.shape)})")
@@ -61,23 +65,23 @@ def _concatenated(call: Call, plan: PlanWriter, source: TensorSpec) -> Plan:
         raise BadInputError(
             f"Head size ({source.shape[-1]}) cannot have tile padding. Ensure that the head size is not padded."
         )
-    held = Held(-1, source)
+    held = TensorHandle(-1, source)
     if source.shard is not None and call.memory is not None and call.shard is None:
-        held = applied(plan, to_memory_config, held, call.memory)
+        held = apply(plan, to_memory_config, held, call.memory)
     made = _joined(plan, call, held.spec)
     if made is None:
-        return plan.give_up("shards with parts of heads kill the library")
+        return plan.unknown("shards with parts of heads kill the library")
     plan.free(held.slot)
     slot, result = made
     batch, _, rows, width = result.shape
     return plan.finish(slot, replace(result, shape=(batch, rows, width)))
 
 
-def _joined(plan: PlanWriter, call: Call, source: TensorSpec) -> tuple[int, TensorSpec] | None:
+def _joined(plan: PlanBuilder, call: Call, source: TensorSpec) -> tuple[int, TensorSpec] | None:
     """A row of tiles of all heads at a time, and the next one; of shards nothing but themselves."""
     batch, heads, rows, width = source.shape
     high, wide = padded_matrix(source)
-    result = replace(wanted_like(call, source), shape=(batch, 1, rows, heads * width), layout=TILE)
+    result = replace(result_spec(call, source), shape=(batch, 1, rows, heads * width), layout=TILE)
     if isinstance(result.shard, Shard):
         if not isinstance(source.shard, Shard):
             raise BadInputError("bad optional access")
@@ -87,7 +91,7 @@ def _joined(plan: PlanWriter, call: Call, source: TensorSpec) -> tuple[int, Tens
         own = source.shard
         cut = Shard(result.shard.kind, own.height // together, own.width * together, own.ranges, own.by_column)
         result = replace(result, shard=cut)
-    (slot,) = allocated(plan, [result], _faults_of_heads(source, result, high, wide))
+    (slot,) = allocate_results(plan, [result], _faults_of_heads(source, result, high, wide))
     plan.launch([] if source.shard is not None else [2 * heads * (wide // 32) * source.tile_bytes])
     return slot, result
 
@@ -98,10 +102,10 @@ def _faults_of_heads(source: TensorSpec, result: TensorSpec, high: int, wide: in
     shard, wanted = source.shard, result.shard
     if not isinstance(shard, Shard):
         if isinstance(wanted, Shard):
-            yield f"Output memory config layout must be INTERLEAVED but got {spell_cut(result)}"
+            yield f"Output memory config layout must be INTERLEAVED but got {memory_layout_name(result)}"
         return
     if shard.kind == "width":
-        yield f"Input tensor memory layout must not be WIDTH_SHARDED but got {spell_cut(source)}"
+        yield f"Input tensor memory layout must not be WIDTH_SHARDED but got {memory_layout_name(source)}"
     if shard.width != wide:
         yield f"Input tensor shard width ({shard.width}) must equal padded width ({wide})"
     if shard.height % high:
@@ -112,28 +116,28 @@ def _faults_of_heads(source: TensorSpec, result: TensorSpec, high: int, wide: in
             f"({shard.height} / {high})"
         )
     if not isinstance(wanted, Shard):
-        yield f"Sharded input requires a sharded output memory config but got {spell_cut(result)}"
+        yield f"Sharded input requires a sharded output memory config but got {memory_layout_name(result)}"
     elif wanted.kind == "height":
-        yield f"Output memory config layout must not be HEIGHT_SHARDED but got {spell_cut(result)}"
-    yield from filter(None, (not_in_l1("in0", "input", source), not_in_l1("out0", "output", result)))
+        yield f"Output memory config layout must not be HEIGHT_SHARDED but got {memory_layout_name(result)}"
+    yield from filter(None, (describe_not_in_l1("in0", "input", source), describe_not_in_l1("out0", "output", result)))
 
 
-def split_heads(call: Call, plan: PlanWriter) -> Plan:
+def split_heads(call: Call, plan: PlanBuilder) -> Plan:
     """Queries, keys and values out of one tensor; keys may be transposed on the way, which takes two more buffers."""
     source = call.inputs[0]
     heads = int(call.arguments["num_heads"])
     key_heads = int(call.arguments["num_kv_heads"] or heads)
     if call.arguments["num_kv_heads"] == 0:
-        return plan.give_up("queries alone")
+        return plan.unknown("queries alone")
     is_nlp = call.name.endswith("nlp_create_qkv_heads")
     flips = bool(call.arguments["transpose_k_heads" if is_nlp else "transpose_key"])
     if len(call.inputs) > 1 or len(source.shape) < 2:
-        return plan.give_up("heads of two tensors, or of less than three dimensions")
+        return plan.unknown("heads of two tensors, or of less than three dimensions")
     parts, width = heads + 2 * key_heads, padded_matrix(source)[1]
     if not is_nlp:
         _check_parts(source, parts)
     elif len(source.shape) != 4:
-        return plan.give_up("heads of more or less than four dimensions")
+        return plan.unknown("heads of more or less than four dimensions")
     elif width % parts:
         raise BadInputError("Unsupported input shape")
     depth = width // parts
@@ -141,16 +145,16 @@ def split_heads(call: Call, plan: PlanWriter) -> Plan:
         return _split_blocks(call, plan, heads, key_heads, flips=flips)
     whole = round_up(depth, 32)
     shapes = _shapes(source, heads, key_heads, whole, flips=flips)
-    like = wanted_like(call, source)
+    like = result_spec(call, source)
     if isinstance(like.shard, Shard):
         grid = plan.memory_map.grid
         if max(heads, key_heads) > grid.cores:
             raise BadInputError(f"{max(heads, key_heads)} heads are more than there are cores")
-        cuts = [Shard(like.shard.kind, 32, depth, row_by_row(n, grid)) for n in (heads, key_heads, key_heads)]
+        cuts = [Shard(like.shard.kind, 32, depth, fill_rows(n, grid)) for n in (heads, key_heads, key_heads)]
         specs = [replace(like, shape=shape, shard=cut) for shape, cut in zip(shapes, cuts, strict=True)]
     else:
         specs = [replace(like, shape=shape, layout=TILE) for shape in shapes]
-    slots = allocated(plan, specs, _faults_of_split(source, specs[0], heads, key_heads, depth, flips=flips))
+    slots = allocate_results(plan, specs, _faults_of_split(source, specs[0], heads, key_heads, depth, flips=flips))
     tile = source.tile_bytes
     if source.shard is not None:
         plan.launch([])
@@ -201,13 +205,14 @@ def _faults_of_split(
     shard, wanted = source.shard, queries.shard
     if not isinstance(shard, Shard):
         if isinstance(wanted, Shard):
-            yield f"Output memory config layout must be INTERLEAVED but got {spell_cut(queries)}"
+            yield f"Output memory config layout must be INTERLEAVED but got {memory_layout_name(queries)}"
         return
-    if shard.height != (rows := paging_of(source).physical_height):
+    if shard.height != (rows := compute_paging(source).physical_height):
         yield f"Shard spec shape[0] ({shard.height}) must equal physical volume / padded shape[-1] ({rows})"
     if not isinstance(wanted, Shard) or wanted.kind == "width":
         yield (
-            f"Output memory config must be sharded and not WIDTH_SHARDED but got memory_layout: {spell_cut(queries)}"
+            "Output memory config must be sharded and not WIDTH_SHARDED but got memory_layout: "
+            + memory_layout_name(queries)
         )
     if shard.by_column:
         yield "Input tensor shard orientation must be ROW_MAJOR but got ShardOrientation::COL_MAJOR"
@@ -220,15 +225,15 @@ def _faults_of_split(
         yield f"Shard spec shape[1] ({shard.width}) must equal (num_q_heads / num_kv_heads + 2) * head_dim ({needed})"
     if flips:
         yield "Transpose K heads must be false"
-    yield from filter(None, [not_in_l1("q_out", "q", queries)])
+    yield from filter(None, [describe_not_in_l1("q_out", "q", queries)])
 
 
-def _split_blocks(call: Call, plan: PlanWriter, heads: int, key_heads: int, *, flips: bool) -> Plan:
+def _split_blocks(call: Call, plan: PlanBuilder, heads: int, key_heads: int, *, flips: bool) -> Plan:
     """Blocks with whole groups of heads on each core: they are dealt out again where they lie."""
     source, shard = call.inputs[0], call.inputs[0].shard
-    like = wanted_like(call, source)
+    like = result_spec(call, source)
     if not isinstance(shard, Shard):
-        return plan.give_up("heads of shards of many dimensions")
+        return plan.unknown("heads of shards of many dimensions")
     batch, _, width = source.shape
     rows, depth = padded_matrix(source)[0], width // (heads + 2 * key_heads)
     across = max(part.end_x for part in shard.ranges) + 1
@@ -247,9 +252,9 @@ def _split_blocks(call: Call, plan: PlanWriter, heads: int, key_heads: int, *, f
         )
         specs.append(replace(like, shape=shape, shard=cut))
     faults = _faults_of_blocks(source, specs, heads, key_heads, down, across)
-    slots = allocated(plan, specs, faults)
+    slots = allocate_results(plan, specs, faults)
     if call.shard != specs[0].shard or rows != source.shape[-2]:
-        return plan.give_up("heads of blocks into shards of the caller's")
+        return plan.unknown("heads of blocks into shards of the caller's")
     tiles = rows // 32 * (depth // 32) * (key_heads // across)
     plan.launch([tiles * source.tile_bytes] if flips else [])
     return plan.finish_all(list(zip(slots, specs, strict=True)))
@@ -262,7 +267,7 @@ def _faults_of_blocks(
     shard, wanted, width = source.shard, results[0].shard, source.shape[-1]
     assert isinstance(shard, Shard)
     if shard.kind != "block":
-        yield f"Input tensor memory layout must be BLOCK_SHARDED but got {spell_cut(source)}"
+        yield f"Input tensor memory layout must be BLOCK_SHARDED but got {memory_layout_name(source)}"
     if heads % key_heads:
         yield f"Number of q heads {heads} must fit evenly into number of kv heads {key_heads}"
     if width % (across * 32):
@@ -271,7 +276,7 @@ def _faults_of_blocks(
             "that each core gets an even amount of tiles"
         )
     if not isinstance(wanted, Shard) or wanted.kind != "height":
-        yield f"Output memory config layout must be HEIGHT_SHARDED but got {spell_cut(results[0])}"
+        yield f"Output memory config layout must be HEIGHT_SHARDED but got {memory_layout_name(results[0])}"
     if source.shape[0] != down:
         yield f"Batch size {source.shape[0]} must be equal to num cores {down}"
     if key_heads % across:
@@ -279,30 +284,30 @@ def _faults_of_blocks(
 
 
 def _named(name: str, shape: list[int], **options: object) -> list[Step]:
-    steps = write_call(name, [{"shape": shape, "dtype": "bfloat16", "layout": "tile", "memory": "DRAM"}])
+    steps = format_call(name, [{"shape": shape, "dtype": "bfloat16", "layout": "tile", "memory": "DRAM"}])
     steps[-1]["kwargs"] |= options
     return steps
 
 
 RECORDS = (
     *(
-        record_of(_named(name, [1, 8, 64, 64]), concat_heads, family="concat heads", takes_shards=True)
+        build_record(_named(name, [1, 8, 64, 64]), concat_heads, family="concat heads", verified_with_shards=True)
         for name in ("experimental.nlp_concat_heads", "transformer.concatenate_heads")
     ),
-    record_of(
+    build_record(
         _named("experimental.nlp_create_qkv_heads", [1, 1, 64, 768], num_heads=8, num_kv_heads=2),
         split_heads,
         Argument("num_heads"),
         *(Argument("num_kv_heads", default=None), Argument("transpose_k_heads", default=True)),
         family="split heads",
-        takes_shards=True,
+        verified_with_shards=True,
     ),
-    record_of(
+    build_record(
         _named("transformer.split_query_key_value_and_split_heads", [1, 64, 768], num_heads=4),
         split_heads,
         Argument("num_heads"),
         *(Argument("num_kv_heads", default=None), Argument("transpose_key", default=True)),
         family="split heads",
-        takes_shards=True,
+        verified_with_shards=True,
     ),
 )

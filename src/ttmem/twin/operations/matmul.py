@@ -8,9 +8,8 @@ from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import DATA_TYPES, DRAM, FLOAT32, DataType, Memory
 from ttmem.hardware.boards import Grid
-from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
-from ttmem.twin.operations.elementwise import broadcast_shape, double_buffered_tiles, result_like, spell_type
-from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, adds_in_float32
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
+from ttmem.twin.operations.elementwise import broadcast_shape, double_buffered_tiles, dtype_name, spec_like
 from ttmem.twin.operations.matmul_blocks import COLUMN, SIMPLE, Sums, choose_blocks, product_of, static_buffers
 from ttmem.twin.operations.matmul_configs import (
     Config,
@@ -30,10 +29,9 @@ from ttmem.twin.operations.matmul_program_config import (
     is_one_number,
     unequal_widths,
 )
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder, TensorHandle, apply
+from ttmem.twin.operations.record import KERNEL_CONFIG, Argument, has_float32_sums
 from ttmem.twin.operations.reshape import is_view, reshape
-from ttmem.twin.operations.tensor_handle import Held, applied
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import TILE, NdShard, Shard, TensorSpec
 
@@ -42,7 +40,7 @@ Transposed = tuple[bool, bool]
 """Whether the first and the second input are multiplied as if transposed."""
 
 
-def matmul(call: Call, plan: PlanWriter) -> Plan:
+def matmul(call: Call, plan: PlanBuilder) -> Plan:
     """The product, then what the program could not do by itself: the bias, the activation."""
     first, second = call.inputs[:2]
     bias = call.tensor("bias", 2) if call.name == "linear" else None
@@ -66,30 +64,30 @@ def matmul(call: Call, plan: PlanWriter) -> Plan:
     activation = call.arguments["activation"]
     if activation is not None:
         if activation not in _PLAIN_ACTIVATIONS:
-            return plan.give_up(f"the activation {activation} inside {call.name}")
+            return plan.unknown(f"the activation {activation} inside {call.name}")
         slot = _replaced(plan, slot, result, double_buffered_tiles(result, result))
     plan.free(*copies)
     return plan.finish(slot, result)
 
 
-def _with_a_row(call: Call, plan: PlanWriter, *, has_more: bool) -> Plan:
+def _with_a_row(call: Call, plan: PlanBuilder, *, has_more: bool) -> Plan:
     """A first input of one dimension is a row; a second one is made a column, and the result is laid down again."""
     first, second = call.inputs[:2]
     if has_more or len(first.shape) == len(second.shape) or call.arguments["program_config"] is not None:
-        return plan.give_up("products of single rows with more than an activation")
+        return plan.unknown("products of single rows with more than an activation")
     if call.shard or any(s.shard or s.dtype.is_block_float for s in (first, second)) or call.arguments["core_grid"]:
-        return plan.give_up("products of single rows in shards, of block floats, or on a grid of cores")
+        return plan.unknown("products of single rows in shards, of block floats, or on a grid of cores")
     if len(first.shape) == 1:
         row = replace(first, shape=(1, *first.shape))
         made = matmul(replace(call, inputs=(row, second)), plan)
-        return made.with_shape((*second.shape[:-2], second.shape[-1])) if made.results else made
+        return made.reshape_result((*second.shape[:-2], second.shape[-1])) if made.results else made
     if call.arguments["activation"] is not None or call.arguments["dtype"] is not None:
-        return plan.give_up("products with a single column and an activation, or in another type")
-    column = applied(plan, reshape, Held(-2, second), shape=(*second.shape, 1))
+        return plan.unknown("products with a single column and an activation, or in another type")
+    column = apply(plan, reshape, TensorHandle(-2, second), shape=(*second.shape, 1))
     result = product_spec(first, column.spec, (False, False), call.memory, first.dtype)
     check_product(plan, first, column.spec, result, (False, False))
     slot, result, _ = product(plan, first, column.spec, result, (False, False), sums=sums_of(call, result))
-    flat = applied(plan, reshape, Held(slot, result), shape=first.shape[:-1])
+    flat = apply(plan, reshape, TensorHandle(slot, result), shape=first.shape[:-1])
     if flat.slot != slot:
         plan.free(slot)
     plan.free(column.slot)
@@ -112,11 +110,11 @@ def product_spec(
     elif len(outer) == len(other):
         outer = tuple(b if a == 1 else a for a, b in zip(outer, other, strict=True))
     shape = (*outer, one[-2], two[-1])
-    return replace(result_like(first, memory or DRAM, dtype), shape=shape, layout=TILE, shard=None)
+    return replace(spec_like(first, memory or DRAM, dtype), shape=shape, layout=TILE, shard=None)
 
 
 def check_product(
-    plan: PlanWriter, first: TensorSpec, second: TensorSpec, result: TensorSpec, transposed: Transposed
+    plan: PlanBuilder, first: TensorSpec, second: TensorSpec, result: TensorSpec, transposed: Transposed
 ) -> None:
     """What the library looks at once the result is there."""
     depth, other = first.shape[-2 if transposed[0] else -1], second.shape[-1 if transposed[1] else -2]
@@ -129,14 +127,14 @@ def check_product(
     elif not first.is_tiled or not second.is_tiled:
         why = "Inputs to matmul must be tilized"
     elif not first.dtype.is_float:
-        why = f"Unsupported data format for input A: {spell_type(first.dtype)}"
+        why = f"Unsupported data format for input A: {dtype_name(first.dtype)}"
     if why:
         plan.allocate(result)
         plan.refuse(why)
 
 
 def product(
-    plan: PlanWriter,
+    plan: PlanBuilder,
     first: TensorSpec,
     second: TensorSpec,
     result: TensorSpec,
@@ -186,14 +184,14 @@ def sums_of(call: Call, result: TensorSpec) -> Sums:
     config = call.arguments["compute_kernel_config"]
     if config is None:
         return _usual_sums(result)
-    return Sums(adds_in_float32(call), bool(config.get("packer_l1_acc")))
+    return Sums(has_float32_sums(call), bool(config.get("packer_l1_acc")))
 
 
 def _usual_sums(result: TensorSpec) -> Sums:
     return Sums(result.dtype is FLOAT32, in_l1=True)
 
 
-def _check_batches(plan: PlanWriter, first: TensorSpec, second: TensorSpec, kind: str) -> None:
+def _check_batches(plan: PlanBuilder, first: TensorSpec, second: TensorSpec, kind: str) -> None:
     """Batches of the second input need as many of the first, or a program that keeps a single first one."""
     if len(first.shape) != len(second.shape):
         plan.refuse(unequal_ranks(first.shape, second.shape))
@@ -210,14 +208,14 @@ def _fuses(bias: TensorSpec, first: TensorSpec, second: TensorSpec, result: Tens
     return not is_batched and is_row and {s.memory for s in (first, second, result)} == {DRAM}
 
 
-def _check_width(plan: PlanWriter, bias: TensorSpec, result: TensorSpec) -> None:
+def _check_width(plan: PlanBuilder, bias: TensorSpec, result: TensorSpec) -> None:
     """A bias that the program itself adds has as many tiles as the result is wide."""
     own, wanted = (round_up(spec.shape[-1], 32) for spec in (bias, result))
     if own != wanted:
         plan.refuse(unequal_widths(own, wanted))
 
 
-def _laid_out(plan: PlanWriter, result: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
+def _laid_out(plan: PlanBuilder, result: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
     """The product under the shape that it has with its bias, which the library asks a reshape for."""
     if is_view(result, shape):
         tiles, there = (prod(sizes[:-2]) * ceil_div(sizes[-2], 32) for sizes in (shape, result.shape))
@@ -235,7 +233,7 @@ def _laid_out(plan: PlanWriter, result: TensorSpec, shape: tuple[int, ...]) -> T
 
 
 def _forgetting_transposes(
-    plan: PlanWriter, as_given: tuple[TensorSpec, TensorSpec], result: TensorSpec, bias: TensorSpec
+    plan: PlanBuilder, as_given: tuple[TensorSpec, TensorSpec], result: TensorSpec, bias: TensorSpec
 ) -> TensorSpec:
     """Once it has transposed its inputs, the library works out the shape with the bias from what they were before."""
     first, second = as_given
@@ -247,14 +245,14 @@ def _forgetting_transposes(
     return _laid_out(plan, result, tuple(map(max, one, two)))
 
 
-def _turned_copy(plan: PlanWriter, spec: TensorSpec, copies: list[int]) -> TensorSpec:
+def _turned_copy(plan: PlanBuilder, spec: TensorSpec, copies: list[int]) -> TensorSpec:
     turned = replace(spec, shape=(*spec.shape[:-2], spec.shape[-1], spec.shape[-2]))
     copies.append(plan.allocate(turned))
     plan.launch(double_buffered_tiles(spec, turned))
     return turned
 
 
-def _with_bias(plan: PlanWriter, slot: int, result: TensorSpec, bias: TensorSpec) -> tuple[int, TensorSpec]:
+def _with_bias(plan: PlanBuilder, slot: int, result: TensorSpec, bias: TensorSpec) -> tuple[int, TensorSpec]:
     """A binary add into a new buffer."""
     added = replace(result, shape=broadcast_shape(result.shape, bias.shape))
     streams = double_buffered_tiles(result, bias, added)
@@ -263,7 +261,7 @@ def _with_bias(plan: PlanWriter, slot: int, result: TensorSpec, bias: TensorSpec
     return _replaced(plan, slot, added, streams, CIRCULAR), added
 
 
-def _replaced(plan: PlanWriter, slot: int, result: TensorSpec, buffers: list[int], family: str | None = None) -> int:
+def _replaced(plan: PlanBuilder, slot: int, result: TensorSpec, buffers: list[int], family: str | None = None) -> int:
     """The next operation's result takes the place of the one before."""
     after = plan.allocate(result)
     plan.launch(buffers, *([family] if family else []))
@@ -271,7 +269,7 @@ def _replaced(plan: PlanWriter, slot: int, result: TensorSpec, buffers: list[int
     return after
 
 
-def _configured(call: Call, plan: PlanWriter, result: TensorSpec, bias: TensorSpec | None) -> Plan:
+def _configured(call: Call, plan: PlanBuilder, result: TensorSpec, bias: TensorSpec | None) -> Plan:
     """With the caller's own configuration; shards without one are known from below alone."""
     try:
         given = call.arguments["program_config"]
@@ -283,14 +281,14 @@ def _configured(call: Call, plan: PlanWriter, result: TensorSpec, bias: TensorSp
     except UnknownConfigError as unknown:
         why = f"this program config or these shards were not compared ({unknown})"
         if call.shard is not None:  # the config decides how the result is cut, not the wish
-            return plan.give_up(why)
+            return plan.unknown(why)
         first, second = call.inputs[:2]
         smallest = sum(spec.tile_bytes for spec in (first, second, result) if spec.shard is None)
         plan.estimate(why)
-        return plan.one_program(result, [smallest] if smallest else [])
+        return plan.finish_with_program(result, [smallest] if smallest else [])
 
 
-def _config_of_shards(call: Call, plan: PlanWriter, result: TensorSpec, shard: Shard) -> Config:
+def _config_of_shards(call: Call, plan: PlanBuilder, result: TensorSpec, shard: Shard) -> Config:
     first, second = call.inputs[:2]
     if len(call.inputs) > 2 or call.arguments["transpose_a"] or call.arguments["transpose_b"]:
         raise UnknownConfigError("shards with a bias or a transposed input")
@@ -301,7 +299,7 @@ def _config_of_shards(call: Call, plan: PlanWriter, result: TensorSpec, shard: S
     return config_of_shards(work, shard, grid, cuts_result=call.shard is not None, space=plan.l1_space())
 
 
-def _wanted_grid(call: Call, plan: PlanWriter) -> Grid:
+def _wanted_grid(call: Call, plan: PlanBuilder) -> Grid:
     """The cores that the caller names; more than there are mean all."""
     chip = plan.memory_map.grid
     if call.arguments["core_grid"] is None:
@@ -310,7 +308,7 @@ def _wanted_grid(call: Call, plan: PlanWriter) -> Grid:
     return wanted if wanted.columns <= chip.columns and wanted.rows <= chip.rows else chip
 
 
-def _config_on_grid(call: Call, plan: PlanWriter, result: TensorSpec, bias: TensorSpec | None) -> Config:
+def _config_on_grid(call: Call, plan: PlanBuilder, result: TensorSpec, bias: TensorSpec | None) -> Config:
     """As the library makes it for the cores that the caller names."""
     first, second = call.inputs[:2]
     if call.arguments["program_config"] is not None or call.shard is not None or any(s.shard for s in call.inputs):
@@ -325,7 +323,7 @@ def _config_on_grid(call: Call, plan: PlanWriter, result: TensorSpec, bias: Tens
     return config_for(work, grid, plan.l1_space())
 
 
-def _with_config(call: Call, plan: PlanWriter, result: TensorSpec, bias: TensorSpec | None, config: Config) -> Plan:
+def _with_config(call: Call, plan: PlanBuilder, result: TensorSpec, bias: TensorSpec | None, config: Config) -> Plan:
     first, second = call.inputs[:2]
     turned = bool(call.arguments["transpose_a"]), bool(call.arguments["transpose_b"])
     wished = call.shard
@@ -368,8 +366,8 @@ PRODUCT_ARGUMENTS = (Argument("dtype", default=None), KERNEL_CONFIG)
 
 RECORDS = (
     *(
-        record_of(
-            write_call(name, [EXAMPLE_TENSOR] * 2),
+        build_record(
+            format_call(name, [EXAMPLE_TENSOR] * 2),
             matmul,
             Argument("program_config", default=None),
             Argument("transpose_a", default=False),
@@ -378,8 +376,8 @@ RECORDS = (
             Argument("core_grid", default=None),
             *PRODUCT_ARGUMENTS,
             family="matmul",
-            is_drawn_odd=True,
-            takes_shards=True,
+            verified_low_rank_and_rare_types=True,
+            verified_with_shards=True,
         )
         for name in ("matmul", "linear")
     ),

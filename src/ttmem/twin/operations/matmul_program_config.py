@@ -7,17 +7,17 @@ from math import prod
 from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import DRAM, L1, MemoryMap
 from ttmem.hardware.boards import Grid
-from ttmem.twin.operations.conv_parallelization import row_by_row
+from ttmem.twin.operations.conv_parallelization import fill_rows
 from ttmem.twin.operations.matmul_blocks import Sums
 from ttmem.twin.operations.matmul_configs import DRAM_SHARDS, GRID, LINE, REUSE, Configured, UnknownConfigError, fault
-from ttmem.twin.operations.plan import PlanWriter
+from ttmem.twin.operations.plan import PlanBuilder
 from ttmem.twin.tensor_spec import CoreRange, Shard, TensorSpec
 
 _TILE = 32
 
 
 def configured_product(
-    plan: PlanWriter, work: Configured, result: TensorSpec, wished: Shard | None, sums: Sums
+    plan: PlanBuilder, work: Configured, result: TensorSpec, wished: Shard | None, sums: Sums
 ) -> tuple[int, TensorSpec]:
     """The result and the one program that fills it; UnknownConfigError where nobody knows."""
     chip = plan.memory_map.grid
@@ -202,7 +202,7 @@ def result_shard(work: Configured, wished: Shard, chip: Grid) -> Shard:
     if config.kind == REUSE:
         return Shard(wished.kind, height, width, wished.ranges, _orientation(work))
     grid = chip if config.kind == DRAM_SHARDS else Grid(config.columns, config.rows)
-    return Shard(wished.kind, height, width, row_by_row(work.high * work.wide, grid))
+    return Shard(wished.kind, height, width, fill_rows(work.high * work.wide, grid))
 
 
 def _orientation(work: Configured) -> bool:

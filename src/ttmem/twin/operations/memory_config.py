@@ -7,10 +7,14 @@ from math import prod
 from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import DATA_TYPES, DRAM, L1
-from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, height_shards, record_of, write_call
-from ttmem.twin.operations.elementwise import aligned_page, has_longer_rows, wanted_like
-from ttmem.twin.operations.fill_and_copy import copy_between
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call, format_height_shards
+from ttmem.twin.operations.elementwise import (
+    compute_aligned_page_bytes,
+    copy_between,
+    has_padded_shard_rows,
+    result_spec,
+)
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder
 from ttmem.twin.operations.record import Argument, Step
 from ttmem.twin.placement import place
 from ttmem.twin.tensor_spec import InvalidSpecError, NdShard, Shard, TensorSpec
@@ -20,12 +24,12 @@ _READS_AT_ONCE = 4
 _NO_BLOCKS_IN_DRAM = "We don't support DRAM block sharding"
 
 
-def to_memory_config(call: Call, plan: PlanWriter) -> Plan:
+def to_memory_config(call: Call, plan: PlanBuilder) -> Plan:
     """A copy between memories, or between shards and pages; nothing when the tensor is there already."""
     source, dtype = call.inputs[0], call.arguments.get("dtype")
     if dtype is not None and DATA_TYPES.find(str(dtype)) is not source.dtype:
-        return plan.give_up("another type on the way to another memory")
-    result = wanted_like(call, source)
+        return plan.unknown("another type on the way to another memory")
+    result = result_spec(call, source)
     if (result.memory, result.shard) == (source.memory, source.shard):
         return plan.finish(-1, source)
     if source.shard is None and result.shard is None:
@@ -37,7 +41,7 @@ def to_memory_config(call: Call, plan: PlanWriter) -> Plan:
     return _to_shards(plan, source, result, copies_where_short=True)
 
 
-def interleaved_to_sharded(call: Call, plan: PlanWriter) -> Plan:
+def interleaved_to_sharded(call: Call, plan: PlanBuilder) -> Plan:
     source, result = call.inputs[0], _wanted(call)
     refusal = ""
     if source.shard is not None or result.shard is None:
@@ -50,7 +54,7 @@ def interleaved_to_sharded(call: Call, plan: PlanWriter) -> Plan:
     return _to_shards(plan, source, result)
 
 
-def sharded_to_interleaved(call: Call, plan: PlanWriter) -> Plan:
+def sharded_to_interleaved(call: Call, plan: PlanBuilder) -> Plan:
     """Into DRAM unless the caller says where; what has no shards stays."""
     source = call.inputs[0]
     if source.shard is None:
@@ -61,8 +65,8 @@ def sharded_to_interleaved(call: Call, plan: PlanWriter) -> Plan:
     return _to_pages(plan, source, result)
 
 
-def reshard(call: Call, plan: PlanWriter) -> Plan:
-    source, result = call.inputs[0], wanted_like(call, call.inputs[0])
+def reshard(call: Call, plan: PlanBuilder) -> Plan:
+    source, result = call.inputs[0], result_spec(call, call.inputs[0])
     if source.shard is None or result.shard is None:
         raise BadInputError("reshard goes from shards to other shards")
     return _to_other_shards(plan, source, result)
@@ -70,11 +74,11 @@ def reshard(call: Call, plan: PlanWriter) -> Plan:
 
 def _wanted(call: Call) -> TensorSpec:
     dtype = call.arguments["output_dtype"]
-    wanted = wanted_like(call, call.inputs[0])
+    wanted = result_spec(call, call.inputs[0])
     return replace(wanted, dtype=DATA_TYPES.find(str(dtype))) if dtype is not None else wanted
 
 
-def _to_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, copies_where_short: bool = False) -> Plan:
+def _to_shards(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, copies_where_short: bool = False) -> Plan:
     """Shards of L1 are written in their place, those of DRAM are put together in L1 first. Rows pass through a few
     aligned ones, another type through a whole shard.
     """
@@ -83,7 +87,7 @@ def _to_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, copi
         if copies_where_short and source.dtype is result.dtype and _is_truly_nd(source, shard):
             return _copied(plan, source, result)
         plan.estimate("pages to shards of many dimensions")
-        return plan.one_program(result, [])
+        return plan.finish_with_program(result, [])
     if shard.kind == "block" and result.memory is DRAM:
         raise InvalidSpecError(_NO_BLOCKS_IN_DRAM)
     alignment = plan.memory_map.architecture.l1_alignment_bytes
@@ -95,11 +99,11 @@ def _to_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, copi
     converted, passing = _buffers_of_shards(plan, source, result, shard)
     if copies_where_short and _is_short(plan, source, result, shard):
         plan.estimate("shards are written in place, or through two pages where L1 is short")
-        return plan.one_program(result, [])
-    return plan.one_program(result, [converted] * bool(converted) + [passing] * (not source.is_tiled))
+        return plan.finish_with_program(result, [])
+    return plan.finish_with_program(result, [converted] * bool(converted) + [passing] * (not source.is_tiled))
 
 
-def _buffers_of_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, shard: Shard) -> tuple[int, int]:
+def _buffers_of_shards(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, shard: Shard) -> tuple[int, int]:
     """Where shards are put together, and what passes through on the way: of tiles the library only reckons with it."""
     unit, units = shard.width * source.element_bytes, shard.height
     if source.is_tiled:
@@ -112,12 +116,12 @@ def _buffers_of_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec,
     return converted, _READS_AT_ONCE * round_up(unit + quantum, quantum)
 
 
-def _is_short(plan: PlanWriter, source: TensorSpec, result: TensorSpec, shard: Shard) -> bool:
+def _is_short(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, shard: Shard) -> bool:
     left = plan.l1_space() - (place(result, plan.memory_map).taken_bytes_per_bank if result.memory is L1 else 0)
     return sum(_buffers_of_shards(plan, source, result, shard)) >= left
 
 
-def _copied(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Plan:
+def _copied(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> Plan:
     """What the library does where it has no better way."""
     return plan.finish(copy_between(plan, source, result), result)
 
@@ -131,66 +135,77 @@ def _tiles(shard: Shard) -> int:
     return ceil_div(shard.height, 32) * ceil_div(shard.width, 32)
 
 
-def _to_pages(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, copies: bool = False) -> Plan:
+def _to_pages(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, copies: bool = False) -> Plan:
     """The shards themselves are read; another type takes a shard of its own. Where the library ``copies`` what it has
     no other way for, two pages pass through."""
     shard = source.shard
     if not isinstance(shard, Shard) or source.memory is not L1:
         if copies and source.dtype is result.dtype and (isinstance(shard, Shard) or _is_truly_nd(source, shard)):
             return _copied(plan, source, result)
-        return plan.give_up("shards of DRAM, or of many dimensions, to pages")
+        return plan.unknown("shards of DRAM, or of many dimensions, to pages")
     if source.is_tiled:
         converted = _tiles(shard) * result.tile_bytes
-        return plan.one_program(result, [] if source.dtype is result.dtype else [converted])
+        return plan.finish_with_program(result, [] if source.dtype is result.dtype else [converted])
     if shard.width * source.element_bytes % plan.memory_map.architecture.l1_alignment_bytes:
         if not copies:
             plan.allocate(result)
             alignment = plan.memory_map.architecture.l1_alignment_bytes
             plan.refuse(f"Shard page size must be aligned to {alignment}B for L1 Tensor")
         return _copied(plan, source, result)
-    return plan.one_program(result, [])
+    return plan.finish_with_program(result, [])
 
 
-def _to_other_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, goes_round: bool = False) -> Plan:
+def _to_other_shards(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, goes_round: bool = False) -> Plan:
     """Each shard is put together in its place; between banks of DRAM a page passes through L1. Where the library
     chooses the way (``goes_round``) rows that change their length go by pages of DRAM, and what L1 has no page left for
     is copied.
     """
     one, two = source.shard, result.shard
     in_dram = [spec.memory is DRAM for spec in (source, result)]
-    page = source.tile_bytes if source.is_tiled else aligned_page(plan, source)
+    page = source.tile_bytes if source.is_tiled else compute_aligned_page_bytes(plan, source)
     is_short = goes_round and all(in_dram) and page >= plan.l1_space()
     if not isinstance(one, Shard) or not isinstance(two, Shard):
         if not source.is_tiled:
             plan.estimate("rows in shards of many dimensions to other shards")
-            return plan.one_program(result, [])
-        return _copied(plan, source, result) if is_short else plan.one_program(result, [page] if all(in_dram) else [])
+            return plan.finish_with_program(result, [])
+        return (
+            _copied(plan, source, result)
+            if is_short
+            else plan.finish_with_program(result, [page] if all(in_dram) else [])
+        )
     if any(spec.memory is DRAM and cut.kind == "block" for spec, cut in ((source, one), (result, two))):
         raise InvalidSpecError(_NO_BLOCKS_IN_DRAM)
     if source.is_tiled:
-        return _copied(plan, source, result) if is_short else plan.one_program(result, [page] if all(in_dram) else [])
-    if has_longer_rows(source) or has_longer_rows(result):
-        return plan.give_up("rows that are longer in their shards, to other shards: some of these kill the library")
+        return (
+            _copied(plan, source, result)
+            if is_short
+            else plan.finish_with_program(result, [page] if all(in_dram) else [])
+        )
+    if has_padded_shard_rows(source) or has_padded_shard_rows(result):
+        return plan.unknown("rows that are longer in their shards, to other shards: some of these kill the library")
     before, after = (cut.width * source.element_bytes for cut in (one, two))
-    is_aligned = before == aligned_page(plan, source) and after % plan.memory_map.architecture.l1_alignment_bytes == 0
+    is_aligned = (
+        before == compute_aligned_page_bytes(plan, source)
+        and after % plan.memory_map.architecture.l1_alignment_bytes == 0
+    )
     is_by_height = one.kind == two.kind == "height"
     if goes_round and ((one.width != two.width and one.kind != two.kind) or not (is_aligned or is_by_height)):
         return _by_way_of_pages(plan, source, result)
     if all(in_dram) and one.width == two.width:
-        return _copied(plan, source, result) if is_short else plan.one_program(result, [page])
+        return _copied(plan, source, result) if is_short else plan.finish_with_program(result, [page])
     if not is_aligned or all(in_dram) or (in_dram[1] and one.kind != two.kind and one.width != two.width):
         plan.estimate("rows in shards that are not aligned, or of another length in DRAM")
-    return plan.one_program(result, [])
+    return plan.finish_with_program(result, [])
 
 
-def _by_way_of_pages(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Plan:
+def _by_way_of_pages(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> Plan:
     """Rows that change their length: out of the shards into DRAM and back; where that is not possible a plain copy."""
     one, two = (spec.shard.width * spec.element_bytes for spec in (source, result) if spec.shard)
     alignment = plan.memory_map.architecture.l1_alignment_bytes
     if source.memory is L1 and one % alignment == 0:
         pages = replace(source, memory=DRAM, shard=None)
         if isinstance(result.shard, Shard) and _is_short(plan, pages, result, result.shard):
-            return plan.give_up("rows that change their length in shards where L1 is short: by way of DRAM or not")
+            return plan.unknown("rows that change their length in shards where L1 is short: by way of DRAM or not")
         between = plan.allocate(pages)
         plan.launch([])
         if two % alignment == 0:
@@ -200,43 +215,43 @@ def _by_way_of_pages(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -
         plan.free(between)
     elif source.memory is DRAM:
         plan.estimate("rows of DRAM's shards to others")
-        return plan.one_program(result, [])
+        return plan.finish_with_program(result, [])
     return _copied(plan, source, result)
 
 
-_PLACE = height_shards(2, 32, 64)
+_PLACE = format_height_shards(2, 32, 64)
 _SHARDED: Step = {**EXAMPLE_TENSOR, **_PLACE}
 _TYPE = Argument("output_dtype", 0, None)
 RECORDS = (
-    record_of(
-        write_call("to_memory_config", [EXAMPLE_TENSOR], {"memory": "L1"}),
+    build_record(
+        format_call("to_memory_config", [EXAMPLE_TENSOR], {"memory": "L1"}),
         to_memory_config,
         Argument("dtype", 0, None),
-        is_drawn_odd=True,
-        takes_shards=True,
-        takes_nd_shards=True,
+        verified_low_rank_and_rare_types=True,
+        verified_with_shards=True,
+        verified_with_nd_shards=True,
     ),
-    record_of(
-        write_call("interleaved_to_sharded", [EXAMPLE_TENSOR], _PLACE),
+    build_record(
+        format_call("interleaved_to_sharded", [EXAMPLE_TENSOR], _PLACE),
         interleaved_to_sharded,
         _TYPE,
-        takes_shards=True,
-        takes_nd_shards=True,
+        verified_with_shards=True,
+        verified_with_nd_shards=True,
         family="sharding",
     ),
-    record_of(
-        write_call("sharded_to_interleaved", [_SHARDED]),
+    build_record(
+        format_call("sharded_to_interleaved", [_SHARDED]),
         sharded_to_interleaved,
         _TYPE,
-        takes_shards=True,
-        takes_nd_shards=True,
+        verified_with_shards=True,
+        verified_with_nd_shards=True,
         family="sharding",
     ),
-    record_of(
-        write_call("reshard", [_SHARDED], height_shards(1, 64, 64)),
+    build_record(
+        format_call("reshard", [_SHARDED], format_height_shards(1, 64, 64)),
         reshard,
-        takes_shards=True,
-        takes_nd_shards=True,
+        verified_with_shards=True,
+        verified_with_nd_shards=True,
         family="sharding",
     ),
 )

@@ -8,21 +8,19 @@ from typing import Any
 from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import L1
-from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
 from ttmem.twin.operations.collective_programs import (
     PAIR,
-    NotKnownError,
     broadcast,
+    choose_lines,
+    compute_largest_packet_bytes,
     keep_semaphores,
-    largest_packet,
-    lines_of,
 )
-from ttmem.twin.operations.elementwise import aligned_page, double_buffered_tiles, wanted_like
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
+from ttmem.twin.operations.elementwise import compute_aligned_page_bytes, double_buffered_tiles, result_spec
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder, dimension
 from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.slice_ import row_buffers
-from ttmem.twin.paging import paging_of
-from ttmem.twin.placement import place
+from ttmem.twin.placement import compute_paging, place
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import InvalidSpecError, Shard, TensorSpec
 
@@ -31,7 +29,7 @@ _HEADER_BYTES = 192
 _NOT_LAUNCHED = "a program for some chips of a mesh only, which a mock cannot launch: nobody compared it"
 
 
-def mesh_partition(call: Call, plan: PlanWriter) -> Plan:
+def mesh_partition(call: Call, plan: PlanBuilder) -> Plan:
     """Each chip keeps a slice, which is another one for every chip."""
     source, mesh, number = call.inputs[0], plan.memory_map.settings.mesh, call.arguments["cluster_axis"]
     axis = dimension(call.arguments["dim"], len(source.shape))
@@ -40,24 +38,24 @@ def mesh_partition(call: Call, plan: PlanWriter) -> Plan:
         return plan.finish(-1, source)
     if source.shape[axis] % chips:
         raise BadInputError(f"dimension {axis} of {source.shape[axis]} for {chips} chips")
-    wanted = wanted_like(call, source)
+    wanted = result_spec(call, source)
     shape = (*source.shape[:axis], source.shape[axis] // chips, *source.shape[axis + 1 :])
     result = replace(wanted, shape=shape)
     rule = _tiles_for_each if source.is_tiled else _rows_for_each
     return rule(plan, source, axis, chips, result)
 
 
-def _rows_for_each(plan: PlanWriter, source: TensorSpec, axis: int, chips: int, result: TensorSpec) -> Plan:
+def _rows_for_each(plan: PlanBuilder, source: TensorSpec, axis: int, chips: int, result: TensorSpec) -> Plan:
     """Shards by height are copied where they lie, if the parts begin aligned; all else goes through a few rows, which
     are as long as the result's shards together.
     """
     kinds = [spec.shard.kind if isinstance(spec.shard, Shard) else "" for spec in (source, result)]
     is_by_height, l1_alignment = kinds == ["height", "height"], plan.memory_map.architecture.l1_alignment_bytes
     if is_by_height and (source.memory is not L1 or result.memory is not L1):
-        return plan.give_up("a part for each chip of rows in shards of DRAM by height")
+        return plan.unknown("a part for each chip of rows in shards of DRAM by height")
     slot = plan.allocate(result)
     for called, spec, kind in (("input", source, kinds[0]), ("output", result, kinds[1])):
-        page, aligned = paging_of(spec).page_bytes, aligned_page(plan, spec)
+        page, aligned = compute_paging(spec).page_bytes, compute_aligned_page_bytes(plan, spec)
         if kind in ("width", "block") and page != aligned:
             plan.refuse(
                 f"ttnn::slice: {called} per-shard page size {page} B disagrees with the accessor's aligned page size "
@@ -81,7 +79,7 @@ def _rows_for_each(plan: PlanWriter, source: TensorSpec, axis: int, chips: int, 
     return plan.finish(slot, result)
 
 
-def _tiles_for_each(plan: PlanWriter, source: TensorSpec, axis: int, chips: int, result: TensorSpec) -> Plan:
+def _tiles_for_each(plan: PlanBuilder, source: TensorSpec, axis: int, chips: int, result: TensorSpec) -> Plan:
     """Each part begins with a tile, counted with what tiles are filled up by."""
     slot = plan.allocate(result)
     rank = len(source.shape)
@@ -93,35 +91,32 @@ def _tiles_for_each(plan: PlanWriter, source: TensorSpec, axis: int, chips: int,
     return plan.finish(slot, result)
 
 
-def broadcast_one(call: Call, plan: PlanWriter) -> Plan:
+def broadcast_one(call: Call, plan: PlanBuilder) -> Plan:
     """One chip's tensor for all."""
     source, sender = call.inputs[0], str(call.arguments["sender_coord"])
-    try:
-        lines = lines_of(plan, call.arguments, uses_all_links=True)
-    except NotKnownError as why:
-        return plan.give_up(str(why))
+    lines = choose_lines(plan, call.arguments, uses_all_links=True)
     if len(lines) > 1:
         raise BadInputError("broadcast op is only supported for a linear tensor topology shape")
     if lines[0].is_ring:
-        return plan.give_up("a tensor for everybody around a ring")
-    (made,) = broadcast(plan, source, wanted_like(call, source), lines[0], sender)
+        return plan.unknown("a tensor for everybody around a ring")
+    (made,) = broadcast(plan, source, result_spec(call, source), lines[0], sender)
     return plan.finish(made.slot, made.spec)
 
 
-def point_to_point(call: Call, plan: PlanWriter) -> Plan:
+def point_to_point(call: Call, plan: PlanBuilder) -> Plan:
     """From one chip to another, in packets that lie in a tensor of their own until they are unpacked."""
     source, mesh = call.inputs[0], plan.memory_map.settings.mesh
     if mesh == (1, 1) or str(call.arguments["sender_coord"]) == str(call.arguments["receiver_coord"]):
-        return plan.give_up("a chip that sends to itself")
+        return plan.unknown("a chip that sends to itself")
     if source.dtype.is_block_float:
         raise InvalidSpecError("datum for bfp2, bfp4, bfp8 is invalid")
     if source.shard is not None:
         raise InvalidSpecError("Point to point does not yet support sharded configs")
     alignment = plan.memory_map.architecture.l1_alignment_bytes
-    if paging_of(source).page_bytes % alignment:
+    if compute_paging(source).page_bytes % alignment:
         raise InvalidSpecError("Tensor page size must be 16 byte aligned")
-    page, pages = round_up(paging_of(source).page_bytes, alignment), paging_of(source).pages
-    largest = largest_packet(source)
+    page, pages = round_up(compute_paging(source).page_bytes, alignment), compute_paging(source).pages
+    largest = compute_largest_packet_bytes(source)
     together = min(largest // page, pages) if page <= largest else 1
     packet = page * together if page <= largest else largest
     packets = ceil_div(pages, together) if page <= largest else ceil_div(page, largest) * pages
@@ -147,24 +142,24 @@ _AXIS = Argument("cluster_axis", default=None)
 _SENDER = Argument("sender_coord", 0)
 _TOPOLOGY = Argument("topology", default=None)
 RECORDS = (
-    record_of(
-        write_call("mesh_partition", [EXAMPLE_TENSOR], -1),
+    build_record(
+        format_call("mesh_partition", [EXAMPLE_TENSOR], -1),
         mesh_partition,
         *(Argument("dim", 0), replace(_AXIS, position=1)),
         family="mesh transfer",
         needs_mesh=True,
-        takes_shards=True,
+        verified_with_shards=True,
     ),
-    record_of(
-        write_call("broadcast", [EXAMPLE_TENSOR], write_coordinate(0, 0)),
+    build_record(
+        format_call("broadcast", [EXAMPLE_TENSOR], write_coordinate(0, 0)),
         broadcast_one,
         *(_SENDER, _AXIS, Argument("num_links", default=None), _TOPOLOGY),
         family="mesh transfer",
         needs_mesh=True,
-        takes_shards=True,
+        verified_with_shards=True,
     ),
-    record_of(
-        write_call("point_to_point", [EXAMPLE_TENSOR], write_coordinate(0, 0), write_coordinate(0, 1)),
+    build_record(
+        format_call("point_to_point", [EXAMPLE_TENSOR], write_coordinate(0, 0), write_coordinate(0, 1)),
         point_to_point,
         *(_SENDER, Argument("receiver_coord", 1), _TOPOLOGY),
         family="mesh transfer",

@@ -7,7 +7,7 @@ from typing import Any
 
 from ttmem.base.arithmetic import ceil_div
 from ttmem.hardware import BFLOAT16, FLOAT32, L1
-from ttmem.twin.paging import paging_of
+from ttmem.twin.placement import compute_paging
 from ttmem.twin.tensor_spec import CoreRange, Shard, TensorSpec
 
 CONFIG = "ttnn.LayerNormShardedMultiCoreProgramConfig"
@@ -45,7 +45,7 @@ def block_of(source: TensorSpec, config: Any) -> Block | None:
     shard = source.shard
     if not isinstance(shard, Shard) or shard.kind == "height" or len(shard.ranges) > 1 or source.memory is not L1:
         return None
-    grid, paging = shard.ranges[0], paging_of(source)
+    grid, paging = shard.ranges[0], compute_paging(source)
     rows, columns = shard.height // 32, shard.width // 32
     tiles_down, tiles_across = paging.physical_height // 32, paging.physical_width // 32
     block = Block(rows, columns, grid, shard.by_column, tiles_down == rows)
@@ -81,7 +81,7 @@ def buffers(
     inner, plain = (FLOAT32 if adds_in_float32 else BFLOAT16).tile_bytes(), BFLOAT16.tile_bytes()
     stages = block.stages(rows_of_cores)
     together = stages[0] if stages else block.cores_of_a_row
-    tiles_across = paging_of(source).physical_width // 32
+    tiles_across = compute_paging(source).physical_width // 32
     gathered = (sum(stages) - 1 if stages else ceil_div(tiles_across, block.columns)) * inner
     whole, column = block.rows * block.columns * inner, block.rows * inner
     sums = [column, column, gathered]

@@ -7,12 +7,16 @@ from dataclasses import dataclass, replace
 from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32
 from ttmem.twin.operations import norm_shards
-from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
-from ttmem.twin.operations.elementwise import has_longer_rows, result_like, spell_cut, spell_type, wanted_like
-from ttmem.twin.operations.fill_and_copy import has_tile_padding
-from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, adds_in_float32
-from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Step
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
+from ttmem.twin.operations.elementwise import (
+    dtype_name,
+    has_padded_shard_rows,
+    has_tile_padding,
+    result_spec,
+    spec_like,
+)
+from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanBuilder
+from ttmem.twin.operations.record import KERNEL_CONFIG, Argument, Step, has_float32_sums
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
 
@@ -63,7 +67,7 @@ class _RowNorm:
             sizes += [width * inner if self.is_centred else 0, block * self.residual.tile_bytes]
         return [size for size in sizes if size]
 
-    def fitting(self, plan: PlanWriter) -> list[int]:
+    def fitting(self, plan: PlanBuilder) -> list[int]:
         """Whole rows where they fit, pieces otherwise; the library gives up when not even the smallest pieces do."""
         width = round_up(self.source.tiles_across, self.block)
         usable = int(_USABLE * plan.l1_space())
@@ -89,7 +93,7 @@ class _RowNorm:
         return pieces
 
 
-def row_norm(call: Call, plan: PlanWriter) -> Plan:
+def row_norm(call: Call, plan: PlanBuilder) -> Plan:
     """Rows are normalised whole if all they need fits what the result leaves of L1, in pieces if not."""
     source = call.inputs[0]
     if source.shard is not None:
@@ -97,26 +101,26 @@ def row_norm(call: Call, plan: PlanWriter) -> Plan:
     if not source.is_tiled and call.name == "rms_norm":
         plan.refuse("ttnn::rms_norm does not support ROW_MAJOR input tensors. Use TILE layout.")
     if not source.shape or call.arguments["program_config"] is not None:
-        return plan.give_up(f"{call.name} of a single number, or with a program config for tensors without shards")
-    result = wanted_like(call, source)
+        return plan.unknown(f"{call.name} of a single number, or with a program config for tensors without shards")
+    result = result_spec(call, source)
     weight, bias, residual = (call.tensor(name) for name in ("weight", "bias", "residual_input_tensor"))
     is_centred, is_precise = _manner(call)
     norm = _RowNorm(source, result, weight, bias, residual, is_centred, is_precise)
     slot = plan.allocate(result)
     if any(spec is not None and not _is_as_wide(spec, source) for spec in (weight, bias)):
-        return plan.give_up(f"{call.name} with weights of another width")
+        return plan.unknown(f"{call.name} with weights of another width")
     if not source.is_tiled and source.shape[-1] % 32:
-        return plan.give_up(f"{call.name} of rows that are no whole tiles, which the library refuses")
+        return plan.unknown(f"{call.name} of rows that are no whole tiles, which the library refuses")
     buffers = norm.fitting(plan)
     if not source.is_tiled:
         _check_rows(plan, norm)
     if source.dtype not in (FLOAT32, BFLOAT16, BFLOAT8_B):
-        plan.refuse(f"Input tensor must be FLOAT32, BFLOAT16, or BFLOAT8_B, got: {spell_type(source.dtype)}")
+        plan.refuse(f"Input tensor must be FLOAT32, BFLOAT16, or BFLOAT8_B, got: {dtype_name(source.dtype)}")
     plan.launch(buffers)
     return plan.finish(slot, result)
 
 
-def _check_rows(plan: PlanWriter, norm: _RowNorm) -> None:
+def _check_rows(plan: PlanBuilder, norm: _RowNorm) -> None:
     """What is asked of an input that is not in tiles."""
     if norm.residual is not None and not norm.residual.is_tiled:
         plan.refuse("Residual tensor must have TILE layout, got: Layout::ROW_MAJOR")
@@ -136,11 +140,11 @@ def _check_rows(plan: PlanWriter, norm: _RowNorm) -> None:
 def _manner(call: Call) -> tuple[bool, bool]:
     """Whether the mean is subtracted, and whether sums are in four bytes."""
     is_centred = call.name == "layer_norm"
-    return is_centred, is_centred if call.arguments["compute_kernel_config"] is None else adds_in_float32(call)
+    return is_centred, is_centred if call.arguments["compute_kernel_config"] is None else has_float32_sums(call)
 
 
-def _norm_of_shards(call: Call, plan: PlanWriter) -> Plan:
-    source, result = call.inputs[0], wanted_like(call, call.inputs[0])
+def _norm_of_shards(call: Call, plan: PlanBuilder) -> Plan:
+    source, result = call.inputs[0], result_spec(call, call.inputs[0])
     parameters = [spec for name in ("weight", "bias") if (spec := call.tensor(name)) is not None]
     residual = call.tensor("residual_input_tensor")
     block = norm_shards.block_of(source, call.arguments["program_config"])
@@ -158,7 +162,7 @@ def _norm_of_shards(call: Call, plan: PlanWriter) -> Plan:
         or (residual is not None and residual != source)
         or any(not _is_as_wide(spec, source) for spec in parameters)
     ):
-        return plan.give_up(f"{call.name} of shards that are not blocks of a grid, or go elsewhere")
+        return plan.unknown(f"{call.name} of shards that are not blocks of a grid, or go elsewhere")
     shard, grid = source.shard, plan.memory_map.grid
     if (
         isinstance(shard, Shard)
@@ -166,7 +170,7 @@ def _norm_of_shards(call: Call, plan: PlanWriter) -> Plan:
         and grid.rows != grid.columns
         and any(one.end_y == grid.rows - 1 for one in shard.ranges)
     ):
-        return plan.give_up(f"{call.name} of shards by columns down to the last row: the library refuses some")
+        return plan.unknown(f"{call.name} of shards by columns down to the last row: the library refuses some")
     is_centred, is_precise = _manner(call)
     slot = -1 if block.in_place else plan.allocate(result)
     rows = plan.memory_map.grid.rows
@@ -174,18 +178,18 @@ def _norm_of_shards(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish(slot, result)
 
 
-def _check_result_of_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> None:
+def _check_result_of_shards(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> None:
     """It goes into shards of the same kind, for which there must be room before anybody looks at them."""
-    kind, memory = spell_cut(source), source.memory
+    kind, memory = source.shard_kind, source.memory
     is_known = source.dtype in (FLOAT32, BFLOAT16, BFLOAT8_B)
-    if is_known and kind != "HEIGHT_SHARDED" and kind == spell_cut(result) and memory is result.memory:
+    if is_known and kind != "height" and kind == result.shard_kind and memory is result.memory:
         return
     plan.allocate(result)
     if not is_known:
-        plan.refuse(f"Input tensor must be FLOAT32, BFLOAT16, or BFLOAT8_B, got: {spell_type(source.dtype)}")
-    if kind == "HEIGHT_SHARDED":
+        plan.refuse(f"Input tensor must be FLOAT32, BFLOAT16, or BFLOAT8_B, got: {dtype_name(source.dtype)}")
+    if kind == "height":
         plan.refuse("Height sharded inputs are not supported.")
-    if result.shard is None or spell_cut(result) == "HEIGHT_SHARDED":
+    if result.shard is None or result.shard_kind == "height":
         plan.refuse("Sharded inputs require sharded outputs.")
     raise NoRuleError("norms of shards into shards of another kind or memory, which the library refuses in many words")
 
@@ -193,26 +197,26 @@ def _check_result_of_shards(plan: PlanWriter, source: TensorSpec, result: Tensor
 def _is_as_wide(weight: TensorSpec, source: TensorSpec) -> bool:
     """Tiles of the input's width, or rows of 32 that together have it."""
     if not weight.is_tiled:
-        if has_longer_rows(weight):
+        if has_padded_shard_rows(weight):
             return False
         return weight.shape[-1] == 32 and weight.elements == round_up(source.shape[-1], 32)
     return bool(weight.shape) and weight.shape[-1] == source.shape[-1]
 
 
-def batch_norm(call: Call, plan: PlanWriter) -> Plan:
+def batch_norm(call: Call, plan: PlanBuilder) -> Plan:
     """With the statistics given: two tiles of each of nine streams, in the wider type where types are mixed."""
     source, rank = call.inputs[0], len(call.inputs[0].shape)
     if rank < 4:
         plan.refuse(f"batch_norm not supported for tensors with rank < 4. (rank={rank})")
     if call.arguments["training"]:
-        return plan.give_up("batch_norm that trains works out its statistics with other operations")
+        return plan.unknown("batch_norm that trains works out its statistics with other operations")
     given = {name: call.tensor(name) for name in ("running_mean", "running_var", "weight", "bias")}
     mean, variance = given["running_mean"], given["running_var"]
     if mean is None or variance is None:
         plan.refuse("running_mean and running_var must be defined in evaluation mode")
     if any(spec is not None and spec.dtype is not mean.dtype for spec in given.values()):
-        return plan.give_up("batch_norm with parameters of different types")
-    result = replace(wanted_like(call, source), layout=TILE)
+        return plan.unknown("batch_norm with parameters of different types")
+    result = replace(result_spec(call, source), layout=TILE)
     slot = plan.allocate(result)
     if source.shard is not None:
         plan.refuse("Input tensor must be interleaved")
@@ -223,7 +227,7 @@ def batch_norm(call: Call, plan: PlanWriter) -> Plan:
             plan.refuse(f"{_BATCH_NAMES.get(name, name)} tensor must be interleaved")
     for spec in (source, mean):
         if spec.dtype not in (BFLOAT16, FLOAT32):
-            plan.refuse(f"batch_norm only supports bfloat16, float32. Got: {spell_type(spec.dtype)}")
+            plan.refuse(f"batch_norm only supports bfloat16, float32. Got: {dtype_name(spec.dtype)}")
     if any(spec is not None and not spec.is_tiled for spec in (source, *given.values())):
         plan.refuse("Input tensor must be must be tilized")
     own, other, plain = (2 * dtype.tile_bytes() for dtype in (source.dtype, mean.dtype, BFLOAT16))
@@ -237,14 +241,14 @@ def batch_norm(call: Call, plan: PlanWriter) -> Plan:
 _BATCH_NAMES = {"running_mean": "batch_mean", "running_var": "batch_var"}
 
 
-def group_norm(call: Call, plan: PlanWriter) -> Plan:
+def group_norm(call: Call, plan: PlanBuilder) -> Plan:
     """Samples of [N, 1, rows, channels] on one core, which holds a group's columns of a sample several times over."""
     source, config = call.inputs[0], call.arguments["core_grid"]
     is_one_core = isinstance(config, Mapping) and (config.get("x"), config.get("y")) == (1, 1)
     if len(call.inputs) > 1 or not is_one_core or call.arguments["inplace"] or source.dtype is not BFLOAT16:
-        return plan.give_up("group_norm on several cores, in place, with scale and shift, or of other types")
+        return plan.unknown("group_norm on several cores, in place, with scale and shift, or of other types")
     if not source.is_tiled or source.shard is not None or len(source.shape) != 4:
-        return plan.give_up("group_norm of row-major or sharded tensors")
+        return plan.unknown("group_norm of row-major or sharded tensors")
     groups, channels = int(call.arguments["num_groups"]), source.shape[-1]
     if channels % 32 or not 0 < groups <= channels or channels % groups:
         raise InvalidSpecError(f"{channels} channels are not whole tiles, or not {groups} equal groups")
@@ -252,7 +256,7 @@ def group_norm(call: Call, plan: PlanWriter) -> Plan:
     wide = max(ceil_div(group * of_a_group % 32 + of_a_group, 32) for group in range(groups))
     blocks = call.arguments["num_out_blocks"]
     if blocks is not None and int(blocks) < 1:
-        return plan.give_up("group_norm in as many blocks as the library chooses")
+        return plan.unknown("group_norm in as many blocks as the library chooses")
     rows = source.shape[1] * ceil_div(source.shape[2], 32)
     if blocks is not None and int(blocks) > rows:
         raise InvalidSpecError(f"num_out_blocks ({blocks}) must be in [1, block_h ({rows})]")
@@ -260,8 +264,8 @@ def group_norm(call: Call, plan: PlanWriter) -> Plan:
     tile = BFLOAT16.tile_bytes()
     masks = 2 * wide * (2 if source.shape[2] % 32 else 1) * tile
     block = high * wide * tile
-    return plan.one_program(
-        replace(result_like(source, call.memory or DRAM), shard=call.shard),
+    return plan.finish_with_program(
+        replace(spec_like(source, call.memory or DRAM), shard=call.shard),
         [*[block] * 3, *[tile] * 3, masks, *[block] * 4, *[tile] * 6],
         CIRCULAR,
     )
@@ -269,7 +273,7 @@ def group_norm(call: Call, plan: PlanWriter) -> Plan:
 
 ONE_CORE: Step = {"new": "ttnn.CoreGrid", "kwargs": {"y": 1, "x": 1}}
 _STATISTICS = {**EXAMPLE_TENSOR, "shape": [1, 64, 1, 1]}
-*_MADE, _CALL = write_call(
+*_MADE, _CALL = format_call(
     "batch_norm",
     [{**EXAMPLE_TENSOR, "shape": [1, 64, 32, 32]}, _STATISTICS, _STATISTICS],
     running_mean={"tensor": "t1"},
@@ -278,28 +282,28 @@ _STATISTICS = {**EXAMPLE_TENSOR, "shape": [1, 64, 1, 1]}
 
 RECORDS = (
     *(
-        record_of(
-            write_call(name, [EXAMPLE_TENSOR]),
+        build_record(
+            format_call(name, [EXAMPLE_TENSOR]),
             row_norm,
             Argument("epsilon", default=None, samples=(1e-6,)),
             Argument("program_config", default=None),
             KERNEL_CONFIG,
             family="row norm",
-            is_drawn_odd=True,
-            takes_shards=True,
+            verified_low_rank_and_rare_types=True,
+            verified_with_shards=True,
         )
         for name in ("layer_norm", "rms_norm")
     ),
-    record_of(
+    build_record(
         [*_MADE, {**_CALL, "args": _CALL["args"][:1]}],
         batch_norm,
         Argument("eps", default=None, samples=(1e-5,)),
         Argument("momentum", default=None),
         Argument("training", default=False),
-        takes_shards=True,
+        verified_with_shards=True,
     ),
-    record_of(
-        write_call(
+    build_record(
+        format_call(
             "group_norm",
             [{**EXAMPLE_TENSOR, "shape": [1, 1, 64, 64]}],
             num_groups=2,
@@ -312,6 +316,6 @@ RECORDS = (
         Argument("inplace", default=True),
         Argument("num_out_blocks", default=None),
         Argument("epsilon", default=None, samples=(1e-6,)),
-        takes_shards=True,
+        verified_with_shards=True,
     ),
 )

@@ -7,36 +7,41 @@ from math import prod
 
 from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BFLOAT16, DRAM, L1
-from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
-from ttmem.twin.operations.elementwise import aligned_page, cast, double_buffered_tiles, has_longer_rows, wanted_like
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
+from ttmem.twin.operations.elementwise import (
+    cast,
+    compute_aligned_page_bytes,
+    describe_not_in_l1,
+    double_buffered_tiles,
+    has_padded_shard_rows,
+    result_spec,
+)
 from ttmem.twin.operations.memory_config import interleaved_to_sharded, to_memory_config
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder, TensorHandle, apply
 from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.reduced_shards import filled
-from ttmem.twin.operations.refusals import not_in_l1
-from ttmem.twin.operations.tensor_handle import Held, applied
-from ttmem.twin.paging import paging_of
+from ttmem.twin.placement import compute_paging
 from ttmem.twin.tensor_spec import InvalidSpecError, NdShard, Shard, TensorSpec
 
 _ROWS_AHEAD, _READ_BYTES = 16, 2048
 
 
-def pad(call: Call, plan: PlanWriter) -> Plan:
+def pad(call: Call, plan: PlanBuilder) -> Plan:
     """Padding at the ends; what hides in the last tiles is overwritten in place first."""
     source = call.inputs[0]
     padding = [(int(before), int(after)) for before, after in call.arguments["padding"]]
     padding = [(0, 0)] * (len(source.shape) - len(padding)) + padding
     shape = tuple(size + b + a for size, (b, a) in zip(source.shape, padding, strict=True))
-    like = wanted_like(call, source)
+    like = result_spec(call, source)
     if shape == source.shape:
         return plan.finish(-1, source)
     if any(outer != (0, 0) for outer in padding[: len(padding) - 3]) and len(shape) > 4:
-        return plan.give_up("pad of outer dimensions among more than four goes in stages")
+        return plan.unknown("pad of outer dimensions among more than four goes in stages")
     if isinstance(source.shard, NdShard) or isinstance(like.shard, NdShard):
-        return plan.give_up("padding of shards of many dimensions")
+        return plan.unknown("padding of shards of many dimensions")
     if not source.is_tiled:
-        made = _padded(plan, Held(-1, source), replace(like, shape=shape), call, is_shifted=padding[-1][0] > 0)
-        if len(shape) < 4 and has_longer_rows(made.spec):
+        made = _padded(plan, TensorHandle(-1, source), replace(like, shape=shape), call, is_shifted=padding[-1][0] > 0)
+        if len(shape) < 4 and has_padded_shard_rows(made.spec):
             plan.refuse("Attempting to reshape between two shapes with different volumes")
         return plan.finish(made.slot, made.spec)
     if any(before for before, _ in padding):
@@ -44,31 +49,33 @@ def pad(call: Call, plan: PlanWriter) -> Plan:
     whole = filled(plan, source)
     if _stored(replace(source, shape=shape)) == _stored(source):
         # Room enough in the tiles that are there: the (filled) input under a new shape.
-        made = Held(whole.slot, replace(source, shape=shape))
+        made = TensorHandle(whole.slot, replace(source, shape=shape))
     else:
         made = _padded_tiles(plan, whole, replace(like, shape=shape), call)
         plan.free(whole.slot)
     if (made.spec.shard is None) == (like.shard is None):  # memories alone do not count
         return plan.finish(made.slot, made.spec)
-    moved = applied(plan, to_memory_config, made, call.memory, call.shard)
+    moved = apply(plan, to_memory_config, made, call.memory, call.shard)
     plan.free(made.slot)
     return plan.finish(moved.slot, moved.spec)
 
 
-def _padded_tiles(plan: PlanWriter, held: Held, like: TensorSpec, call: Call) -> Held:
+def _padded_tiles(plan: PlanBuilder, held: TensorHandle, like: TensorSpec, call: Call) -> TensorHandle:
     """Block floats are padded as bfloat16."""
     if not held.spec.dtype.is_block_float:
         return _padded(plan, held, like, call)
     plain_spec = replace(held.spec, dtype=BFLOAT16)
-    plain = Held(cast(plan, held.spec, plain_spec), plain_spec)
+    plain = TensorHandle(cast(plan, held.spec, plain_spec), plain_spec)
     wide = _padded(plan, plain, replace(like, dtype=BFLOAT16), call)
     spec = replace(wide.spec, dtype=like.dtype)
-    last = Held(cast(plan, wide.spec, spec), spec)
+    last = TensorHandle(cast(plan, wide.spec, spec), spec)
     plan.free(wide.slot, plain.slot)
     return last
 
 
-def _padded(plan: PlanWriter, held: Held, like: TensorSpec, call: Call, *, is_shifted: bool = False) -> Held:
+def _padded(
+    plan: PlanBuilder, held: TensorHandle, like: TensorSpec, call: Call, *, is_shifted: bool = False
+) -> TensorHandle:
     """``like``: the result as the caller wants it, or cut as the input is. Height shards that get wider are cut anew,
     first for the width alone; what is in other shards of DRAM goes by way of pages.
     """
@@ -90,25 +97,29 @@ def _padded(plan: PlanWriter, held: Held, like: TensorSpec, call: Call, *, is_sh
     return last
 
 
-def _by_way_of_pages(plan: PlanWriter, held: Held, like: TensorSpec, *, is_shifted: bool) -> Held:
-    pages = applied(plan, to_memory_config, held, DRAM)
+def _by_way_of_pages(plan: PlanBuilder, held: TensorHandle, like: TensorSpec, *, is_shifted: bool) -> TensorHandle:
+    pages = apply(plan, to_memory_config, held, DRAM)
     padded = _at_once(plan, pages, replace(like, shard=None), is_shifted=is_shifted)
     if like.shard is None:
         last = padded
     elif like.memory is L1:
-        last = applied(plan, interleaved_to_sharded, padded, L1, like.shard, output_dtype=None)
+        last = apply(plan, interleaved_to_sharded, padded, L1, like.shard, output_dtype=None)
     else:
-        last = applied(plan, to_memory_config, padded, like.memory, like.shard)
+        last = apply(plan, to_memory_config, padded, like.memory, like.shard)
     plan.free(pages.slot, padded.slot if padded.slot != last.slot else 0)
     return last
 
 
-def _at_once(plan: PlanWriter, held: Held, result: TensorSpec, *, is_shifted: bool) -> Held:
+def _at_once(plan: PlanBuilder, held: TensorHandle, result: TensorSpec, *, is_shifted: bool) -> TensorHandle:
     """By one program. There must be room for the result before anybody looks."""
     slot = plan.allocate(result)
     source, alignment = held.spec, plan.memory_map.architecture.l1_alignment_bytes
     tile = source.is_tiled
-    if source.shard is not None and not tile and (page := paging_of(source).page_bytes) != aligned_page(plan, source):
+    if (
+        source.shard is not None
+        and not tile
+        and (page := compute_paging(source).page_bytes) != compute_aligned_page_bytes(plan, source)
+    ):
         plan.refuse(
             f"Input row-major shard width {source.shard.width} gives page size {page} bytes, which must be aligned to "
             f"{alignment} bytes"
@@ -121,12 +132,12 @@ def _at_once(plan: PlanWriter, held: Held, result: TensorSpec, *, is_shifted: bo
     if tile:
         plan.launch([*double_buffered_tiles(source), source.dtype.tile_bytes(source.tile)])
     elif _stays_in_shards(source, result):
-        if why := not_in_l1("out_shard", "output", result):
+        if why := describe_not_in_l1("out_shard", "output", result):
             plan.refuse(why)
         plan.launch([result.shape[-1] * source.element_bytes])
     else:
         plan.launch(_row_buffers(plan, replace(result, shard=None), is_shifted=is_shifted))
-    return Held(slot, result)
+    return TensorHandle(slot, result)
 
 
 def _stays_in_shards(source: TensorSpec, result: TensorSpec) -> bool:
@@ -139,11 +150,11 @@ def _stays_in_shards(source: TensorSpec, result: TensorSpec) -> bool:
     return is_by_height and not (is_wider and prod(source.shape[:-1]) != prod(result.shape[:-1]))
 
 
-def _row_buffers(plan: PlanWriter, result: TensorSpec, *, is_shifted: bool) -> Sequence[int]:
+def _row_buffers(plan: PlanBuilder, result: TensorSpec, *, is_shifted: bool) -> Sequence[int]:
     """Rows of the result are put together one by one, and sixteen times as many wait as are read together: as many as
     half of L1 can hold. One more row is the padding; another shifts what is not aligned.
     """
-    row, quantum = paging_of(result).page_bytes, plan.memory_map.quantum_bytes
+    row, quantum = compute_paging(result).page_bytes, plan.memory_map.quantum_bytes
     stick = round_up(row, plan.memory_map.architecture.l1_alignment_bytes)
     half = plan.memory_map.architecture.l1_bytes_per_core // 2 - plan.memory_map.l1_base_address
     half %= 1 << 32  # the library takes the difference without a sign, so a base above the middle bounds nothing
@@ -161,10 +172,10 @@ def _height_shards(like: Shard, rows: int, width: int) -> Shard:
 
 
 RECORDS = (
-    record_of(
-        write_call("pad", [EXAMPLE_TENSOR], [{"tuple": [0, size]} for size in (0, 0, 32, 32)], 0.0),
+    build_record(
+        format_call("pad", [EXAMPLE_TENSOR], [{"tuple": [0, size]} for size in (0, 0, 32, 32)], 0.0),
         pad,
         *(Argument("padding", 0), Argument("value", 1)),
-        takes_shards=True,
+        verified_with_shards=True,
     ),
 )

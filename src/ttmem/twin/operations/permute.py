@@ -9,20 +9,19 @@ from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, L1, DataType
 from ttmem.hardware.data_types import FACE_WIDTH
-from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
 from ttmem.twin.operations.elementwise import (
-    aligned_page,
     cast,
     clone,
+    compute_aligned_page_bytes,
     double_buffered_rows,
     double_buffered_tiles,
-    l1_space_with_its_top,
-    wanted_like,
+    measure_l1_space_with_reserved_top,
+    result_spec,
 )
 from ttmem.twin.operations.memory_config import to_memory_config
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder, TensorHandle, apply, dimension
 from ttmem.twin.operations.record import Argument
-from ttmem.twin.operations.tensor_handle import Held, applied
 from ttmem.twin.operations.transposed_shards import (
     CHANNELS_AND_BATCH,
     HEIGHT_AND_CHANNELS,
@@ -38,7 +37,7 @@ from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import InvalidSpecError, Shard, TensorSpec
 
 Order = tuple[int, ...]
-_Turn = Callable[[PlanWriter, Held, Order, TensorSpec | None], Held]
+_Turn = Callable[[PlanBuilder, TensorHandle, Order, TensorSpec | None], TensorHandle]
 _BOTH_PAIRS = (1, 0, 3, 2)
 _CHAINS: dict[Order, tuple[Order, ...]] = {
     (0, 2, 3, 1): (HEIGHT_AND_CHANNELS, WIDTH_AND_HEIGHT),
@@ -48,7 +47,7 @@ _CHAINS: dict[Order, tuple[Order, ...]] = {
 _MOST_TILES_DOWN = 8
 
 
-def transpose(call: Call, plan: PlanWriter) -> Plan:
+def transpose(call: Call, plan: PlanBuilder) -> Plan:
     rank = len(call.inputs[0].shape)
     first, second = (dimension(call.arguments[name], rank) for name in ("dim1", "dim2"))
     order = list(range(rank))
@@ -56,7 +55,7 @@ def transpose(call: Call, plan: PlanWriter) -> Plan:
     return _turned(call, plan, tuple(order), _transposed)
 
 
-def permute(call: Call, plan: PlanWriter) -> Plan:
+def permute(call: Call, plan: PlanBuilder) -> Plan:
     rank = len(call.inputs[0].shape)
     order = tuple(dimension(d, rank) for d in call.arguments["dims"])
     if sorted(order) != list(range(rank)):
@@ -66,22 +65,22 @@ def permute(call: Call, plan: PlanWriter) -> Plan:
     return _turned(call, plan, order, _permuted)
 
 
-def _turned(call: Call, plan: PlanWriter, order: Order, turn: _Turn) -> Plan:
+def _turned(call: Call, plan: PlanBuilder, order: Order, turn: _Turn) -> Plan:
     """The library works on four dimensions, or more."""
     source = call.inputs[0]
     lead = max(4 - len(source.shape), 0)
-    held = Held(-1, replace(source, shape=(1,) * lead + source.shape))
-    like = None if call.memory is None else wanted_like(call, source)
+    held = TensorHandle(-1, replace(source, shape=(1,) * lead + source.shape))
+    like = None if call.memory is None else result_spec(call, source)
     made = turn(plan, held, (*range(lead), *(d + lead for d in order)), like)
     return plan.finish(made.slot, replace(made.spec, shape=tuple(source.shape[d] for d in order)))
 
 
-def _transposed(plan: PlanWriter, held: Held, order: Order, like: TensorSpec | None) -> Held:
+def _transposed(plan: PlanBuilder, held: TensorHandle, order: Order, like: TensorSpec | None) -> TensorHandle:
     """``like``: where the caller wants it."""
     if _is_cut_across_odd_rows(held.spec):
         return _by_way_of_pages(plan, held, order, like, _transposed)
     if len(order) > 4 and is_view(held.spec, order):
-        return held if like is None else applied(plan, to_memory_config, held, like.memory, like.shard)
+        return held if like is None else apply(plan, to_memory_config, held, like.memory, like.shard)
     if len(order) > 4:
         return _permuted(plan, held, order, like)
     through_bfloat16 = held.spec.dtype is BFLOAT8_B and order not in (WIDTH_AND_HEIGHT, CHANNELS_AND_BATCH)
@@ -91,13 +90,13 @@ def _transposed(plan: PlanWriter, held: Held, order: Order, like: TensorSpec | N
     elif like is None or (like.memory, like.shard) == (plain.spec.memory, plain.spec.shard):
         made = plain
     else:
-        made = applied(plan, clone, plain, like.memory, like.shard)
+        made = apply(plan, clone, plain, like.memory, like.shard)
     last = _cast(plan, made, BFLOAT8_B) if through_bfloat16 else made
     _free_all(plan, held, last, plain, made)
     return last
 
 
-def _permuted(plan: PlanWriter, held: Held, order: Order, like: TensorSpec | None) -> Held:
+def _permuted(plan: PlanBuilder, held: TensorHandle, order: Order, like: TensorSpec | None) -> TensorHandle:
     """Shards are transposed one pair of dimensions after the other, where there are no more than three to go."""
     source, alignment = held.spec, plan.memory_map.architecture.l1_alignment_bytes
     cut = like.shard if like is not None and not source.is_tiled else None
@@ -117,19 +116,19 @@ def _permuted(plan: PlanWriter, held: Held, order: Order, like: TensorSpec | Non
     result = _result_like(plain.spec, order, like)
     if like is None and source.shard is not None:
         result = replace(result, shard=of_permute(source, result.shape, plan.memory_map.grid))
-    moved = Held(move(plan, plain.spec, order, result), result)
+    moved = TensorHandle(move(plan, plain.spec, order, result), result)
     last = _cast(plan, moved, BFLOAT8_B) if through_bfloat16 else moved
     _free_all(plan, held, last, plain, moved)
     return last
 
 
-def _transposed_at_once(plan: PlanWriter, held: Held, order: Order, like: TensorSpec | None) -> Held:
+def _transposed_at_once(plan: PlanBuilder, held: TensorHandle, order: Order, like: TensorSpec | None) -> TensorHandle:
     source, grid = held.spec, plan.memory_map.grid
     result = _result_like(source, order, like)
     of_its_own = like is None and source.shard is not None
     if source.shard is None or (not source.is_tiled and order == WIDTH_AND_HEIGHT and _is_large(plan, source)):
         result = of_transpose(source, order, grid, by_permute=True) if of_its_own else result
-        return Held(move(plan, source, order, result), result)
+        return TensorHandle(move(plan, source, order, result), result)
     result = padded_like(source, order, of_transpose(source, order, grid) if of_its_own else result)
     slot = plan.allocate(result)
     native = native_kernels(source, result)
@@ -138,7 +137,7 @@ def _transposed_at_once(plan: PlanWriter, held: Held, order: Order, like: Tensor
     else:
         is_native = native.width_and_height and order == WIDTH_AND_HEIGHT
         plan.launch([] if is_native else _tiled(plan, source, order, result))
-    return Held(slot, result)
+    return TensorHandle(slot, result)
 
 
 def _result_like(source: TensorSpec, order: Order, like: TensorSpec | None) -> TensorSpec:
@@ -147,13 +146,17 @@ def _result_like(source: TensorSpec, order: Order, like: TensorSpec | None) -> T
     return replace(source, shape=shape, memory=like.memory, shard=like.shard, alignment=alignment)
 
 
-def _launch_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec, order: Order, native: Native) -> None:
+def _launch_rows(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, order: Order, native: Native) -> None:
     """Of shards: rows of two matrices are made tiles, turned and made rows again; all others stay rows."""
     element = source.element_bytes
     if order == CHANNELS_AND_BATCH:
         plan.launch([2 * source.padded[-1] * element])
     elif order == HEIGHT_AND_CHANNELS:
-        stick = max(aligned_page(plan, source), aligned_page(plan, result), source.shape[-1] * element)
+        stick = max(
+            compute_aligned_page_bytes(plan, source),
+            compute_aligned_page_bytes(plan, result),
+            source.shape[-1] * element,
+        )
         sticks = ceil_div(prod(source.shape[:-1]), plan.memory_map.grid.cores)
         plan.launch([] if native.height_and_channels else [sticks * stick])
     else:
@@ -166,11 +169,11 @@ def _launch_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec, order
             plan.launch([number * tile for number in (2 * across, 2 * down, down * across, long) if number])
 
 
-def _is_large(plan: PlanWriter, source: TensorSpec) -> bool:
+def _is_large(plan: PlanBuilder, source: TensorSpec) -> bool:
     """Whether L1 has no room for a matrix of rows while it is turned, by the library's estimate."""
     height, width = (round_up(size, 32) for size in source.shape[-2:])
     needed = (2 * width + 2 * height + height * width) * source.element_bytes
-    return needed > l1_space_with_its_top(plan)
+    return needed > measure_l1_space_with_reserved_top(plan)
 
 
 def _is_cut_across_odd_rows(source: TensorSpec) -> bool:
@@ -180,19 +183,21 @@ def _is_cut_across_odd_rows(source: TensorSpec) -> bool:
     return is_cut_across and any(size % 32 for size in source.shape[-2:])
 
 
-def _by_way_of_pages(plan: PlanWriter, held: Held, order: Order, like: TensorSpec | None, turn: _Turn) -> Held:
-    pages = applied(plan, to_memory_config, held, L1)
+def _by_way_of_pages(
+    plan: PlanBuilder, held: TensorHandle, order: Order, like: TensorSpec | None, turn: _Turn
+) -> TensorHandle:
+    pages = apply(plan, to_memory_config, held, L1)
     made = turn(plan, pages, order, like)
     _free_all(plan, held, made, pages)
     return made
 
 
-def _cast(plan: PlanWriter, held: Held, dtype: DataType) -> Held:
+def _cast(plan: PlanBuilder, held: TensorHandle, dtype: DataType) -> TensorHandle:
     spec = replace(held.spec, dtype=dtype)
-    return Held(cast(plan, held.spec, spec), spec)
+    return TensorHandle(cast(plan, held.spec, spec), spec)
 
 
-def _free_all(plan: PlanWriter, first: Held, last: Held, *between: Held) -> None:
+def _free_all(plan: PlanBuilder, first: TensorHandle, last: TensorHandle, *between: TensorHandle) -> None:
     """What there is between the two, once."""
     plan.free(*{held.slot for held in between} - {first.slot, last.slot})
 
@@ -204,7 +209,7 @@ def _swaps_ones(source: TensorSpec, order: Order) -> bool:
     return all(i == d or padded[i] == 1 for i, d in enumerate(order))
 
 
-def swap_last_two(plan: PlanWriter, source: TensorSpec, like: TensorSpec) -> tuple[int, TensorSpec]:
+def swap_last_two(plan: PlanBuilder, source: TensorSpec, like: TensorSpec) -> tuple[int, TensorSpec]:
     """An interleaved tensor transposed into the memory of ``like``; slot 0: it is the tensor itself."""
     rank = len(source.shape)
     shape = (*source.shape[:-2], source.shape[-1], source.shape[-2])
@@ -230,7 +235,7 @@ def is_view(source: TensorSpec, order: Order) -> bool:
     return all(i == d or source.shape[i] == source.shape[d] == 1 for i, d in enumerate(order))
 
 
-def move(plan: PlanWriter, source: TensorSpec, order: Order, result: TensorSpec) -> int:
+def move(plan: PlanBuilder, source: TensorSpec, order: Order, result: TensorSpec) -> int:
     """One permutation kernel with its output."""
     slot, pages = plan.allocate(result), replace(source, shard=None)
     if source.is_tiled:
@@ -242,7 +247,7 @@ def move(plan: PlanWriter, source: TensorSpec, order: Order, result: TensorSpec)
     return slot
 
 
-def _tiled(plan: PlanWriter, source: TensorSpec, order: Order, result: TensorSpec) -> list[int]:
+def _tiled(plan: PlanBuilder, source: TensorSpec, order: Order, result: TensorSpec) -> list[int]:
     rank = len(order)
     last, second_last = rank - 1, rank - 2
     streams = double_buffered_tiles(source)
@@ -265,17 +270,17 @@ def _tiled(plan: PlanWriter, source: TensorSpec, order: Order, result: TensorSpe
 
 
 RECORDS = (
-    record_of(
-        write_call("transpose", [EXAMPLE_TENSOR], -2, -1),
+    build_record(
+        format_call("transpose", [EXAMPLE_TENSOR], -2, -1),
         transpose,
         Argument("dim1", 0),
         Argument("dim2", 1),
-        takes_shards=True,
+        verified_with_shards=True,
     ),
-    record_of(
-        write_call("permute", [EXAMPLE_TENSOR], [0, 2, 1, 3]),
+    build_record(
+        format_call("permute", [EXAMPLE_TENSOR], [0, 2, 1, 3]),
         permute,
         Argument("dims", 0),
-        takes_shards=True,
+        verified_with_shards=True,
     ),
 )

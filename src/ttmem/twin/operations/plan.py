@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operation does to memory, written down before it is done: allocations, launches and frees in order."""
+"""The plan of an operation: its allocations, launches and frees in order, before any of them is done."""
 
 from __future__ import annotations
 
@@ -23,54 +23,54 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of an operation: what it is given, not yet what it does."""
+    """A call of an operation, before it is planned."""
 
     name: str
     inputs: tuple[TensorSpec, ...]
     arguments: Mapping[str, Any] = field(default_factory=dict)
     memory: Memory | None = None
-    """Where the caller wants the result; None: where the library puts it by itself."""
+    """The memory that the caller wants for the result; None: the library's default."""
     in_place: bool = False
-    """The result goes into a buffer that is there."""
+    """Whether the result is written into an existing buffer."""
     unknown_options: tuple[str, ...] = ()
-    """Given to the call, and nobody compared with the library what they change."""
+    """Options of the call that are not verified against the library."""
     keywords: tuple[str, ...] = ()
-    """Of the last inputs, those that were given by name, in order: their names."""
+    """The keywords of the last inputs, those that are passed by name, in order."""
     tensor_places: tuple[int, ...] = ()
-    """Where among the arguments without a name the tensors were."""
+    """The positions of the tensors among the positional arguments."""
     shard: Shard | NdShard | None = None
-    """How the caller wants the result cut, in the ``memory``."""
-    misfit: str = ""
-    """Why no overload takes these arguments, in the newest release."""
+    """The shard that the caller wants for the result, in ``memory``."""
+    signature_mismatch: str = ""
+    """The reason why no overload of the newest release accepts these arguments; empty: one does."""
     target: TensorSpec | None = None
-    """What the result is written into, where it is a tensor that is there."""
+    """The existing tensor that the result is written into."""
 
     @property
     def number_first(self) -> bool:
-        """Whether a plain value comes before the first tensor: ``pow(2.0, x)``."""
+        """Whether a plain value precedes the first tensor: ``pow(2.0, x)``."""
         return self.tensor_places[:1] > (0,)
 
-    def place_of(self, keyword: str, position: int | None = None) -> int | None:
-        """Which of the inputs was given under this name, or at this position; None: none was."""
+    def find_input_index(self, keyword: str, position: int | None = None) -> int | None:
+        """Return the index of the input with this name or at this position; None: there is none."""
         by_position = len(self.inputs) - len(self.keywords)
         if keyword in self.keywords:
             return by_position + self.keywords.index(keyword)
         return position if position is not None and position < by_position else None
 
     def tensor(self, keyword: str, position: int | None = None) -> TensorSpec | None:
-        """The input of this name or position (a bias, a mask), None when it was left out."""
-        place = self.place_of(keyword, position)
+        """Return the input of this name or position (a bias, a mask); None if it was left out."""
+        place = self.find_input_index(keyword, position)
         return None if place is None else self.inputs[place]
 
 
 @dataclass(frozen=True, slots=True)
 class Allocate:
-    """A new buffer under a number that later steps use."""
+    """A new buffer with a number that later steps refer to."""
 
     slot: int
     spec: TensorSpec
     cache_key: Hashable = None
-    """Not None: the buffer belongs to the cached program, is made once per key and outlives the operation."""
+    """Not None: the buffer belongs to the cached program, is created once per key and outlives the operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,52 +86,53 @@ class Launch:
     buffer_bytes: tuple[int, ...]
     family: str = DATAFLOW
     kept: tuple[Hashable, tuple[tuple[int, ...], ...]] | None = None
-    """The program is kept under this key, and takes these ``groups`` when it is launched again."""
+    """The key of a program that is cached, and the ``groups`` that a later launch takes."""
     groups: tuple[tuple[int, ...], ...] = ()
-    """The sizes by group of cores, in the order in which they are checked; empty: all cores are alike."""
+    """The sizes by group of cores, in the order of the checks; empty: all cores are alike."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The library gives up here, with this sentence."""
+    """A refusal of the library, with its message."""
 
     message: str
 
 
 KeptSizes = tuple[tuple[int, ...], ...]
-"""`Launch.groups` of a program that is kept."""
+"""The `Launch.groups` of a cached program."""
 Step = Allocate | Free | Launch | Refuse
 
 
 SHARDED_RESULT = "a sharded memory_config"
-"""Among a call's unknown options: its rule says nothing of such a result."""
+"""An unknown option of a call whose rule does not cover a sharded result."""
 
 
 class NoRuleError(Exception):
-    """A step of an operation has no rule, so the operation has none."""
+    """Raised where a step of an operation has no rule, so the operation has none."""
 
 
 class _PlanEndsEarlyError(Exception):
-    """The steps so far do not fit, so the library never gets to what the rule would ask next."""
+    """Raised where the steps do not fit, so the library never gets to the rule's next question."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All steps of an operation, where its results are, and how far the plan can be trusted."""
+    """The steps of an operation, its results, and the confidence of the plan."""
 
     steps: tuple[Step, ...]
     results: tuple[tuple[int, TensorSpec], ...]
-    """Slot and spec of each; negative slots are inputs (-1 the first): the result shares that buffer. Empty: there is
-    no rule, or the plan ends in a failure."""
+    """Slot and spec of each result; a negative slot is an input (-1 the first) whose buffer the result shares. Empty:
+    there is no rule, or the plan ends in a failure.
+    """
     confidence: str
     note: str = ""
 
-    def with_shape(self, shape: tuple[int, ...]) -> Plan:
-        """The same, its one result under another shape."""
+    def reshape_result(self, shape: tuple[int, ...]) -> Plan:
+        """Return the plan with another shape of its one result."""
         return replace(self, results=tuple((slot, replace(spec, shape=shape)) for slot, spec in self.results))
 
 
-class PlanWriter:
+class PlanBuilder:
     """Collects steps while a rule walks through its sub-operations."""
 
     def __init__(
@@ -141,14 +142,16 @@ class PlanWriter:
         l1_bytes_taken: int = 0,
         kept_programs: Mapping[Hashable, KeptSizes] | None = None,
     ) -> None:
-        """``lowest_l1_address``: where the lowest tensor of L1 begins when these steps are done, None when it is empty;
-        without it L1 holds nothing but what the plan allocates there. It raises DeviceFailureError when they fail.
-        ``l1_bytes_taken``: of a bank, by tensors that are there before the operation. ``kept_programs``: what earlier
-        operations launched (`launch_kept`).
+        """Create an empty plan.
+
+        ``lowest_l1_address`` returns the address of the lowest tensor in L1 after these steps, None if L1 is empty, and
+        raises DeviceFailureError if they fail; without it L1 holds only what the plan allocates. ``l1_bytes_taken`` are
+        the bytes per bank of the tensors before the operation, ``kept_programs`` the programs of earlier operations
+        (`launch_kept`).
         """
         self.memory_map = memory_map
         self.l1_bytes_free = memory_map.l1.bytes_per_bank - l1_bytes_taken
-        """Of a bank when the operation begins, in one piece or not."""
+        """Free bytes of a bank when the operation begins, contiguous or not."""
         self._lowest_l1_address = lowest_l1_address
         self._kept_programs = dict(kept_programs or {})
         self._steps: list[Step] = []
@@ -156,7 +159,9 @@ class PlanWriter:
         self._notes: list[str] = []
 
     def l1_space(self) -> int:
-        """Bytes from L1's base up to its lowest tensor when the steps so far are done: what blocks are sized by."""
+        """Return the bytes from L1's base up to its lowest tensor after the steps so far: the space that blocks are
+        sized by.
+        """
         try:
             lowest = self._lowest_l1_address(self._steps) if self._lowest_l1_address else None
         except DeviceFailureError:
@@ -171,11 +176,11 @@ class PlanWriter:
         return self._slots
 
     def free(self, *slots: int) -> None:
-        """Temporaries die here; inputs (slots below 1) are the caller's."""
+        """Free temporaries; inputs (slots below 1) belong to the caller and stay."""
         self._steps += [Free(slot) for slot in slots if slot > 0]
 
     def free_input(self, place: int) -> None:
-        """The caller allows it, and the library takes it away."""
+        """Free an input that the caller allows the library to free."""
         self._steps.append(Free(-place - 1))
 
     def launch(self, buffer_bytes: Sequence[int], family: str = DATAFLOW) -> None:
@@ -190,46 +195,47 @@ class PlanWriter:
         *,
         family: str = DATAFLOW,
     ) -> None:
-        """A program that sizes its buffers, ``groups``, by what is left of L1 while it is made. The library makes it
-        once for all calls of the same ``key``: later ones run it as it is, whether there is more room by then or less.
-        ``again``: what it takes then, where that is something else.
+        """Add a program whose buffers, ``groups``, are sized by the free L1 when it is created.
+
+        The library creates it once for all calls of the same ``key``: later calls run it unchanged, whatever the space
+        is then. ``again`` are the sizes of a later launch if they differ.
         """
         sizes = self._kept_programs.get(key) or tuple(map(tuple, groups()))
         self._kept_programs[key] = again or sizes
         self._steps.append(Launch(max(sizes, key=sum), family, kept=(key, again or sizes), groups=sizes))
 
     def refuse(self, message: str) -> NoReturn:
-        """The plan ends here: if all before went well, the library says this."""
+        """End the plan with this message of the library."""
         self._steps.append(Refuse(message))
         raise _PlanEndsEarlyError
 
     def estimate(self, why: str) -> None:
-        """Note that the operation may need more than the steps say: the plan is then not exact."""
+        """Record that the operation may need more than the steps: the plan is then not exact."""
         if why not in self._notes:
             self._notes.append(why)
 
-    def one_program(self, result: TensorSpec, buffer_bytes: Sequence[int], family: str = DATAFLOW) -> Plan:
-        """The end of most plans: the result is allocated and one program fills it."""
+    def finish_with_program(self, result: TensorSpec, buffer_bytes: Sequence[int], family: str = DATAFLOW) -> Plan:
+        """Allocate the result, add the one program that writes it, and finish."""
         slot = self.allocate(result)
         self.launch(buffer_bytes, family)
         return self.finish(slot, result)
 
-    def give_up(self, why: str) -> Plan:
-        """No rule covers this call: not even the result is certain."""
+    def unknown(self, why: str) -> Plan:
+        """Return a plan without a rule: not even the result is certain."""
         return no_plan(why)
 
     def finish(self, result: int, spec: TensorSpec) -> Plan:
         return self.finish_all([(result, spec)])
 
     def finish_all(self, results: Sequence[tuple[int, TensorSpec]]) -> Plan:
-        """As `finish`, for an operation that gives several tensors."""
+        """Return the plan of an operation with several results."""
         confidence = BOUNDED if self._notes else EXACT
         return Plan(tuple(self._steps), tuple(results), confidence, "; ".join(self._notes))
 
-    def written_by(self, rule: Callable[[], Plan]) -> Plan:
-        """The rule's plan; where its steps fail, or a later one is refused, the steps up to there.
+    def run_rule(self, rule: Callable[[], Plan]) -> Plan:
+        """Return the rule's plan, or the steps before a failure or a refusal.
 
-        A call that is refused before it does anything is an error.
+        A call that is refused before its first step raises the error.
         """
         try:
             return rule()
@@ -244,13 +250,56 @@ class PlanWriter:
             return self.finish_all(())
 
 
+PlanFunction = Callable[[Call, PlanBuilder], Plan]
+
+
 def no_plan(why: str) -> Plan:
     return Plan((), (), UNKNOWN, why)
 
 
 def dimension(value: Any, rank: int, *, new: int = 0) -> int:
-    """Counted from the front; ``new``: as many more as the call adds."""
+    """Return the dimension counted from the front; ``new``: the number of dimensions that the call adds."""
     number, places = int(value), rank + new
     if not -places <= number < places:
         raise BadInputError(f"dimension {number} of a tensor of rank {rank}")
     return number % places
+
+
+@dataclass(frozen=True, slots=True)
+class TensorHandle:
+    """A tensor between two steps: its slot, -1 for the operation's own input."""
+
+    slot: int
+    spec: TensorSpec
+
+
+def apply(
+    plan: PlanBuilder,
+    rule: PlanFunction,
+    held: TensorHandle,
+    memory: Memory | None = None,
+    shard: Shard | NdShard | None = None,
+    **arguments: Any,
+) -> TensorHandle:
+    """Add the steps of another operation and return its result; a view keeps the slot. Raise NoRuleError without a
+    rule.
+    """
+    made = rule(Call("", (held.spec,), arguments, memory, shard=shard), plan)
+    if not made.results:
+        raise NoRuleError(made.note)
+    ((slot, spec),) = made.results
+    return TensorHandle(held.slot if slot < 0 else slot, spec)
+
+
+def replace_handle(plan: PlanBuilder, before: TensorHandle, after: TensorHandle, *, keep: int = 0) -> TensorHandle:
+    """Free the tensor ``before`` unless its owner keeps it, and return ``after``."""
+    if before.slot not in (after.slot, keep):
+        plan.free(before.slot)
+    return after
+
+
+def resolve_axes(dim: Any, rank: int) -> list[int]:
+    """Return the dimensions counted from the front, in order; None: all of them."""
+    if dim is None:
+        return list(range(rank))
+    return sorted({dimension(axis, rank) for axis in ([dim] if isinstance(dim, int) else dim)})

@@ -7,15 +7,15 @@ from typing import Any
 
 from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BFLOAT4_B, BFLOAT8_B, BFLOAT16, DATA_TYPES, DRAM, FLOAT32, L1
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.conv_config import HEIGHT, WIDTH, kind_of
+from ttmem.twin.operations.call_syntax import build_record, format_call
+from ttmem.twin.operations.conv_config import HEIGHT, WIDTH, read_kind
 from ttmem.twin.operations.conv_parallelization import Chip
-from ttmem.twin.operations.conv_steps import delivered
+from ttmem.twin.operations.conv_steps import move_result
 from ttmem.twin.operations.global_avg_pool import average, is_summed
 from ttmem.twin.operations.halo import cut_out, deal, gather, keep_tables
 from ttmem.twin.operations.image_slices import TOO_THIN, Cut, ThinSliceError, cut_window, sliced
 from ttmem.twin.operations.memory_config import to_memory_config
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder
 from ttmem.twin.operations.pool_parallelization import (
     Pooling,
     PoolingScheme,
@@ -53,15 +53,15 @@ _BLOCKS_AS_ROWS = "BFLOAT8_B/BFLOAT4_B output data format is not supported with 
 _WRONG_TYPE = "Only BFLOAT16 supported for now"
 
 
-def pool2d(call: Call, plan: PlanWriter) -> Plan:
+def pool2d(call: Call, plan: PlanBuilder) -> Plan:
     """An image in DRAM goes through L1 at once if that fits, else in slices; otherwise the result stays in L1."""
-    source, made, chip = call.inputs[0], _pooling(call), Chip.of(plan.memory_map)
-    chosen = kind_of(call.arguments.get("applied_shard_scheme"))
+    source, made, chip = call.inputs[0], _pooling(call), Chip.read(plan.memory_map)
+    chosen = read_kind(call.arguments.get("applied_shard_scheme"))
     if not chosen and is_summed(made, source):
         return average(call, plan, made)
     if source.memory is DRAM:
         if min(made.window.output_height, made.window.output_width) < 1:
-            return plan.give_up("windows larger than an image in DRAM: the library's sizes wrap around")
+            return plan.unknown("windows larger than an image in DRAM: the library's sizes wrap around")
         # Slices are reckoned as if the input were of the result's type.
         kind = chosen or preferred_pooling_kind(replace(made, dtype=made.out_dtype), chip)
         try:
@@ -70,7 +70,7 @@ def pool2d(call: Call, plan: PlanWriter) -> Plan:
                 tiled=made.out_layout is TILE,
             )
         except ThinSliceError:
-            return plan.give_up(TOO_THIN)
+            return plan.unknown(TOO_THIN)
         if isinstance(parts, str):
             plan.refuse(parts)
         if len(parts) > 1:
@@ -79,7 +79,7 @@ def pool2d(call: Call, plan: PlanWriter) -> Plan:
             if rows and isinstance(source.shard, Shard) and source.shard.width == source.shape[-1]:
                 plan.refuse(_NO_SLICES_OF_SHARDS)
             if made.is_tiled or made.out_layout is TILE or source.shard is not None or made.out_dtype is not BFLOAT16:
-                return plan.give_up("pooling of tiles or shards in slices")
+                return plan.unknown("pooling of tiles or shards in slices")
             return _in_slices(plan, made, [_part(made, kind, cut, chip) for cut in parts])
     _check_type(plan, made)
     _check_window(plan, made.window)
@@ -92,7 +92,7 @@ def pool2d(call: Call, plan: PlanWriter) -> Plan:
     )
     flat = 0
     if made.out_dtype.is_block_float and scheme.channels_per_core * scheme.cores_across > source.shape[-1]:
-        return plan.give_up("pooling to block floats of channels that are padded for it")
+        return plan.unknown("pooling to block floats of channels that are padded for it")
     if prod(source.shape[:-2]) > 1:
         flat, source, scheme = _flattened(plan, source, scheme)
     slot, dealt = deal(plan, scheme.dealing, source)
@@ -108,18 +108,18 @@ def _moves_halo(call: Call) -> bool:
     return bool(call.arguments.get("reallocate_halo_output", True))
 
 
-def _delivered(call: Call, plan: PlanWriter, slot: int, spec: TensorSpec) -> Plan:
+def _delivered(call: Call, plan: PlanBuilder, slot: int, spec: TensorSpec) -> Plan:
     """Where the caller wants it."""
     if (call.memory, call.shard) == (spec.memory, spec.shard):
         return plan.finish(slot, spec)
     if call.shard is None:
-        return plan.finish(*delivered(plan, slot, spec, call.memory))
+        return plan.finish(*move_result(plan, slot, spec, call.memory))
     made = to_memory_config(Call("", (spec,), {}, call.memory, shard=call.shard), plan)
     plan.free(slot)
     return made
 
 
-def _flattened(plan: PlanWriter, source: TensorSpec, scheme: PoolingScheme) -> tuple[int, TensorSpec, PoolingScheme]:
+def _flattened(plan: PlanBuilder, source: TensorSpec, scheme: PoolingScheme) -> tuple[int, TensorSpec, PoolingScheme]:
     """The images as one list of sticks. Shards are made for that of the tiles that were there before."""
     shape = (1, 1, prod(source.shape[:-1]), source.shape[-1])
     ((flat, sticks),) = reshape(Call("reshape", (source,), {"shape": shape}), plan).results
@@ -132,19 +132,19 @@ def _flattened(plan: PlanWriter, source: TensorSpec, scheme: PoolingScheme) -> t
     return flat, sticks, scheme
 
 
-def _pool_shards(call: Call, plan: PlanWriter, made: Pooling, chip: Chip) -> Plan:
+def _pool_shards(call: Call, plan: PlanBuilder, made: Pooling, chip: Chip) -> Plan:
     """The input stays in its shards, and the result lies on the same cores."""
     source, shard = call.inputs[0], call.inputs[0].shard
     if not isinstance(shard, Shard) or prod(source.shape[:-2]) > 1:
-        return plan.give_up("pooling of shards of many dimensions")
+        return plan.unknown("pooling of shards of many dimensions")
     if shard.by_column:
         plan.refuse(_BY_COLUMN)
     if source.memory is DRAM:
-        return plan.give_up("pooling of shards of DRAM: the library refuses it, or has no room for its tables before")
+        return plan.unknown("pooling of shards of DRAM: the library refuses it, or has no room for its tables before")
     scheme = pooling_scheme_in(made, chip, shard)
     across = scheme.cores_across
     if made.channels < shard.width and across > 1 and not shard.width % across and made.dtype is not FLOAT32:
-        return plan.give_up("pooling of shards of which one holds all channels: the library dies of it")
+        return plan.unknown("pooling of shards of which one holds all channels: the library dies of it")
     goes, moves = bool(call.arguments.get("deallocate_input")), _moves_halo(call)
     made_slot, result, gathered = _pool(plan, scheme, -1, source, frees_input=goes, moves=moves)
     finished = _delivered(call, plan, made_slot, result)
@@ -172,7 +172,7 @@ def _pooling(call: Call) -> Pooling:
 
 
 def _pool(
-    plan: PlanWriter,
+    plan: PlanBuilder,
     scheme: PoolingScheme,
     slot: int,
     dealt: TensorSpec,
@@ -216,7 +216,7 @@ def _part(made: Pooling, kind: str, cut: Cut, chip: Chip) -> PoolingScheme:
     return pooling_scheme_of(kind, replace(made, window=window, excess=excess), chip, made.stick_unit)
 
 
-def _in_slices(plan: PlanWriter, made: Pooling, parts: list[PoolingScheme]) -> Plan:
+def _in_slices(plan: PlanBuilder, made: Pooling, parts: list[PoolingScheme]) -> Plan:
     window = made.window
     shape = (window.batch, window.output_height, window.output_width, made.channels)
     result = TensorSpec(shape, BFLOAT16, ROW_MAJOR, DRAM)
@@ -231,7 +231,7 @@ def _in_slices(plan: PlanWriter, made: Pooling, parts: list[PoolingScheme]) -> P
     return plan.finish(place, result)
 
 
-def _rows(plan: PlanWriter, shards: int, rows: TensorSpec) -> int:
+def _rows(plan: PlanBuilder, shards: int, rows: TensorSpec) -> int:
     """Shards of channels are written back by way of whole rows."""
     slot = plan.allocate(rows)
     plan.free(shards)
@@ -246,14 +246,14 @@ def _rows(plan: PlanWriter, shards: int, rows: TensorSpec) -> int:
     return slot
 
 
-def _check_type(plan: PlanWriter, made: Pooling) -> None:
+def _check_type(plan: PlanBuilder, made: Pooling) -> None:
     if made.out_dtype not in (BFLOAT16, BFLOAT8_B, BFLOAT4_B):
         plan.refuse(_WRONG_RESULT)
     if made.out_dtype.is_block_float and made.out_layout is ROW_MAJOR:
         plan.refuse(_BLOCKS_AS_ROWS)
 
 
-def _check_window(plan: PlanWriter, window: Window) -> None:
+def _check_window(plan: PlanBuilder, window: Window) -> None:
     """Of a pooling that is done in one go."""
     top, bottom, left, right = window.padding
     if top > window.kernel[0] // 2 or bottom > window.kernel[0] // 2 or left > window.kernel[1] // 2:
@@ -264,7 +264,7 @@ def _check_window(plan: PlanWriter, window: Window) -> None:
         plan.refuse(_TOO_LARGE.format(high, wide, height, width))
 
 
-def _check_slices(plan: PlanWriter, made: Pooling, parts: tuple[Cut, ...]) -> None:
+def _check_slices(plan: PlanBuilder, made: Pooling, parts: tuple[Cut, ...]) -> None:
     """The library refuses slices whose input is smaller than a window; it looks at the plain division of the result."""
     window, along_height = made.window, parts[0].right == made.window.output_width
     place, name = (0, "height") if along_height else (1, "width")
@@ -300,24 +300,24 @@ _CHOICES = (
 )
 
 RECORDS = (
-    record_of(
-        write_call("max_pool2d", [_EXAMPLE], *_WINDOW, [1, 1]),
+    build_record(
+        format_call("max_pool2d", [_EXAMPLE], *_WINDOW, [1, 1]),
         pool2d,
         *(Argument(name, position) for position, name in enumerate((*_PLACED, "dilation"))),
         Argument("ceil_mode", default=False),
         *_CHOICES,
-        takes_shards=True,
+        verified_with_shards=True,
         family="pool2d",
     ),
-    record_of(
-        write_call("avg_pool2d", [_EXAMPLE], *_WINDOW),
+    build_record(
+        format_call("avg_pool2d", [_EXAMPLE], *_WINDOW),
         pool2d,
         *(Argument(name, position) for position, name in enumerate(_PLACED)),
         Argument("ceil_mode", default=False),
         Argument("count_include_pad", default=True),
         Argument("divisor_override", default=None),
         *_CHOICES,
-        takes_shards=True,
+        verified_with_shards=True,
         family="pool2d",
     ),
 )

@@ -8,10 +8,10 @@ from typing import Any
 from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BFLOAT16, DataType
 from ttmem.twin.operations.conv_config import BLOCK, HEIGHT, WIDTH
-from ttmem.twin.operations.conv_parallelization import Chip, common_divisor, cores_for, row_by_row
+from ttmem.twin.operations.conv_parallelization import Chip, count_cores, fill_rows, find_common_divisor
 from ttmem.twin.operations.halo import Dealing, stick_dtype
 from ttmem.twin.operations.sliding_window import Window, halo_sticks
-from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, CoreRange, Layout, Shard, grid_of
+from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, CoreRange, Layout, Shard, make_core_grid
 
 _TILE, _FACE = 32, 16
 STICK_UNIT = 8
@@ -77,8 +77,8 @@ class PoolingScheme:
         if self.given is not None:
             return self.given.ranges
         if self.kind == BLOCK:
-            return grid_of(self.cores_across, self.cores_high)
-        return row_by_row(self.cores_high * self.cores_across, self.chip.grid)
+            return make_core_grid(self.cores_across, self.cores_high)
+        return fill_rows(self.cores_high * self.cores_across, self.chip.grid)
 
     @property
     def channels_per_core(self) -> int:
@@ -170,11 +170,11 @@ def pooling_scheme_of(kind: str, made: Pooling, chip: Chip, unit: int = _TILE) -
         chip.grid,
     )
     if kind == HEIGHT:
-        return PoolingScheme(kind, made, chip, cores_for(outputs, grid.cores), 1)
+        return PoolingScheme(kind, made, chip, count_cores(outputs, grid.cores), 1)
     if kind == WIDTH:
-        return PoolingScheme(kind, made, chip, 1, common_divisor(pieces, pieces, grid.cores))
-    across = common_divisor(pieces, ceil_div(made.channels, unit), grid.columns)
-    return PoolingScheme(kind, made, chip, cores_for(outputs, grid.rows), across)
+        return PoolingScheme(kind, made, chip, 1, find_common_divisor(pieces, pieces, grid.cores))
+    across = find_common_divisor(pieces, ceil_div(made.channels, unit), grid.columns)
+    return PoolingScheme(kind, made, chip, count_cores(outputs, grid.rows), across)
 
 
 def pooling_scheme_in(made: Pooling, chip: Chip, shard: Shard) -> PoolingScheme:

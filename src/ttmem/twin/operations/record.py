@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record of an operation: all that is known of it, in one value.
+"""The record of an operation: its name, rule, example, arguments, and what is verified.
 
-Whoever needs to know something of an operation asks its record: the twin what it does to memory, the oracle which
-arguments a random call has, the documentation what to list.
+The twin, the oracle and the documentation all read these records.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ttmem.twin.operations.plan import EXACT, Call, Plan, PlanWriter
+from ttmem.hardware import BFLOAT16, FLOAT32, DataType
+from ttmem.twin.operations.plan import EXACT, Call, PlanFunction
 
 T = TypeVar("T")
 Step = dict[str, Any]
@@ -21,50 +21,46 @@ REQUIRED: Any = object()
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A plain argument of a call, that is: not a tensor, not where the result goes."""
+    """An argument of a call that is neither a tensor nor the place of the result."""
 
     name: str
     """ttnn's keyword, also the key in ``Call.arguments``."""
     position: int | None = None
-    """Its place among the plain arguments that are given without a name; None: by name alone."""
+    """Its index among the plain positional arguments; None: by name only."""
     default: Any = REQUIRED
     samples: tuple[Any, ...] = ()
-    """Values that random calls take; empty when its draw in ``tests/oracle/draws`` makes them."""
-
-
-PlanFunction = Callable[[Call, PlanWriter], Plan]
+    """Values of random calls; empty if its draw in ``tests/oracle/draws`` makes them."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperationRecord:
-    """One ttnn operation. Operations of one behaviour share a family: the plan and the way random calls are drawn."""
+    """One ttnn operation. Similar operations share a family: the plan and the draw of random calls."""
 
     name: str
     """Without ``ttnn.``."""
     family: str
     plan: PlanFunction
-    """What a call does to memory."""
+    """The rule that plans a call."""
     example: tuple[Step, ...]
-    """The smallest call that shows it at work."""
+    """A minimal call."""
     arguments: tuple[Argument, ...] = ()
-    """All that were compared with the library; a call with any other is not called exact."""
+    """The verified arguments; a call with any other is not exact."""
     confidence: str = EXACT
-    """Of the example's plan, which stands for plain calls; each call's own plan says how certain it is."""
-    takes_shards: bool = False
-    """Whether a sharded ``memory_config`` was compared; where it was not, such calls are not called exact."""
-    takes_nd_shards: bool = False
-    """Whether shards of many dimensions were compared; where they were not, nothing is said of such calls."""
-    is_drawn_odd: bool = False
-    """Whether random calls also have tensors of rank 0 and 1, and of bfloat4_b and uint8; where they do not, such calls
-    are not called exact."""
+    """The confidence of the example's plan and of plain calls; each plan has its own."""
+    verified_with_shards: bool = False
+    """Whether a sharded ``memory_config`` is verified; if not, such calls are not exact."""
+    verified_with_nd_shards: bool = False
+    """Whether ND shards are verified; if not, such calls have no plan."""
+    verified_low_rank_and_rare_types: bool = False
+    """Whether tensors of rank 0 and 1, and of bfloat4_b and uint8, are verified; if not, such calls are not exact."""
     needs_tensor: bool = True
-    """Whether a call without any tensor is an error; not so for those that make one out of nothing."""
+    """Whether a call without a tensor is an error; false for operations that create tensors."""
     needs_mesh: bool = False
-    """Whether it is something that several chips do together; one chip alone refuses it."""
+    """Whether it needs several chips; a single chip refuses it."""
     takes_host_tensors: bool = False
-    """Whether it moves tensors to the device itself when they are on the host."""
-    takes_output: bool = False
-    """Whether an ``output_tensor`` was compared; where it was not, such calls are not called exact."""
+    """Whether it moves host tensors to the device itself."""
+    verified_output_tensor: bool = False
+    """Whether an ``output_tensor`` is verified; if not, such calls are not exact."""
     has_in_place_form: bool = False
     """Whether ``<name>_`` writes into its first tensor."""
 
@@ -75,3 +71,15 @@ class OperationRecord:
     @property
     def defaults(self) -> Mapping[str, Any]:
         return {argument.name: argument.default for argument in self.arguments if argument.default is not REQUIRED}
+
+
+KERNEL_CONFIG = Argument("compute_kernel_config", default=None)
+
+
+def has_float32_sums(call: Call) -> bool:
+    return bool((call.arguments["compute_kernel_config"] or {}).get("fp32_dest_acc_en"))
+
+
+def choose_intermediate_dtype(call: Call) -> DataType:
+    """Of what lies between two kernels."""
+    return FLOAT32 if has_float32_sums(call) else BFLOAT16

@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where reductions leave their results: in pages, or in shards that are cut anew for the cores of the wanted ones."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import lcm, prod
 
 from ttmem.base.arithmetic import ceil_div, round_up
-from ttmem.hardware import BFLOAT16, L1, Memory
-from ttmem.twin.operations.elementwise import typecast
-from ttmem.twin.operations.fill_and_copy import fill_in_place, fill_padding, has_tile_padding
-from ttmem.twin.operations.plan import Call, PlanWriter
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, L1, UINT32, Memory
+from ttmem.twin.operations.elementwise import (
+    dtype_name,
+    fill_in_place,
+    fill_padding,
+    has_tile_padding,
+    one_to_one,
+    typecast,
+)
+from ttmem.twin.operations.plan import Call, PlanBuilder, TensorHandle, apply, replace_handle
 from ttmem.twin.operations.reshape import reshape
-from ttmem.twin.operations.tensor_handle import Held, applied, replaced
-from ttmem.twin.paging import paging_of
+from ttmem.twin.placement import compute_paging
 from ttmem.twin.tensor_spec import CoreRange, NdShard, Shard, TensorSpec
 
 
@@ -36,7 +41,7 @@ def place_of(call: Call) -> Place:
 
 
 def _shared_out(spec: TensorSpec, shard: Shard) -> Shard:
-    paging, grid = paging_of(spec), shard.ranges[0]
+    paging, grid = compute_paging(spec), shard.ranges[0]
     high, wide = paging.physical_height, paging.physical_width
     down = across = 1
     if shard.kind == "block":
@@ -51,7 +56,7 @@ def _shared_out(spec: TensorSpec, shard: Shard) -> Shard:
     return replace(shard, kind=kind, height=part_high, width=part_wide)
 
 
-def check_cores(plan: PlanWriter, spec: TensorSpec, name: str, label: str, units: int) -> None:
+def check_cores(plan: PlanBuilder, spec: TensorSpec, name: str, label: str, units: int) -> None:
     """Some programs want the cores of shards among their own: as many as have work, column by column."""
     if spec.shard is None:
         return
@@ -70,23 +75,23 @@ def _spell(ranges: Sequence[CoreRange]) -> str:
     return f"{{{inner}}}"
 
 
-def in_shape(plan: PlanWriter, held: Held, shape: tuple[int, ...]) -> Held:
+def in_shape(plan: PlanBuilder, held: TensorHandle, shape: tuple[int, ...]) -> TensorHandle:
     """Under its last shape."""
-    return applied(plan, reshape, held, shape=shape)
+    return apply(plan, reshape, held, shape=shape)
 
 
-def filled(plan: PlanWriter, source: TensorSpec) -> Held:
+def filled(plan: PlanBuilder, source: TensorSpec) -> TensorHandle:
     """The input with the unused part of its last tiles filled, as `fill_padding`, be it in shards or not."""
     if source.shard is None or not has_tile_padding(source):
-        return Held(fill_padding(plan, source), source)
-    first = Held(-1, source)
-    plain = applied(plan, typecast, first, dtype=BFLOAT16.name) if source.dtype.is_block_float else first
+        return TensorHandle(fill_padding(plan, source), source)
+    first = TensorHandle(-1, source)
+    plain = apply(plan, typecast, first, dtype=BFLOAT16.name) if source.dtype.is_block_float else first
     if source.memory is L1 and (slices := prod(source.shape[:-2])) > 1:
         plan.refuse(f"FillPadL1ShardedProgramFactory: N_slices > 1 not yet supported (got {slices})")
     fill_in_place(plan, plain.spec)
     if plain is first:
         return first
-    return replaced(plan, plain, applied(plan, typecast, plain, dtype=source.dtype.name))
+    return replace_handle(plan, plain, apply(plan, typecast, plain, dtype=source.dtype.name))
 
 
 def is_reduced_in_place(source: TensorSpec, result: TensorSpec, kind: str) -> bool:
@@ -97,4 +102,92 @@ def is_reduced_in_place(source: TensorSpec, result: TensorSpec, kind: str) -> bo
         return False
     if one.kind != kind or two.kind != kind:
         return False
-    return kind == "width" or (one.ranges == two.ranges and one.height * one.cores == paging_of(source).physical_height)
+    return kind == "width" or (
+        one.ranges == two.ranges and one.height * one.cores == compute_paging(source).physical_height
+    )
+
+
+_TILES_AT_ONCE = 4
+
+
+_REDUCED_TYPES = (BFLOAT16, FLOAT32, BFLOAT8_B, UINT32, INT32)
+_UNREDUCED_TYPES = (
+    "Only FLOAT32, BFLOAT16, BFLOAT8_B, and UINT32 are supported for generic reduction "
+    "(INT32 is supported for MAX/MIN/SUM) - got {}."
+)
+
+
+def check_reduced_type(plan: PlanBuilder, source: TensorSpec) -> None:
+    if source.dtype not in _REDUCED_TYPES:
+        plan.refuse(_UNREDUCED_TYPES.format(dtype_name(source.dtype)))
+
+
+def is_negated(source: TensorSpec, name: str) -> bool:
+    return name == "min" and source.dtype not in (BFLOAT16, FLOAT32, INT32)
+
+
+def reduce_columns_to_minimum(
+    plan: PlanBuilder, held: TensorHandle, place: Place, greatest: Callable[[TensorHandle], TensorHandle]
+) -> TensorHandle:
+    """Reduce columns to their minimum as the negated maximum of their negatives.
+
+    L1 holds the negatives of a core's columns twice if there is room; otherwise two more operations negate the input
+    and the result of ``greatest``.
+    """
+    source = held.spec
+    shard = source.shard if source.memory is L1 and isinstance(source.shard, Shard) else None
+    tile, tall = source.tile_bytes, source.tiles_down
+    together = shard.width // 32 if shard and shard.kind == "width" else _count_columns_per_batch(plan, source)
+    if 2 * tall * together * tile > plan.l1_space():
+        return _negate_input_and_result(plan, held, greatest)
+    result = place.holds(replace(source, shape=(*source.shape[:-2], 1, source.shape[-1])))
+    slot = plan.allocate(result)
+    check_reduced_type(plan, source)
+    in_place = is_reduced_in_place(source, result, "width")
+    if not in_place:
+        together = _count_columns_per_batch(plan, source)
+    streams = [2 * tile] if in_place else [_TILES_AT_ONCE * tile] * 2
+    kept = tall * together * tile
+
+    def sizes() -> list[list[int]]:
+        if 2 * kept > (left := plan.l1_space()):
+            plan.refuse(
+                f"Negate H reduce: cb_acc + cb_ineg ({2 * kept} B for {tall * together} tiles) would not fit in "
+                f"available L1 ({left} B). Caller must use h_reduce_negate_fits_in_l1 to choose the external-negate "
+                "fallback."
+            )
+        return [[*streams, BFLOAT16.tile_bytes(), kept, kept]]
+
+    plan.launch_kept(("least of columns", _reshape_to_rank_4(source), _reshape_to_rank_4(result)), sizes)
+    return TensorHandle(slot, result)
+
+
+def _count_columns_per_batch(plan: PlanBuilder, source: TensorSpec) -> int:
+    """Return the smallest number of tile columns that divides the share of every core."""
+    each, more = divmod(prod(source.shape[:-2]) * source.tiles_across, plan.memory_map.grid.cores)
+    return lcm(each or 1, each + 1) if more and each else max(each, 1)
+
+
+def _reshape_to_rank_4(spec: TensorSpec) -> TensorSpec:
+    """Return the spec with four dimensions, as the library reduces it."""
+    *outer, height, width = spec.shape
+    lead = [1] * (2 - len(outer)) + outer
+    return replace(spec, shape=(prod(lead[:-1]), lead[-1], height, width))
+
+
+def _negate_input_and_result(
+    plan: PlanBuilder, held: TensorHandle, greatest: Callable[[TensorHandle], TensorHandle]
+) -> TensorHandle:
+    before = _negate(plan, held.spec, held.spec)
+    found = greatest(before)
+    result = _negate(plan, found.spec, found.spec)
+    plan.free(found.slot, before.slot)
+    return result
+
+
+def _negate(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> TensorHandle:
+    if not source.dtype.is_float:
+        plan.allocate(result)
+        plan.refuse(f"Unary: UnaryOpType::NEG does not support integer input dtype {dtype_name(source.dtype)}")
+    ((slot, spec),) = one_to_one(plan, source, result).results
+    return TensorHandle(slot, spec)

@@ -6,16 +6,22 @@ from math import prod
 
 from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, UINT32, DataType
-from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
-from ttmem.twin.operations.elementwise import clone, spell_type
-from ttmem.twin.operations.fill_and_copy import fill_padding
-from ttmem.twin.operations.minimum import check_reduced_type, is_negated, least_of_columns
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
+from ttmem.twin.operations.elementwise import clone, dtype_name, fill_padding
 from ttmem.twin.operations.permute import transpose
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder, TensorHandle, apply, replace_handle, resolve_axes
 from ttmem.twin.operations.record import Argument
-from ttmem.twin.operations.reduced_shards import Place, filled, in_shape, is_reduced_in_place, place_of
+from ttmem.twin.operations.reduced_shards import (
+    Place,
+    check_reduced_type,
+    filled,
+    in_shape,
+    is_negated,
+    is_reduced_in_place,
+    place_of,
+    reduce_columns_to_minimum,
+)
 from ttmem.twin.operations.slice_ import slice_
-from ttmem.twin.operations.tensor_handle import Held, applied, axes_of, replaced
 from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, Layout, TensorSpec
 
 _WORTH_BATCHING = 4
@@ -30,7 +36,7 @@ def accumulator(dtype: DataType) -> DataType:
     return FLOAT32 if dtype is FLOAT32 else BFLOAT16
 
 
-def reduce(call: Call, plan: PlanWriter) -> Plan:
+def reduce(call: Call, plan: PlanBuilder) -> Plan:
     """Sum, mean, max or min along any dimensions.
 
     Outer dimensions of sums of two bytes or less have a kernel of their own. All others are brought into the last but
@@ -39,12 +45,12 @@ def reduce(call: Call, plan: PlanWriter) -> Plan:
     source = call.inputs[0]
     rank = len(source.shape)
     if not source.is_tiled or source.dtype.name == "uint8":
-        return plan.give_up("reductions of row-major tensors, or of bytes")
+        return plan.unknown("reductions of row-major tensors, or of bytes")
     if call.name == "mean" and source.dtype in (INT32, UINT32):
-        plan.refuse(f"ttnn.mean does not support integer inputs - got {spell_type(source.dtype)}.")
+        plan.refuse(f"ttnn.mean does not support integer inputs - got {dtype_name(source.dtype)}.")
     if rank < 2:
         return _reduce_row(call, plan)
-    axes = axes_of(call.arguments["dim"], rank)
+    axes = resolve_axes(call.arguments["dim"], rank)
     place = place_of(call)
     held = first = filled(plan, source)
     carries = call.name in ("sum", "mean") and source.dtype is BFLOAT16 and 1 < len(axes) < rank
@@ -60,26 +66,28 @@ def reduce(call: Call, plan: PlanWriter) -> Plan:
             dtype = FLOAT32 if carries and axis != axes[0] else BFLOAT16 if carries else source.dtype
             held = _one_axis(plan, held, axis, place, dtype, call.name, first.slot)
     if not call.arguments["keepdim"]:
-        shape = tuple(size for i, size in enumerate(source.shape) if i not in axes_of(call.arguments["dim"], rank))
-        held = replaced(plan, held, in_shape(plan, held, shape), keep=first.slot)
+        shape = tuple(size for i, size in enumerate(source.shape) if i not in resolve_axes(call.arguments["dim"], rank))
+        held = replace_handle(plan, held, in_shape(plan, held, shape), keep=first.slot)
     if first.slot != held.slot:
         plan.free(first.slot)
     return plan.finish(held.slot, held.spec)
 
 
-def _reduce_row(call: Call, plan: PlanWriter) -> Plan:
+def _reduce_row(call: Call, plan: PlanBuilder) -> Plan:
     """A single dimension is a row; a single number is copied."""
     source = call.inputs[0]
     if not source.shape:
-        filled = Held(fill_padding(plan, source), source)
-        copied = applied(plan, clone, filled, call.memory)
+        filled = TensorHandle(fill_padding(plan, source), source)
+        copied = apply(plan, clone, filled, call.memory)
         plan.free(filled.slot)
         return plan.finish(copied.slot, source if call.memory is None else copied.spec)
     row = replace(call, inputs=(replace(source, shape=(1, *source.shape)),), arguments={"dim": 1, "keepdim": True})
-    return reduce(row, plan).with_shape((1,) if call.arguments["keepdim"] else ())
+    return reduce(row, plan).reshape_result((1,) if call.arguments["keepdim"] else ())
 
 
-def _outer_sums(plan: PlanWriter, held: Held, axes: list[int], place: Place, *, carries: bool, is_last: bool) -> Held:
+def _outer_sums(
+    plan: PlanBuilder, held: TensorHandle, axes: list[int], place: Place, *, carries: bool, is_last: bool
+) -> TensorHandle:
     """The kernel for outer dimensions: its result has whole tiles, which are cut to size at the end."""
     source = held.spec
     shape = [*source.shape[:-2], *(round_up(size, 32) for size in source.shape[-2:])]
@@ -93,14 +101,14 @@ def _outer_sums(plan: PlanWriter, held: Held, axes: list[int], place: Place, *, 
         plan.launch([2 * together * tile, BFLOAT16.tile_bytes(), 2 * dtype.tile_bytes()])
         if held.spec is not source:
             plan.free(held.slot)
-        held = Held(slot, result)
+        held = TensorHandle(slot, result)
     ends = [*shape[:-2], *source.shape[-2:]]
-    return replaced(
-        plan, held, applied(plan, slice_, held, None, begins=[0] * len(ends), ends=ends, steps=None), keep=0
+    return replace_handle(
+        plan, held, apply(plan, slice_, held, None, begins=[0] * len(ends), ends=ends, steps=None), keep=0
     )
 
 
-def _both(plan: PlanWriter, held: Held, place: Place, dtype: DataType, name: str) -> Held:
+def _both(plan: PlanBuilder, held: TensorHandle, place: Place, dtype: DataType, name: str) -> TensorHandle:
     """The last two dimensions: the width, then the height; a single tile in one go."""
     source = held.spec
     is_tile = prod(source.shape[:-2]) == 1 and max(source.shape[-2:]) <= 32
@@ -109,7 +117,7 @@ def _both(plan: PlanWriter, held: Held, place: Place, dtype: DataType, name: str
         slot = plan.allocate(result)
         tile = source.tile_bytes
         plan.launch([2 * tile, accumulator(source.dtype).tile_bytes(), 2 * tile, *_negatives(source, name)])
-        return Held(slot, result)
+        return TensorHandle(slot, result)
     rank = len(source.shape)
     middle = FLOAT32 if name == "sum" and dtype is BFLOAT16 else dtype
     rows = _along(plan, held, rank - 1, place, middle, name)
@@ -118,23 +126,27 @@ def _both(plan: PlanWriter, held: Held, place: Place, dtype: DataType, name: str
     return both
 
 
-def _one_axis(plan: PlanWriter, held: Held, axis: int, place: Place, dtype: DataType, name: str, keep: int) -> Held:
+def _one_axis(
+    plan: PlanBuilder, held: TensorHandle, axis: int, place: Place, dtype: DataType, name: str, keep: int
+) -> TensorHandle:
     """An outer dimension changes places with the height, is reduced, and goes back."""
     rank = len(held.spec.shape)
     if axis == rank - 1:
-        return replaced(plan, held, _along(plan, held, axis, place, dtype, name), keep=keep)
+        return replace_handle(plan, held, _along(plan, held, axis, place, dtype, name), keep=keep)
     if axis == rank - 2:
-        return replaced(plan, held, down(plan, held, place, dtype, name), keep=keep)
-    turned = applied(plan, transpose, held, place.memory, place.shard, dim1=axis, dim2=rank - 2)
-    turned = replaced(plan, held, turned, keep=keep)
+        return replace_handle(plan, held, down(plan, held, place, dtype, name), keep=keep)
+    turned = apply(plan, transpose, held, place.memory, place.shard, dim1=axis, dim2=rank - 2)
+    turned = replace_handle(plan, held, turned, keep=keep)
     reduced = down(plan, turned, place, dtype, name)
-    reduced = replaced(plan, turned, reduced, keep=keep)
-    return replaced(
-        plan, reduced, applied(plan, transpose, reduced, place.memory, place.shard, dim1=axis, dim2=rank - 2), keep=keep
+    reduced = replace_handle(plan, turned, reduced, keep=keep)
+    return replace_handle(
+        plan, reduced, apply(plan, transpose, reduced, place.memory, place.shard, dim1=axis, dim2=rank - 2), keep=keep
     )
 
 
-def down(plan: PlanWriter, held: Held, place: Place, dtype: DataType, name: str, *, layout: Layout = TILE) -> Held:
+def down(
+    plan: PlanBuilder, held: TensorHandle, place: Place, dtype: DataType, name: str, *, layout: Layout = TILE
+) -> TensorHandle:
     """The height. Where it is tall and few cores have work, it is cut in slices, whose results are reduced again.
 
     ``layout``: of what comes out of slices.
@@ -159,15 +171,17 @@ def down(plan: PlanWriter, held: Held, place: Place, dtype: DataType, name: str,
     partials = max(2, ceil_div(slices, 32)) * inner
     plan.launch([2 * inner, inner, dtype.tile_bytes(), partials, inner, 2 * dtype.tile_bytes()])
     plan.free(middle)
-    return Held(slot, result)
+    return TensorHandle(slot, result)
 
 
-def _along(plan: PlanWriter, held: Held, axis: int, place: Place, dtype: DataType, name: str) -> Held:
+def _along(plan: PlanBuilder, held: TensorHandle, axis: int, place: Place, dtype: DataType, name: str) -> TensorHandle:
     """One of the last two dimensions."""
     source = held.spec
     rank = len(source.shape)
     if axis == rank - 2 and is_negated(source, name):
-        return least_of_columns(plan, held, place, lambda negative: _along(plan, negative, axis, place, dtype, "max"))
+        return reduce_columns_to_minimum(
+            plan, held, place, lambda negative: _along(plan, negative, axis, place, dtype, "max")
+        )
     shape = (*source.shape[:axis], 1, *source.shape[axis + 1 :])
     result = place.holds(replace(source, shape=shape, dtype=dtype))
     slot = plan.allocate(result)
@@ -181,10 +195,10 @@ def _along(plan: PlanWriter, held: Held, axis: int, place: Place, dtype: DataTyp
         work = outer * height // cores
     if is_reduced_in_place(source, result, "height" if axis == rank - 1 else "width"):
         plan.launch([2 * source.tile_bytes, accumulator(source.dtype).tile_bytes(), *negatives])
-        return Held(slot, result)
+        return TensorHandle(slot, result)
     ahead = (8 if work >= _WORTH_BATCHING else 2) * source.tile_bytes
     plan.launch([ahead, accumulator(source.dtype).tile_bytes(), 2 * dtype.tile_bytes(), *negatives])
-    return Held(slot, result)
+    return TensorHandle(slot, result)
 
 
 def _negatives(source: TensorSpec, name: str) -> list[int]:
@@ -194,13 +208,13 @@ def _negatives(source: TensorSpec, name: str) -> list[int]:
 
 RECORDS = (
     *(
-        record_of(
-            write_call(name, [EXAMPLE_TENSOR], dim=-1, keepdim=True),
+        build_record(
+            format_call(name, [EXAMPLE_TENSOR], dim=-1, keepdim=True),
             reduce,
             *(Argument("dim", default=None), Argument("keepdim", default=False)),
             family="reduce",
-            is_drawn_odd=True,
-            takes_shards=True,
+            verified_low_rank_and_rare_types=True,
+            verified_with_shards=True,
         )
         for name in ("sum", "mean", "max", "min")
     ),

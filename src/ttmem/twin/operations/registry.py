@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All records, and what a call does to memory by them.
+"""The records of all operations, and the plan of a call.
 
-To add an operation, write its record at the end of the file of its family (``elementwise``, ``unary``, ...) and its
-draw in ``tests/oracle/draws``; name a new file in ``FAMILIES``. Everything else asks ``RECORDS``: the twin, the oracle,
-``ttmem ops map`` and the documentation.
+To add an operation, add its record at the end of the file of its family (``elementwise``, ``unary``, ...) and its draw
+to ``tests/oracle/draws``; add a new file to ``FAMILIES``. The twin, the oracle, ``ttmem ops map`` and the documentation
+read ``RECORDS``.
 """
 
 import re
@@ -23,7 +23,7 @@ from ttmem.twin.operations.plan import (
     Call,
     KeptSizes,
     Plan,
-    PlanWriter,
+    PlanBuilder,
     Refuse,
     Step,
     no_plan,
@@ -46,7 +46,6 @@ FAMILIES = (
     "attention_decode",
     "conv2d",
     "creation",
-    "embedding",
     "concat",
     "roll",
     "normalization",
@@ -72,7 +71,6 @@ FAMILIES = (
     "gather_scatter",
     "collectives",
     "mesh_transfers",
-    "async_collectives",
 )
 """The modules of this package that have records; a test compares the list with the folder."""
 RECORDS: Registry[OperationRecord] = Registry(
@@ -81,35 +79,37 @@ RECORDS: Registry[OperationRecord] = Registry(
     fold=lambda name: name.removeprefix("ttnn."),
 )
 NO_RECORD = "none"
-"""The certainty about an operation that has no record."""
+"""The confidence of an operation without a record."""
 _LEVELS = (EXACT, BOUNDED, NO_RECORD)
 _COMPARED_TYPES = ("bfloat16", "float32", "bfloat8_b", "uint32", "int32", "uint16")
-_MANY_DIMENSIONS = "shards of many dimensions were not compared"
+_MANY_DIMENSIONS = "ND shards are not verified"
 _RESULT_WORDS = re.compile(r"dtype|layout|dim|shape|by position|_output|^out|^persistent")
-_OTHER_TILES = "other tiles were not compared"
+_OTHER_TILES = "other tile shapes are not verified"
 _ODD_TYPES = ("bfloat4_b", "uint8")
 
 
-def _only_results(plan: Plan) -> Plan:
-    """What is certain of a call that may be done in another way."""
+def _keep_results(plan: Plan) -> Plan:
+    """Return a plan with its results alone, for a call that may run in another way."""
     slots = {slot for slot, _ in plan.results}
     return replace(plan, steps=tuple(step for step in plan.steps if isinstance(step, Allocate) and step.slot in slots))
 
 
-def _says_result(option: str) -> bool:
-    """Whether an argument that nobody compared may change what the result is, or where it lies."""
+def _may_change_result(option: str) -> bool:
+    """Return whether an unverified argument may change the result or its memory."""
     return option == SHARDED_RESULT or _RESULT_WORDS.search(option) is not None
 
 
 @cache
-def checked_in(release: Release) -> Container[str]:
-    """The operations whose rules agree with an older release (with the newest all do: the tests ask it)."""
+def load_checked_operations(release: Release) -> Container[str]:
+    """Return the operations whose rules are verified against an older release (the tests verify all against the
+    newest).
+    """
     listed = toml.load_packaged(__package__, "checked.toml")["release"]
     return frozenset(name for one in listed if one["name"] == release.name for name in one["operations"])
 
 
-def confidence_in(operations: Iterable[str]) -> str:
-    """How certain the twin is of plain calls of these operations, taken together: exact, bounded or none."""
+def combine_confidence(operations: Iterable[str]) -> str:
+    """Return the lowest confidence of plain calls of these operations: exact, bounded or none."""
     found = (RECORDS.get(name) for name in operations)
     return max((record.confidence if record else NO_RECORD for record in found), key=_LEVELS.index, default=EXACT)
 
@@ -121,71 +121,71 @@ def plan_call(
     l1_bytes_taken: int = 0,
     kept_programs: Mapping[Hashable, KeptSizes] | None = None,
 ) -> Plan:
-    """What a call does to memory; an operation without a record has an empty plan that says so.
+    """Return the plan of a call; an operation without a record has an empty plan that says so.
 
-    ``lowest_l1_address``, ``l1_bytes_taken``, ``kept_programs``: see `PlanWriter`; without them the device is empty.
+    ``lowest_l1_address``, ``l1_bytes_taken``, ``kept_programs``: see `PlanBuilder`; without them the device is empty.
     """
     record = RECORDS.get(call.name)
     if record is None:
         return no_plan(f"no rule for {call.name}")
-    if call.misfit:
+    if call.signature_mismatch:
         if memory_map.release is DEFAULT_RELEASE:
-            raise BadInputError(call.misfit)
-        return no_plan(f"{call.misfit}: so it is in {DEFAULT_RELEASE}")
+            raise BadInputError(call.signature_mismatch)
+        return no_plan(f"{call.signature_mismatch} (in {DEFAULT_RELEASE})")
     if not call.inputs and record.needs_tensor:
         raise BadInputError(f"{call.name} needs a tensor")
     arguments = {**record.defaults, **call.arguments} if record.arguments else call.arguments
     known_call = replace(call, name=record.name, arguments=arguments)
-    writer = PlanWriter(memory_map, lowest_l1_address, l1_bytes_taken, kept_programs)
-    doubt = _outside_the_tests(call, memory_map, record)
+    writer = PlanBuilder(memory_map, lowest_l1_address, l1_bytes_taken, kept_programs)
+    doubt = _find_unverified(call, memory_map, record)
     try:
-        plan = writer.written_by(lambda: record.plan(known_call, writer))
+        plan = writer.run_rule(lambda: record.plan(known_call, writer))
     except KeyError as missing:
         if call.unknown_options:  # under another name perhaps
             return no_plan(doubt)
         raise BadInputError(f"{call.name} needs the argument {missing}") from None
     except (TypeError, ValueError, IndexError, AttributeError, ArithmeticError):
-        # Tensors or arguments of a form that nobody thought of: the library may take them.
-        return no_plan(f"the rule of ttnn.{record.name} does not know arguments of this form")
+        # Tensors or arguments of an unexpected form: the library may accept them.
+        return no_plan(f"the rule of ttnn.{record.name} does not cover arguments of this form")
     except (BadInputError, InvalidSpecError):
         if call.unknown_options:  # which may be what makes the library take it
             return no_plan(doubt)
         raise
     if not doubt:
         return plan
-    if doubt in (_MANY_DIMENSIONS, _OTHER_TILES) or any(map(_says_result, call.unknown_options)):
+    if doubt in (_MANY_DIMENSIONS, _OTHER_TILES) or any(map(_may_change_result, call.unknown_options)):
         return no_plan(doubt)  # not even the result is certain
     if call.unknown_options and plan.steps and isinstance(plan.steps[-1], Refuse):
         return no_plan(doubt)
     if memory_map.release is DEFAULT_RELEASE:
-        plan = _only_results(plan)
+        plan = _keep_results(plan)
     level, notes = BOUNDED if plan.confidence == EXACT else plan.confidence, dict.fromkeys((plan.note, doubt))
     return replace(plan, confidence=level, note="; ".join(filter(None, notes)))
 
 
-def _outside_the_tests(call: Call, memory_map: MemoryMap, record: OperationRecord) -> str:
-    """Why a rule that is exact elsewhere may not be so here: nobody compared it with the library."""
+def _find_unverified(call: Call, memory_map: MemoryMap, record: OperationRecord) -> str:
+    """Return the reason why a rule is not verified for this call; empty: it is."""
     release = memory_map.release
-    if release is not DEFAULT_RELEASE and record.name not in checked_in(release):
-        return f"the rule of ttnn.{record.name} is that of {DEFAULT_RELEASE}: it was not compared with {release}"
-    if isinstance(call.shard, NdShard) and not record.takes_nd_shards:
+    if release is not DEFAULT_RELEASE and record.name not in load_checked_operations(release):
+        return f"the rule of ttnn.{record.name} is that of {DEFAULT_RELEASE}: it is not verified for {release}"
+    if isinstance(call.shard, NdShard) and not record.verified_with_nd_shards:
         return _MANY_DIMENSIONS
     for spec in call.inputs:
         if spec.memory is HOST:
             continue
-        if isinstance(spec.shard, NdShard) and not record.takes_nd_shards:
+        if isinstance(spec.shard, NdShard) and not record.verified_with_nd_shards:
             return _MANY_DIMENSIONS
         if not spec.elements:
-            return "tensors without elements were not compared: some kill the library"
-        if not record.is_drawn_odd and len(spec.shape) < 2:
-            return "tensors of rank 0 and 1 were not compared"
-        types = (*_COMPARED_TYPES, *_ODD_TYPES) if record.is_drawn_odd else _COMPARED_TYPES
+            return "tensors without elements are not verified: some crash the library"
+        if not record.verified_low_rank_and_rare_types and len(spec.shape) < 2:
+            return "tensors of rank 0 and 1 are not verified"
+        types = (*_COMPARED_TYPES, *_ODD_TYPES) if record.verified_low_rank_and_rare_types else _COMPARED_TYPES
         if not spec.is_tiled and spec.alignment != (1, 1):
-            return "rows that are longer than their tensor says, out of shards, were not compared"
+            return "interleaved tensors with padded rows are not verified"
         if spec.tile != TILE_32X32:
             return _OTHER_TILES
         if spec.memory not in (DRAM, L1) or spec.dtype.name not in types:
-            return "other memories and data types were not compared"
+            return "other memories and data types are not verified"
     if call.unknown_options:
-        return f"calls with {', '.join(call.unknown_options)} were not compared"
+        return f"calls with {', '.join(call.unknown_options)} are not verified"
     return ""

@@ -7,10 +7,16 @@ from dataclasses import replace
 from ttmem.base.arithmetic import round_up
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT16, DRAM, L1, UINT8
-from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
-from ttmem.twin.operations.elementwise import LONGER_ROWS, aligned_page, has_longer_rows, result_like, wanted_like
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
+from ttmem.twin.operations.elementwise import (
+    PADDED_SHARD_ROWS,
+    compute_aligned_page_bytes,
+    has_padded_shard_rows,
+    result_spec,
+    spec_like,
+)
 from ttmem.twin.operations.memory_config import to_memory_config
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder, TensorHandle, apply, replace_handle
 from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.repeated_shards import (
     chosen,
@@ -19,10 +25,8 @@ from ttmem.twin.operations.repeated_shards import (
     is_repeated_in_place,
     lies_across,
 )
-from ttmem.twin.operations.tensor_handle import Held, applied, replaced
 from ttmem.twin.operations.to_layout import in_layout, tilize, untilize, untilize_plainly
-from ttmem.twin.paging import paging_of
-from ttmem.twin.placement import place
+from ttmem.twin.placement import compute_paging, place
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import TILE, InvalidSpecError, NdShard, Shard, TensorSpec
 
@@ -32,12 +36,12 @@ _SPARE_BYTES = 128
 """The kernel for other ranks than 2 to 4 shifts pages into alignment, which needs so much more."""
 
 
-def repeat(call: Call, plan: PlanWriter) -> Plan:
+def repeat(call: Call, plan: PlanBuilder) -> Plan:
     times = [int(number) for number in call.arguments["repeat_dims"]]
     return _repeated(call, plan, times)
 
 
-def expand(call: Call, plan: PlanWriter) -> Plan:
+def expand(call: Call, plan: PlanBuilder) -> Plan:
     """A repeat of dimensions of size 1; -1 keeps a dimension."""
     shape, wanted = call.inputs[0].shape, [int(size) for size in call.arguments["output_shape"]]
     if len(wanted) < len(shape):
@@ -49,33 +53,33 @@ def expand(call: Call, plan: PlanWriter) -> Plan:
     return _repeated(call, plan, [1 if size in (-1, own) else size for own, size in zip(padded, wanted, strict=True)])
 
 
-def _repeated(call: Call, plan: PlanWriter, times: list[int]) -> Plan:
+def _repeated(call: Call, plan: PlanBuilder, times: list[int]) -> Plan:
     source = call.inputs[0]
     rank = max(len(source.shape), len(times))
     times = [1] * (rank - len(times)) + times
     source = replace(source, shape=(1,) * (rank - len(source.shape)) + source.shape)
     if not rank:
         raise InvalidSpecError("repeat does not support rank 0 tensors")
-    if has_longer_rows(source) and (set(times) != {1} or source.shape != call.inputs[0].shape):
-        return plan.give_up(LONGER_ROWS)
+    if has_padded_shard_rows(source) and (set(times) != {1} or source.shape != call.inputs[0].shape):
+        return plan.unknown(PADDED_SHARD_ROWS)
     if set(times) <= {1}:
         return to_memory_config(replace(call, inputs=(source,)), plan)
     if 0 in times:
-        return plan.give_up("a tensor without elements")
+        return plan.unknown("a tensor without elements")
     if isinstance(source.shard, NdShard):
-        return plan.give_up("a repeat of shards of many dimensions")
+        return plan.unknown("a repeat of shards of many dimensions")
     is_refused = source.dtype is UINT8 and not 2 <= rank <= 4 and not _tiles_can_be_repeated(source, times)
     if source.shard is not None or call.shard is not None:
         if is_refused:
-            return plan.give_up("bytes in shards of many dimensions")
+            return plan.unknown("bytes in shards of many dimensions")
         return _repeated_shards(call, plan, source, times)
     if is_refused:
         raise InvalidSpecError(_NO_BYTES)
-    made = _repeat(plan, Held(-1, source), times, result_like(source, call.memory))
+    made = _repeat(plan, TensorHandle(-1, source), times, spec_like(source, call.memory))
     return plan.finish(made.slot, made.spec)
 
 
-def _repeat(plan: PlanWriter, held: Held, times: list[int], like: TensorSpec) -> Held:
+def _repeat(plan: PlanBuilder, held: TensorHandle, times: list[int], like: TensorSpec) -> TensorHandle:
     """Tiles that cannot be repeated as such are made rows where the tensor is, repeated into where the result goes, and
     tilized again. What is held goes as soon as it has been read.
     """
@@ -84,22 +88,22 @@ def _repeat(plan: PlanWriter, held: Held, times: list[int], like: TensorSpec) ->
         return _repeat_pages(plan, held, times, like)
     rows = in_layout(source, tiled=False)
     plain = source.dtype is BFLOAT16 and 2 <= len(source.shape) <= 4
-    made = replaced(plan, held, Held((untilize_plainly if plain else untilize)(plan, source, rows), rows))
+    made = replace_handle(plan, held, TensorHandle((untilize_plainly if plain else untilize)(plan, source, rows), rows))
     repeated = _repeat_pages(plan, made, times, replace(rows, memory=like.memory), was=source)
     result = replace(repeated.spec, layout=TILE, dtype=source.dtype)
-    return replaced(plan, repeated, Held(tilize(plan, repeated.spec, result), result))
+    return replace_handle(plan, repeated, TensorHandle(tilize(plan, repeated.spec, result), result))
 
 
-def _repeated_shards(call: Call, plan: PlanWriter, source: TensorSpec, times: list[int]) -> Plan:
+def _repeated_shards(call: Call, plan: PlanBuilder, source: TensorSpec, times: list[int]) -> Plan:
     """Shards that hold whole pages are read and written where they lie. Others, and tiles that become rows, go by way
     of pages: of DRAM, or of L1 where older kernels repeat them.
     """
-    wanted = replace(wanted_like(call, source), shape=_times(source.shape, times))
+    wanted = replace(result_spec(call, source), shape=_times(source.shape, times))
     if call.memory is None and source.shard is not None:
         wanted = replace(wanted, shard=chosen(source, times, wanted.shape, plan.memory_map.grid))
     is_tiled = source.is_tiled
     if not is_tiled and all(is_block_by_column(spec) for spec in (source, wanted)):
-        return plan.give_up("rows in block shards by columns of cores")
+        return plan.unknown("rows in block shards by columns of cores")
     becomes_rows = is_tiled and not _tiles_can_be_repeated(source, times)
     plainly = 2 <= len(source.shape) <= 4 and not (becomes_rows and source.dtype.is_block_float)
     reads, writes = (plainly and not becomes_rows and holds_pages(spec) for spec in (source, wanted))
@@ -113,22 +117,22 @@ def _repeated_shards(call: Call, plan: PlanWriter, source: TensorSpec, times: li
         inside = replace(source, memory=DRAM if plainly else L1, shard=None)
     like = replace(source, memory=wanted.memory, shard=wanted.shard if writes else None)
     if plainly and _is_short(plan, inside, times, like):
-        return plan.give_up("shards that are repeated where L1 is short")
-    held = Held(-1, source)
+        return plan.unknown("shards that are repeated where L1 is short")
+    held = TensorHandle(-1, source)
     if inside is not source:
-        held = applied(plan, to_memory_config, held, inside.memory)
+        held = apply(plan, to_memory_config, held, inside.memory)
     made = _repeat(plan, held, times, like)
     if wanted.shard != made.spec.shard:
-        made = replaced(plan, made, applied(plan, to_memory_config, made, wanted.memory, wanted.shard))
+        made = replace_handle(plan, made, apply(plan, to_memory_config, made, wanted.memory, wanted.shard))
     return plan.finish(made.slot, made.spec)
 
 
-def _repeated_in_place(plan: PlanWriter, source: TensorSpec, wanted: TensorSpec, times: list[int]) -> Plan:
+def _repeated_in_place(plan: PlanBuilder, source: TensorSpec, wanted: TensorSpec, times: list[int]) -> Plan:
     """A page passes through; rows are taken as a whole, however they are cut."""
     if source.dtype is UINT8 and not source.is_tiled:
         raise InvalidSpecError(_NO_BYTES)
     whole = source if source.is_tiled else replace(source, shard=None)
-    return plan.one_program(wanted, _shifted_pages(whole, is_last=times[-1] > 1)[:1])
+    return plan.finish_with_program(wanted, _shifted_pages(whole, is_last=times[-1] > 1)[:1])
 
 
 def _times(shape: Iterable[int], times: Iterable[int]) -> tuple[int, ...]:
@@ -144,8 +148,8 @@ def _tiles_can_be_repeated(source: TensorSpec, times: list[int]) -> bool:
 
 
 def _repeat_pages(
-    plan: PlanWriter, held: Held, times: list[int], like: TensorSpec, was: TensorSpec | None = None
-) -> Held:
+    plan: PlanBuilder, held: TensorHandle, times: list[int], like: TensorSpec, was: TensorSpec | None = None
+) -> TensorHandle:
     source = held.spec
     rank, is_tiled = len(source.shape), source.is_tiled
     plainly = 2 <= rank <= 4 and not (was is not None and was.dtype.is_block_float)
@@ -153,14 +157,14 @@ def _repeat_pages(
     if plainly and not is_tiled and _is_short(plan, source, times, like):
         plainly, copies = False, _copies(source, times, like, plainly=False)
     for dim, copy in copies:
-        before, held = held, Held(plan.allocate(copy), copy)
+        before, held = held, TensorHandle(plan.allocate(copy), copy)
         if plainly:
             outer = dim < rank - (2 if is_tiled else 1)
             plan.launch([_pages(plan, before.spec, copy, is_outer=outer)], CIRCULAR)
         else:
             plan.launch(_shifted_pages(before.spec, is_last=dim == rank - 1))
-        replaced(plan, before, held)
-    return Held(held.slot, replace(held.spec, shape=_times(source.shape, times)))
+        replace_handle(plan, before, held)
+    return TensorHandle(held.slot, replace(held.spec, shape=_times(source.shape, times)))
 
 
 def _copies(source: TensorSpec, times: list[int], like: TensorSpec, *, plainly: bool) -> list[tuple[int, TensorSpec]]:
@@ -179,7 +183,7 @@ def _copies(source: TensorSpec, times: list[int], like: TensorSpec, *, plainly: 
     return copies
 
 
-def _is_short(plan: PlanWriter, source: TensorSpec, times: list[int], like: TensorSpec) -> bool:
+def _is_short(plan: PlanBuilder, source: TensorSpec, times: list[int], like: TensorSpec) -> bool:
     """Of L1, for pages to be repeated plainly: every copy that goes there, and a page on its way."""
     copies = [copy for _, copy in _copies(source, times, like, plainly=True)]
     placed = (place(copy, plan.memory_map) for copy in copies if copy.memory is L1)
@@ -194,15 +198,19 @@ def _merge(shape: list[int], times: list[int], untouched: int) -> None:
             times[dim] = 1
 
 
-def _aligned_page(plan: PlanWriter, *ends: TensorSpec) -> int:
+def _aligned_page(plan: PlanBuilder, *ends: TensorSpec) -> int:
     """Of the last one, for the memories of all."""
     alignment = max(plan.memory_map.page_alignment_bytes(spec.memory) for spec in ends)
-    return round_up(paging_of(ends[-1]).page_bytes, alignment)
+    return round_up(compute_paging(ends[-1]).page_bytes, alignment)
 
 
-def _pages(plan: PlanWriter, before: TensorSpec, after: TensorSpec, *, is_outer: bool) -> int:
+def _pages(plan: PlanBuilder, before: TensorSpec, after: TensorSpec, *, is_outer: bool) -> int:
     """Rows that stay as they are are aligned for both ends; those that grow are read and written as they lie."""
-    page = _aligned_page(plan, before, after) if is_outer else max(aligned_page(plan, one) for one in (before, after))
+    page = (
+        _aligned_page(plan, before, after)
+        if is_outer
+        else max(compute_aligned_page_bytes(plan, one) for one in (before, after))
+    )
     if before.is_tiled:
         is_block = isinstance(after.shard, Shard) and after.shard.kind == "block"
         return page if after.memory is L1 and is_outer and not is_block else _PAGES_AT_ONCE * page
@@ -213,7 +221,7 @@ def _pages(plan: PlanWriter, before: TensorSpec, after: TensorSpec, *, is_outer:
 
 
 def _shifted_pages(before: TensorSpec, *, is_last: bool) -> list[int]:
-    page = paging_of(before).page_bytes
+    page = compute_paging(before).page_bytes
     if before.is_tiled:
         return [page + _SPARE_BYTES]
     if is_last:
@@ -222,19 +230,19 @@ def _shifted_pages(before: TensorSpec, *, is_last: bool) -> list[int]:
 
 
 RECORDS = (
-    record_of(
-        write_call("repeat", [EXAMPLE_TENSOR], [1, 2, 1, 1]),
+    build_record(
+        format_call("repeat", [EXAMPLE_TENSOR], [1, 2, 1, 1]),
         repeat,
         Argument("repeat_dims", 0),
-        is_drawn_odd=True,
-        takes_shards=True,
+        verified_low_rank_and_rare_types=True,
+        verified_with_shards=True,
     ),
-    record_of(
-        write_call("expand", [EXAMPLE_TENSOR], [1, 2, 64, 64]),
+    build_record(
+        format_call("expand", [EXAMPLE_TENSOR], [1, 2, 64, 64]),
         expand,
         Argument("output_shape", 0),
         family="repeat",
-        is_drawn_odd=True,
-        takes_shards=True,
+        verified_low_rank_and_rare_types=True,
+        verified_with_shards=True,
     ),
 )

@@ -7,8 +7,8 @@ from math import prod
 
 from ttmem.hardware import L1, Grid
 from ttmem.twin.operations import result_shards
-from ttmem.twin.operations.elementwise import has_longer_rows, has_whole_shards
-from ttmem.twin.paging import paging_of
+from ttmem.twin.operations.elementwise import has_padded_shard_rows, has_whole_shards
+from ttmem.twin.placement import compute_paging
 from ttmem.twin.tensor_spec import InvalidSpecError, Shard, TensorSpec
 
 
@@ -19,7 +19,7 @@ def holds_pages(spec: TensorSpec) -> bool:
     if spec.shard is None:
         return True
     try:
-        is_even = has_whole_shards(spec) and not has_longer_rows(spec)
+        is_even = has_whole_shards(spec) and not has_padded_shard_rows(spec)
     except InvalidSpecError:
         return False
     shard = spec.shard
@@ -29,7 +29,7 @@ def holds_pages(spec: TensorSpec) -> bool:
 
 
 def _leaves_cores(spec: TensorSpec, shard: Shard) -> bool:
-    paging, box = paging_of(spec), result_shards.rectangle(shard)
+    paging, box = compute_paging(spec), result_shards.rectangle(shard)
     shards = paging.physical_height // shard.height, paging.physical_width // shard.width
     return box is None or shards != ((box.columns, box.rows) if shard.by_column else (box.rows, box.columns))
 

@@ -8,13 +8,21 @@ from ttmem.base.arithmetic import ceil_div
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT16, DRAM, FLOAT32, INT32, UINT32, Memory
 from ttmem.twin.operations import result_shards
-from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
-from ttmem.twin.operations.elementwise import LONGER_ROWS, OWN_KERNELS, cast, has_longer_rows, result_like, wanted_like
-from ttmem.twin.operations.fill_and_copy import fill_in_place, has_tile_padding
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
+from ttmem.twin.operations.elementwise import (
+    OWN_KERNELS,
+    PADDED_SHARD_ROWS,
+    cast,
+    fill_in_place,
+    has_padded_shard_rows,
+    has_tile_padding,
+    result_spec,
+    spec_like,
+)
 from ttmem.twin.operations.memory_config import to_memory_config
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder, dimension
 from ttmem.twin.operations.record import Argument
-from ttmem.twin.paging import paging_of
+from ttmem.twin.placement import compute_paging
 from ttmem.twin.tensor_spec import ROW_MAJOR, InvalidSpecError, NdShard, Shard, TensorSpec
 
 _MOVABLE = (BFLOAT16, FLOAT32, INT32, UINT32)
@@ -23,15 +31,15 @@ _READ_BYTES, _WRITE_BYTES, _MOST_SLOTS = 64, 16, 8
 """Of row-major copies: what reads and writes are aligned to, and results that wait at most."""
 
 
-def reshape(call: Call, plan: PlanWriter) -> Plan:
+def reshape(call: Call, plan: PlanBuilder) -> Plan:
     return _reshaped(call, plan, infer_shape(call.inputs[0], call.arguments["shape"]))
 
 
-def view(call: Call, plan: PlanWriter) -> Plan:
+def view(call: Call, plan: PlanBuilder) -> Plan:
     """A reshape that moves nothing, or is refused."""
     source, shape = call.inputs[0], infer_shape(call.inputs[0], call.arguments["shape"])
     if not (source.shape and shape):
-        return plan.give_up("views of single numbers")
+        return plan.unknown("views of single numbers")
     (*_, height, width), (*_, new_height, new_width) = (1, *source.shape), (1, *shape)
     if width != new_width:
         raise InvalidSpecError(
@@ -45,33 +53,33 @@ def view(call: Call, plan: PlanWriter) -> Plan:
     return _reshaped(call, plan, shape)
 
 
-def unsqueeze(call: Call, plan: PlanWriter) -> Plan:
+def unsqueeze(call: Call, plan: PlanBuilder) -> Plan:
     shape = list(call.inputs[0].shape)
     shape.insert(dimension(call.arguments["dim"], len(shape), new=1), 1)
     return _reshaped(call, plan, tuple(shape))
 
 
-def squeeze(call: Call, plan: PlanWriter) -> Plan:
+def squeeze(call: Call, plan: PlanBuilder) -> Plan:
     """A dimension that is not 1 stays; without one that is named all of size 1 go."""
     shape, dim = call.inputs[0].shape, call.arguments["dim"]
     gone = range(len(shape)) if dim is None or not shape else (dimension(dim, len(shape)),)
     return _reshaped(call, plan, tuple(size for i, size in enumerate(shape) if i not in gone or size != 1))
 
 
-def _reshaped(call: Call, plan: PlanWriter, shape: tuple[int, ...]) -> Plan:
+def _reshaped(call: Call, plan: PlanBuilder, shape: tuple[int, ...]) -> Plan:
     source = call.inputs[0]
-    if has_longer_rows(source):
-        return plan.give_up(LONGER_ROWS)
-    wanted = wanted_like(call, source)
+    if has_padded_shard_rows(source):
+        return plan.unknown(PADDED_SHARD_ROWS)
+    wanted = result_spec(call, source)
     if is_same(source, shape) and source.elements and (wanted.memory, wanted.shard) != (source.memory, source.shard):
-        return plan.give_up(OWN_KERNELS) if wanted.shard and source.shard else to_memory_config(call, plan)
+        return plan.unknown(OWN_KERNELS) if wanted.shard and source.shard else to_memory_config(call, plan)
     is_cut_alike = (wanted.shard is None) == (source.shard is None)
     if is_cut_alike and is_view(source, shape, call.memory):
         _check_single_row(source, shape)
         return plan.finish(-1, replace(source, shape=shape))
     if source.shard is not None or call.shard is not None:
         return _reshaped_shards(call, plan, shape)
-    result = replace(result_like(source, call.memory), shape=shape)
+    result = replace(spec_like(source, call.memory), shape=shape)
     return plan.finish(reshaped(plan, source, result), result)
 
 
@@ -86,24 +94,24 @@ def _check_single_row(source: TensorSpec, shape: tuple[int, ...]) -> None:
         )
 
 
-def _reshaped_shards(call: Call, plan: PlanWriter, shape: tuple[int, ...]) -> Plan:
+def _reshaped_shards(call: Call, plan: PlanBuilder, shape: tuple[int, ...]) -> Plan:
     """Tiles are read and written wherever they are; the shards of the result are made anew."""
-    source, wanted = call.inputs[0], wanted_like(call, call.inputs[0])
+    source, wanted = call.inputs[0], result_spec(call, call.inputs[0])
     if not source.is_tiled or source.dtype not in _MOVABLE or isinstance(wanted.shard, NdShard):
-        return plan.give_up(OWN_KERNELS)
+        return plan.unknown(OWN_KERNELS)
     if wanted.shard is not None:
         if len(shape) < 2:
-            return plan.give_up("shards of a tensor with a single dimension")
+            return plan.unknown("shards of a tensor with a single dimension")
         is_explicit = call.shard is not None
         shard = result_shards.of_reshape(source, wanted.shard, shape, is_explicit=is_explicit)
         if shard is None:
-            return plan.give_up("shards on cores that are no rectangle")
+            return plan.unknown("shards on cores that are no rectangle")
         wanted = replace(wanted, shard=shard)
     result = replace(wanted, shape=shape)
     return plan.finish(_copy(plan, source, result), result)
 
 
-def _copied(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+def _copied(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> int:
     """Tiles that move; block floats do so as bfloat16."""
     if not source.dtype.is_block_float:
         return _copy(plan, source, result)
@@ -118,7 +126,7 @@ def _copied(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
     return slot
 
 
-def reshaped(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+def reshaped(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> int:
     """An interleaved tensor under another shape, as a step of other operations; slot 0: it is the tensor itself."""
     if is_view(source, result.shape, result.memory):
         return 0
@@ -161,7 +169,7 @@ def is_view(source: TensorSpec, shape: tuple[int, ...], memory: Memory | None = 
     return not source.is_tiled or height == new_height or not (height % 32 or new_height % 32)
 
 
-def _copy(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+def _copy(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> int:
     """The tile copy: its output, and the table that the cached program keeps until the cache is cleared."""
     from ttmem.twin.operations.reshape_mapping_table import segments_per_tile
 
@@ -179,12 +187,12 @@ def _copy(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
     return slot
 
 
-def _copy_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+def _copy_rows(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> int:
     """Rows of another length. A kernel reads two rows ahead; results that are not aligned wait in up to eight slots,
     as many as L1 has room for. Where rows divide each other two kernels share the work.
     """
     slot = plan.allocate(result)
-    before, after = paging_of(source).page_bytes, paging_of(result).page_bytes
+    before, after = compute_paging(source).page_bytes, compute_paging(result).page_bytes
     reads = 2 * ((before - 1) // _READ_BYTES * _READ_BYTES + 2 * _READ_BYTES)
     write = (after - 1) // _READ_BYTES * _READ_BYTES + _READ_BYTES + _WRITE_BYTES
     divides = before % after == 0 or after % before == 0
@@ -213,13 +221,13 @@ def _three_dimensions(shape: tuple[int, ...]) -> tuple[int, int, int]:
 
 
 RECORDS = tuple(
-    record_of(
-        write_call(name, [EXAMPLE_TENSOR], value),
+    build_record(
+        format_call(name, [EXAMPLE_TENSOR], value),
         plan,
         argument,
         family="reshape",
-        is_drawn_odd=True,
-        takes_shards=True,
+        verified_low_rank_and_rare_types=True,
+        verified_with_shards=True,
     )
     for name, plan, argument, value in (
         ("reshape", reshape, Argument("shape", 0), [1, 64, 2, 32]),

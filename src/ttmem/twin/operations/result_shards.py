@@ -6,7 +6,7 @@ from math import prod
 
 from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import Grid
-from ttmem.twin.operations.conv_parallelization import row_by_row
+from ttmem.twin.operations.conv_parallelization import fill_rows
 from ttmem.twin.tensor_spec import CoreRange, Shard, TensorSpec
 
 _ROW_QUANTUM_BYTES = 16
@@ -87,7 +87,7 @@ def of_whole_grid(result: TensorSpec, kind: str, grid: Grid, *, by_column: bool 
     if kind == "block":
         cores: tuple[CoreRange, ...] = (CoreRange(0, 0, across - 1, down - 1),)
     else:
-        cores = row_by_row(down * across, grid)
+        cores = fill_rows(down * across, grid)
     if by_column:
         cores = tuple(CoreRange(one.start_y, one.start_x, one.end_y, one.end_x) for one in cores)
     return Shard(kind, *part, cores, by_column)

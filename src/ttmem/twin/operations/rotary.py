@@ -6,41 +6,41 @@ from dataclasses import replace
 
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, L1
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.conv_parallelization import row_by_row
-from ttmem.twin.operations.elementwise import wanted_like
+from ttmem.twin.operations.call_syntax import build_record, format_call
+from ttmem.twin.operations.conv_parallelization import fill_rows
+from ttmem.twin.operations.elementwise import allocate_results, memory_layout_name, result_spec
 from ttmem.twin.operations.heads import padded_matrix
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder, TensorHandle, apply
 from ttmem.twin.operations.record import Argument, Step
-from ttmem.twin.operations.refusals import allocated, spell_cut
-from ttmem.twin.operations.tensor_handle import Held, applied
 from ttmem.twin.operations.to_layout import to_layout
-from ttmem.twin.paging import paging_of
+from ttmem.twin.placement import compute_paging
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import Shard, TensorSpec
 
 
-def rotary(call: Call, plan: PlanWriter) -> Plan:
+def rotary(call: Call, plan: PlanBuilder) -> Plan:
     """Rows of tiles of the tensor, of its rotated self, and of both tables, each twice; single tiles between.
 
     Of one token the tables' row is untilized, taken out and tilized again. Rows are made tiles first; shards of the
     tensor are worked on where they lie, those of the tables are read.
     """
     if len(call.inputs) != 3 or any(len(spec.shape) < 2 for spec in call.inputs):
-        return plan.give_up("a rotary embedding of tensors of less than two dimensions")
+        return plan.unknown("a rotary embedding of tensors of less than two dimensions")
     token = call.arguments["token_index"]
     _check_tables(call, token)
     held = [
-        applied(plan, to_layout, Held(-place - 1, spec), layout="tile") if not spec.is_tiled else Held(0, spec)
+        apply(plan, to_layout, TensorHandle(-place - 1, spec), layout="tile")
+        if not spec.is_tiled
+        else TensorHandle(0, spec)
         for place, spec in enumerate(call.inputs)
     ]
     source, cosine_table, sine_table = (one.spec for one in held)
     rows, width = padded_matrix(source)
     across = width // 32
-    result = replace(wanted_like(call, source), shape=(*source.shape[:-2], rows, width))
+    result = replace(result_spec(call, source), shape=(*source.shape[:-2], rows, width))
     if result.shard is not None:
         result = replace(result, shard=_shard_of_turned(plan, source, result))
-    (slot,) = allocated(plan, [result], _faults(source, cosine_table, sine_table, result))
+    (slot,) = allocate_results(plan, [result], _faults(source, cosine_table, sine_table, result))
     own, cosine, sine = (spec.tile_bytes for spec in (source, cosine_table, sine_table))
     ahead, deep = 2 * across, (2 if token is None else 1) * across
     tables = [deep * cosine, deep * sine]
@@ -93,14 +93,14 @@ def _check_tables(call: Call, token: int | None) -> None:
         )
 
 
-def _shard_of_turned(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Shard:
+def _shard_of_turned(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> Shard:
     """The tensor's own shards; of pages as many as there are cores that can share them evenly."""
     assert isinstance(result.shard, Shard)
     if isinstance(source.shard, Shard):
         return replace(source.shard, kind=result.shard.kind)
-    blocks, grid = paging_of(source).physical_height // 32, plan.memory_map.grid
+    blocks, grid = compute_paging(source).physical_height // 32, plan.memory_map.grid
     cores = next(count for count in range(grid.cores, 0, -1) if blocks % count == 0)
-    return Shard(result.shard.kind, blocks // cores * 32, padded_matrix(source)[1], row_by_row(cores, grid))
+    return Shard(result.shard.kind, blocks // cores * 32, padded_matrix(source)[1], fill_rows(cores, grid))
 
 
 def _faults(source: TensorSpec, cosine: TensorSpec, sine: TensorSpec, result: TensorSpec) -> Iterator[str]:
@@ -110,24 +110,24 @@ def _faults(source: TensorSpec, cosine: TensorSpec, sine: TensorSpec, result: Te
     shard, wanted, width = source.shard, result.shard, padded_matrix(source)[1]
     if isinstance(shard, Shard):
         if shard.kind == "width":
-            yield f"Input tensor memory layout must not be WIDTH_SHARDED but got {spell_cut(source)}"
+            yield f"Input tensor memory layout must not be WIDTH_SHARDED but got {memory_layout_name(source)}"
         if shard.width != width:
             yield f"Input tensor shard width ({shard.width}) must equal padded width ({width})"
-        if paging_of(source).physical_height % shard.height:
+        if compute_paging(source).physical_height % shard.height:
             yield "Error"
     if isinstance(wanted, Shard) and wanted.kind == "width":
-        yield f"Output memory config layout must not be WIDTH_SHARDED but got {spell_cut(result)}"
+        yield f"Output memory config layout must not be WIDTH_SHARDED but got {memory_layout_name(result)}"
     if any(spec.shard is not None and spec.memory is not L1 for spec in (source, result)):
         yield "Only L1 buffers can have an associated circular buffer!"
 
 
 EXAMPLE_TABLE: Step = {"shape": [1, 1, 64, 64], "dtype": "bfloat16", "layout": "tile", "memory": "DRAM"}
 RECORDS = (
-    record_of(
-        write_call("experimental.rotary_embedding", [EXAMPLE_TABLE] * 3),
+    build_record(
+        format_call("experimental.rotary_embedding", [EXAMPLE_TABLE] * 3),
         rotary,
         Argument("token_index", 0, None),
-        takes_shards=True,
-        is_drawn_odd=True,
+        verified_with_shards=True,
+        verified_low_rank_and_rare_types=True,
     ),
 )

@@ -6,13 +6,11 @@ from typing import Any
 
 from ttmem.base.arithmetic import ceil_div
 from ttmem.hardware import BFLOAT16
-from ttmem.twin.operations.call_syntax import height_shards, record_of, write_call
-from ttmem.twin.operations.elementwise import wanted_like
+from ttmem.twin.operations.call_syntax import build_record, format_call, format_height_shards
+from ttmem.twin.operations.elementwise import allocate_results, describe_not_in_l1, memory_layout_name, result_spec
 from ttmem.twin.operations.heads import padded_matrix
-from ttmem.twin.operations.kernel_config import KERNEL_CONFIG, adds_in_float32
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter
-from ttmem.twin.operations.record import Argument, Step
-from ttmem.twin.operations.refusals import allocated, not_in_l1, spell_cut
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder
+from ttmem.twin.operations.record import KERNEL_CONFIG, Argument, Step, has_float32_sums
 from ttmem.twin.operations.rotary import EXAMPLE_TABLE
 from ttmem.twin.tensor_spec import Shard, TensorSpec
 
@@ -23,14 +21,14 @@ _WIDEST = 256
 _WIDEST_IN_FLOAT32 = 128
 
 
-def rotary_llama(call: Call, plan: PlanWriter) -> Plan:
+def rotary_llama(call: Call, plan: PlanBuilder) -> Plan:
     """By a matrix that swaps pairs: of a sequence on all cores, of the new row of every user on its own core."""
     source, cosine, _, matrix = call.inputs
     if any(len(spec.shape) != 4 for spec in call.inputs):
-        return plan.give_up("a rotary embedding of tensors that are not of four dimensions")
+        return plan.unknown("a rotary embedding of tensors that are not of four dimensions")
     of_users = bool(call.arguments["is_decode_mode"])
-    result = wanted_like(call, source)
-    (slot,) = allocated(plan, [result], _faults_of_llama(call, plan, result, of_users=of_users))
+    result = result_spec(call, source)
+    (slot,) = allocate_results(plan, [result], _faults_of_llama(call, plan, result, of_users=of_users))
     tile, across = BFLOAT16.tile_bytes(), source.tiles_across
     if of_users:  # all that is there already is used in its place; only what lies between takes room
         plan.launch([across * tile] * 3)
@@ -63,7 +61,7 @@ _ONLY_HEIGHT = (
 _NOT_TILES = ("input tensor", "cos tensor", "sin tensor", "transformation matrix")
 
 
-def _faults_of_llama(call: Call, plan: PlanWriter, result: TensorSpec, *, of_users: bool) -> Iterator[str]:
+def _faults_of_llama(call: Call, plan: PlanBuilder, result: TensorSpec, *, of_users: bool) -> Iterator[str]:
     """In the library's words and order."""
     source, cosine, sine, _ = call.inputs
     for spec, name in zip(call.inputs, _NOT_TILES, strict=True):
@@ -71,21 +69,21 @@ def _faults_of_llama(call: Call, plan: PlanWriter, result: TensorSpec, *, of_use
             yield f"{name} to rotary embedding must be tilized"
     width = source.shape[-1]
     # Unless the caller says otherwise these kernels add up in float32.
-    precise = call.arguments["compute_kernel_config"] is None or adds_in_float32(call)
+    precise = call.arguments["compute_kernel_config"] is None or has_float32_sums(call)
     if precise and width > _WIDEST_IN_FLOAT32:
         yield "If head_dim is > 128, fp32_dest_acc_en must be False"
     if width > _WIDEST:
         yield "Head dim must be less than 256"
     if any(spec.dtype is not BFLOAT16 for spec in call.inputs):
         yield "All input tensors must have dtype = bfloat16"
-    if spell_cut(source) != spell_cut(result):
+    if memory_layout_name(source) != memory_layout_name(result):
         yield "Input tensor and output tensor must have same memory layout"
     if cosine.shape != sine.shape:
         yield "Cos and Sin dims must match"
     yield from (_faults_of_rows(call, plan, result) if of_users else _faults_of_sequence(call))
 
 
-def _faults_of_rows(call: Call, plan: PlanWriter, result: TensorSpec) -> Iterator[str]:
+def _faults_of_rows(call: Call, plan: PlanBuilder, result: TensorSpec) -> Iterator[str]:
     source, cosine, _, matrix = call.inputs
     users, width = source.shape[1], source.shape[-1]
     if width % 32:
@@ -116,7 +114,7 @@ def _faults_of_rows(call: Call, plan: PlanWriter, result: TensorSpec) -> Iterato
     if matrix.shard.width != 32:
         yield "Transformation matrix must have 4th dim equal to TILE_WIDTH"
     names = zip((*call.inputs, result), ("input", "cos", "sin", "trans_mat", "output"), strict=True)
-    yield from filter(None, (not_in_l1(name, name, spec) for spec, name in names))
+    yield from filter(None, (describe_not_in_l1(name, name, spec) for spec, name in names))
 
 
 def _faults_of_sequence(call: Call) -> Iterator[str]:
@@ -124,7 +122,7 @@ def _faults_of_sequence(call: Call) -> Iterator[str]:
     heads, width = source.shape[1], source.shape[-1]
     if source.shard is not None:
         yield "Input tensor must be interleaved in prefill mode"
-    cuts = [spell_cut(spec) for spec in (cosine, sine, matrix)]
+    cuts = [memory_layout_name(spec) for spec in (cosine, sine, matrix)]
     by_height = [cut.endswith("HEIGHT_SHARDED") for cut in cuts]
     if by_height[0] != by_height[1]:
         yield "Cos and sin must both be HEIGHT_SHARDED or both be INTERLEAVED for prefill RoPE"
@@ -168,12 +166,12 @@ def _faults_of_tables(source: TensorSpec, *tables: TensorSpec) -> Iterator[str]:
             )
 
 
-def rotary_llama_both(call: Call, plan: PlanWriter) -> Plan:
+def rotary_llama_both(call: Call, plan: PlanBuilder) -> Plan:
     """Queries and keys of new rows at once, on different cores."""
     query, key = call.inputs[:2]
     if any(len(spec.shape) != 4 for spec in call.inputs) or len(call.inputs) != 5:
-        return plan.give_up("a rotary embedding of tensors that are not of four dimensions")
-    slots = allocated(plan, [query, key], _faults_of_both(call))
+        return plan.unknown("a rotary embedding of tensors that are not of four dimensions")
+    slots = allocate_results(plan, [query, key], _faults_of_both(call))
     plan.launch([query.shape[-1] // 32 * BFLOAT16.tile_bytes()] * 3)
     return plan.finish_all(list(zip(slots, (query, key), strict=True)))
 
@@ -194,7 +192,7 @@ def _faults_of_both(call: Call) -> Iterator[str]:
     width, users = query.shape[-1], query.shape[1]
     if width != key.shape[-1]:
         yield "Q input tensor and K input tensor must have same head dimensions"
-    if width > _WIDEST_IN_FLOAT32 and (call.arguments["compute_kernel_config"] is None or adds_in_float32(call)):
+    if width > _WIDEST_IN_FLOAT32 and (call.arguments["compute_kernel_config"] is None or has_float32_sums(call)):
         yield "If head_dim is > 128, fp32_dest_acc_en must be False"
     if width % 32:
         yield "Head dim must be a multiple of TILE_WIDTH"
@@ -226,23 +224,23 @@ def _faults_of_both(call: Call) -> Iterator[str]:
 def write_fused_call(name: str, query: Step, key_heads: int, **named: Any) -> list[Step]:
     _, users, _, width = query["shape"]
     rows = ceil_div(users, 8)
-    key = {**query, "shape": [1, users, key_heads, width], **height_shards(users, 32, width, first_row=rows)}
+    key = {**query, "shape": [1, users, key_heads, width], **format_height_shards(users, 32, width, first_row=rows)}
     ranges = [*query["shard"]["ranges"], *key["shard"]["ranges"]]
     shard = {**query["shard"], "ranges": ranges}
     table = {**query, "shape": [1, 2 * users, 1, width], "shard": shard}
     matrix = {**query, "shape": [1, 1, 64 * users, 32], "shard": {**shard, "shape": [32, 32]}}
-    *made, call = write_call(name, [query, key, table, table, matrix], **named)
+    *made, call = format_call(name, [query, key, table, table, matrix], **named)
     return [*made, {**call, "out": ["queries", "keys"]}]
 
 
-_QUERY: Step = {**EXAMPLE_TABLE, "shape": [1, 1, 8, 64], **height_shards(1, 32, 64)}
+_QUERY: Step = {**EXAMPLE_TABLE, "shape": [1, 1, 8, 64], **format_height_shards(1, 32, 64)}
 _LLAMA = "experimental.rotary_embedding_llama"
 RECORDS = (
-    record_of(
-        write_call(_LLAMA, [EXAMPLE_TABLE] * 3 + [{**EXAMPLE_TABLE, "shape": [1, 1, 32, 32]}]),
+    build_record(
+        format_call(_LLAMA, [EXAMPLE_TABLE] * 3 + [{**EXAMPLE_TABLE, "shape": [1, 1, 32, 32]}]),
         rotary_llama,
         *(Argument("is_decode_mode", default=False), KERNEL_CONFIG),
-        takes_shards=True,
+        verified_with_shards=True,
     ),
-    record_of(write_fused_call(f"{_LLAMA}_fused_qk", _QUERY, 1), rotary_llama_both, KERNEL_CONFIG),
+    build_record(write_fused_call(f"{_LLAMA}_fused_qk", _QUERY, 1), rotary_llama_both, KERNEL_CONFIG),
 )

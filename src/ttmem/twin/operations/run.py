@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carries a plan out on a device: the same order of allocations, checks and frees as the library's."""
+"""Runs plans on a device, in the library's order of allocations, checks and frees."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from ttmem.twin.operations.plan import (
     Step,
 )
 from ttmem.twin.operations.registry import plan_call
-from ttmem.twin.programs import CIRCULAR, end_of_stack
+from ttmem.twin.programs import CIRCULAR, compute_stack_end
 from ttmem.twin.tensor_spec import InvalidSpecError, TensorSpec
 
 
 class RefusedError(InvalidSpecError):
-    """The library gave up in the middle of an operation, in its own words."""
+    """A refusal of the library in the middle of an operation, with its message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What an operation left behind, and how high it reached meanwhile."""
+    """The results of an operation and its peak."""
 
     plan: Plan
     made: tuple[tuple[Buffer, TensorSpec], ...]
-    """The results; empty: the operation has no rule."""
+    """The results; empty if the operation has no rule."""
     peak_l1_bytes_per_bank: int
-    """Tensors in L1 at the worst moment of the operation, without static buffers."""
+    """Tensors in L1 at the peak of the operation, without static buffers."""
     static_bytes_per_core: int
     """Largest static part of its programs; at least this much when the plan is bounded."""
     l1_parts: tuple[int, int, int]
@@ -46,18 +46,18 @@ class Result:
 
     @property
     def buffer(self) -> Buffer | None:
-        """Of the first result."""
+        """The buffer of the first result."""
         return self.made[0][0] if self.made else None
 
 
 class ProgramCache:
-    """What cached programs keep until the cache is cleared: buffers on the device, and the sizes of static ones."""
+    """Buffers and static sizes that cached programs keep until the cache is cleared."""
 
     def __init__(self, other: ProgramCache | None = None) -> None:
-        """Empty, or with what the other one holds."""
+        """Create an empty cache or a copy of another."""
         self._buffers: dict[Hashable, Buffer] = dict(other._buffers) if other else {}
         self.static_bytes: dict[Hashable, KeptSizes] = dict(other.static_bytes) if other else {}
-        """By program: `Launch.kept`."""
+        """The `Launch.kept` sizes by program."""
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self._buffers
@@ -84,27 +84,27 @@ def run_call(
     plan: Plan | None = None,
     release: Callable[[Buffer], None] | None = None,
 ) -> Result:
-    """Run an operation; on failure everything it allocated is given back and the failure is raised.
+    """Run an operation; on failure free everything that it allocated and raise the failure.
 
-    ``target`` takes the result in place of a new buffer; ``plan`` is what was planned for it on this device;
-    ``release`` frees an input that the operation takes away, for those who keep account of them.
+    ``target`` receives the result instead of a new buffer; ``plan`` is the call's plan on this device; ``release``
+    frees an input that the operation consumes, for callers that track them.
     """
-    plan = plan or planned(device, call, cache)
+    plan = plan or plan_on_device(device, call, cache)
     if plan.confidence == UNKNOWN:
         return Result(plan, (), 0, 0, (0, 0, 0))
     slots: dict[int, Buffer] = {}
     cached: list[Hashable] = []
     result_slot = plan.results[0][0] if plan.results else None
     base, static = device.memory_map.l1_base_address, 0
-    tensors = peak = device.allocated_bytes_per_bank(L1)
+    tensors = peak = device.get_allocated_bytes_per_bank(L1)
     worst = (peak, 0, 0)
     try:
         for step in plan.steps:
             if isinstance(step, Launch):
                 if step.buffer_bytes:
                     for group in step.groups:
-                        device.check_region(end_of_stack(group, device.memory_map), step.family)
-                    end = end_of_stack(step.buffer_bytes, device.memory_map)
+                        device.check_region(compute_stack_end(group, device.memory_map), step.family)
+                    end = compute_stack_end(step.buffer_bytes, device.memory_map)
                     device.check_region(end, step.family)
                     static = max(static, end - base)
                     if tensors + end - base > sum(worst):
@@ -126,7 +126,7 @@ def run_call(
                     cached.append(step.cache_key)
             elif target is None or step.slot != result_slot:
                 slots[step.slot] = device.allocate(step.spec)
-            tensors = device.allocated_bytes_per_bank(L1)
+            tensors = device.get_allocated_bytes_per_bank(L1)
             peak = max(peak, tensors)
     except (DeviceFailureError, InvalidSpecError):
         for buffer in slots.values():
@@ -147,17 +147,17 @@ def run_call(
     return Result(plan, made, peak, static, worst)
 
 
-def planned(device: Device, call: Call, cache: ProgramCache) -> Plan:
-    """What a call would do to the device as it is now."""
+def plan_on_device(device: Device, call: Call, cache: ProgramCache) -> Plan:
+    """Return the plan of a call on the device in its current state."""
     lowest = partial(_lowest_l1_address, device, cache)
-    return plan_call(call, device.memory_map, lowest, device.allocated_bytes_per_bank(L1), cache.static_bytes)
+    return plan_call(call, device.memory_map, lowest, device.get_allocated_bytes_per_bank(L1), cache.static_bytes)
 
 
 def _lowest_l1_address(device: Device, cache: ProgramCache, steps: Sequence[Step]) -> int | None:
-    """Where L1's lowest tensor would begin after these steps; the device stays as it is."""
+    """Return the address of the lowest L1 tensor after these steps; the device does not change."""
     if not any(isinstance(step, Allocate) and step.spec.memory is L1 for step in steps):
         return device.lowest_l1_address
-    with device.what_if():
+    with device.preserve_state():
         slots: dict[int, Buffer] = {}
         made: set[Hashable] = set()
         for step in steps:

@@ -10,15 +10,19 @@ from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT8_B, L1
 from ttmem.twin.operations import result_shards
-from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
-from ttmem.twin.operations.elementwise import OWN_KERNELS, double_buffered_tiles, has_longer_rows, wanted_like
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
+from ttmem.twin.operations.elementwise import (
+    OWN_KERNELS,
+    describe_not_in_l1,
+    double_buffered_tiles,
+    has_padded_shard_rows,
+    result_spec,
+)
 from ttmem.twin.operations.memory_config import to_memory_config
-from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanWriter
+from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanBuilder, TensorHandle, apply
 from ttmem.twin.operations.record import Argument
-from ttmem.twin.operations.refusals import not_in_l1
-from ttmem.twin.operations.tensor_handle import Held, applied
 from ttmem.twin.operations.to_layout import in_layout, tilize, to_layout, untilize
-from ttmem.twin.paging import paging_of
+from ttmem.twin.placement import compute_paging
 from ttmem.twin.tensor_spec import TILE, InvalidSpecError, NdShard, Shard, TensorSpec
 
 _MOST_READ_BYTES = 4096
@@ -33,7 +37,7 @@ def _given(call: Call, names: tuple[str, ...]) -> Any:
     return next((call.arguments[name] for name in names if call.arguments.get(name) is not None), None)
 
 
-def slice_(call: Call, plan: PlanWriter) -> Plan:
+def slice_(call: Call, plan: PlanBuilder) -> Plan:
     """The full range is the tensor itself, in the memory that is wanted."""
     source, rank = call.inputs[0], len(call.inputs[0].shape)
     if not rank:
@@ -45,49 +49,49 @@ def slice_(call: Call, plan: PlanWriter) -> Plan:
     ends = [e + size if e < 0 else e for e, size in zip(ends, source.shape, strict=True)]
     for size, begin, end, step in zip(source.shape, begins, ends, steps, strict=True):
         if 0 <= begin == end <= size and step > 0:
-            return plan.give_up("slices of nothing")
+            return plan.unknown("slices of nothing")
         if not (0 <= begin < end <= size and step > 0):
             raise BadInputError(f"slice {begin}:{end}:{step} of a dimension of {size}")
     if set(steps) == {1} and not any(begins) and tuple(ends) == source.shape:
         return to_memory_config(call, plan)
     like = cut_like(call, begins, ends, steps)
     if like is None or isinstance(like.shard, NdShard):
-        return plan.give_up(OWN_KERNELS)
-    made = sliced(plan, Held(-1, source), begins, ends, steps, like)
+        return plan.unknown(OWN_KERNELS)
+    made = sliced(plan, TensorHandle(-1, source), begins, ends, steps, like)
     return plan.finish(made.slot, made.spec)
 
 
 def sliced(
-    plan: PlanWriter,
-    held: Held,
+    plan: PlanBuilder,
+    held: TensorHandle,
     begins: Sequence[int],
     ends: Sequence[int],
     steps: Sequence[int],
     like: TensorSpec,
-) -> Held:
+) -> TensorHandle:
     """Rows in shards that are not aligned, and other odd ones, are cut in pages of L1."""
     source = held.spec
     if source.shard is None and like.shard is None:
-        return Held(*cut(plan, source, begins, ends, steps, like))
+        return TensorHandle(*cut(plan, source, begins, ends, steps, like))
     if source.is_tiled:
         if not starts_in_tiles(source, begins, steps) and (like.shard is not None or len(begins) < 2):
             raise NoRuleError("parts of tiles in shards that do not begin at a tile")
-        return Held(*cut(plan, source, begins, ends, steps, like))
+        return TensorHandle(*cut(plan, source, begins, ends, steps, like))
     pages = replace(source, memory=L1, shard=None)
     leaves = _leaves_its_shards(plan, source, begins, steps, like)
     if not leaves and not _is_cut_across(plan, source, like):
-        if has_longer_rows(replace(like, shape=sliced_shape(begins, ends, steps))):
+        if has_padded_shard_rows(replace(like, shape=sliced_shape(begins, ends, steps))):
             raise NoRuleError("rows of a part that are longer in their shards")
-        return Held(*cut(plan, source, begins, ends, steps, like))
-    rows = applied(plan, to_memory_config, held, L1) if leaves else held
-    part = Held(*cut(plan, rows.spec, begins, ends, steps, pages))
-    last = applied(plan, to_memory_config, part, like.memory, like.shard)
+        return TensorHandle(*cut(plan, source, begins, ends, steps, like))
+    rows = apply(plan, to_memory_config, held, L1) if leaves else held
+    part = TensorHandle(*cut(plan, rows.spec, begins, ends, steps, pages))
+    last = apply(plan, to_memory_config, part, like.memory, like.shard)
     plan.free(*{part.slot, rows.slot} - {last.slot, held.slot})
     return last
 
 
 def _leaves_its_shards(
-    plan: PlanWriter, source: TensorSpec, begins: Sequence[int], steps: Sequence[int], like: TensorSpec
+    plan: PlanBuilder, source: TensorSpec, begins: Sequence[int], steps: Sequence[int], like: TensorSpec
 ) -> bool:
     shard = source.shard
     if not isinstance(shard, Shard):
@@ -98,14 +102,14 @@ def _leaves_its_shards(
     return not stays and any(size % 32 for size in source.shape[-2:])
 
 
-def _is_cut_across(plan: PlanWriter, source: TensorSpec, like: TensorSpec) -> bool:
+def _is_cut_across(plan: PlanBuilder, source: TensorSpec, like: TensorSpec) -> bool:
     shard = like.shard
     if not isinstance(shard, Shard) or shard.kind == "height":
         return False
     return source.shape[-1] % 32 != 0 or not _is_aligned(plan, like)
 
 
-def _is_aligned(plan: PlanWriter, spec: TensorSpec) -> bool:
+def _is_aligned(plan: PlanBuilder, spec: TensorSpec) -> bool:
     width = spec.shard.width if spec.shard is not None else spec.shape[-1]
     return width * spec.element_bytes % plan.memory_map.page_alignment_bytes(spec.memory) == 0
 
@@ -120,7 +124,7 @@ def cut_like(call: Call, begins: Sequence[int], ends: Sequence[int], steps: Sequ
     """Where a part of the first input goes: smaller shards of its own where nothing is said. None: nobody knows."""
     source = call.inputs[0]
     if call.memory is not None or source.shard is None:
-        return wanted_like(call, source)
+        return result_spec(call, source)
     shape = sliced_shape(begins, ends, steps)
     if not isinstance(source.shard, Shard) or len(shape) < 2:
         return None
@@ -133,7 +137,7 @@ def sliced_shape(begins: Sequence[int], ends: Sequence[int], steps: Sequence[int
 
 
 def cut(
-    plan: PlanWriter,
+    plan: PlanBuilder,
     source: TensorSpec,
     begins: Sequence[int],
     ends: Sequence[int],
@@ -162,7 +166,7 @@ def cut(
     if source.shard is None:
         rows = untilize(plan, source, all_rows)
     else:
-        rows = applied(plan, to_layout, Held(-1, source), like.memory, layout="row_major").slot
+        rows = apply(plan, to_layout, TensorHandle(-1, source), like.memory, layout="row_major").slot
     some_rows = replace(all_rows, shape=shape)
     some = _cut_rows(plan, all_rows, begins, steps, some_rows)
     result = replace(some_rows, layout=TILE)
@@ -172,7 +176,7 @@ def cut(
 
 
 def _cut_rows(
-    plan: PlanWriter, source: TensorSpec, begins: Sequence[int], steps: Sequence[int], result: TensorSpec
+    plan: PlanBuilder, source: TensorSpec, begins: Sequence[int], steps: Sequence[int], result: TensorSpec
 ) -> int:
     slot = plan.allocate(result)
     alignments = [plan.memory_map.page_alignment_bytes(spec.memory) for spec in (source, result)]
@@ -180,7 +184,7 @@ def _cut_rows(
     begin_bytes = begins[-1] * source.element_bytes
     if plain and begin_bytes % plan.memory_map.architecture.l1_alignment_bytes == 0 and _is_by_height(source, result):
         for buffer, parameter, spec in (("sharded_in", "input", source), ("sharded_out", "output", result)):
-            if why := not_in_l1(buffer, parameter, spec):
+            if why := describe_not_in_l1(buffer, parameter, spec):
                 plan.refuse(why)
         plan.launch([])
         return slot
@@ -199,11 +203,11 @@ def _is_by_height(*specs: TensorSpec) -> bool:
 
 
 def row_buffers(
-    plan: PlanWriter, source: TensorSpec, begins: Sequence[int], result: TensorSpec, alignments: Sequence[int]
+    plan: PlanBuilder, source: TensorSpec, begins: Sequence[int], result: TensorSpec, alignments: Sequence[int]
 ) -> list[int]:
     """Many rows at once; where L1 has no room for two, pieces of them."""
     alignment = max(alignments)
-    row = paging_of(result).page_bytes
+    row = compute_paging(result).page_bytes
     is_shifted = begins[-1] * source.element_bytes % alignments[0] != 0
     unit = alignment * (2 if is_shifted else 1)
     stick, space = round_up(row, unit), plan.l1_space()
@@ -226,12 +230,12 @@ def row_buffers(
 
 
 RECORDS = (
-    record_of(
-        write_call("slice", [EXAMPLE_TENSOR], [0, 0, 32, 0], [1, 1, 64, 64]),
+    build_record(
+        format_call("slice", [EXAMPLE_TENSOR], [0, 0, 32, 0], [1, 1, 64, 64]),
         slice_,
         *(Argument(names[0], place, None) for place, names in enumerate(_BOUNDS)),
         *(Argument(name, default=None) for names in _BOUNDS for name in names[1:]),
-        is_drawn_odd=True,
-        takes_shards=True,
+        verified_low_rank_and_rare_types=True,
+        verified_with_shards=True,
     ),
 )

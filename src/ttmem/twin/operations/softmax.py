@@ -5,12 +5,12 @@ from collections.abc import Mapping
 
 from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, L1
-from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
-from ttmem.twin.operations.elementwise import spell_type, wanted_like
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
+from ttmem.twin.operations.elementwise import dtype_name, result_spec
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder, dimension
 from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.reductions import accumulator
-from ttmem.twin.paging import paging_of
+from ttmem.twin.placement import compute_paging
 from ttmem.twin.tensor_spec import InvalidSpecError, Shard, TensorSpec
 
 _STREAMED_TILES = 80
@@ -19,13 +19,13 @@ _MOST_BYTES_ALONG = 512 * 1024
 SHARDED_CONFIG = "ttnn.SoftmaxShardedMultiCoreProgramConfig"
 
 
-def softmax(call: Call, plan: PlanWriter) -> Plan:
+def softmax(call: Call, plan: PlanBuilder) -> Plan:
     """Over the last dimension a row of tiles is kept; over others the tiles along that dimension."""
     source = call.inputs[0]
     rank = len(source.shape)
-    result = wanted_like(call, source)
+    result = result_spec(call, source)
     if not rank or not source.is_tiled:
-        return plan.give_up("softmax of a single number, or of row-major tensors")
+        return plan.unknown("softmax of a single number, or of row-major tensors")
     axis = dimension(call.arguments["dim"], rank)
     in_place = call.name == "softmax_in_place"
     if in_place and (rank, axis) != (4, 3):
@@ -34,7 +34,7 @@ def softmax(call: Call, plan: PlanWriter) -> Plan:
         return _in_blocks(call, plan)
     slot = -1 if in_place else plan.allocate(result)
     if source.dtype not in (FLOAT32, BFLOAT16, BFLOAT8_B):
-        plan.refuse(f"Input tensor must be FLOAT32, BFLOAT16, or BFLOAT8_B, got: {spell_type(source.dtype)}")
+        plan.refuse(f"Input tensor must be FLOAT32, BFLOAT16, or BFLOAT8_B, got: {dtype_name(source.dtype)}")
     if axis == rank - 1 and rank <= 4:
         buffers = _softmax_of_rows(source, plan, stable=bool(call.arguments["numeric_stable"]))
     elif axis >= rank - 2:
@@ -53,7 +53,7 @@ def softmax(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish(slot, result)
 
 
-def _softmax_of_rows(source: TensorSpec, plan: PlanWriter, *, stable: bool) -> list[int]:
+def _softmax_of_rows(source: TensorSpec, plan: PlanBuilder, *, stable: bool) -> list[int]:
     """The stable form keeps the maxima too: one tile more, and the row twice when its last tile is padded."""
     width = source.shape[-1] if source.shape else 1
     tiles = ceil_div(width, 32)
@@ -72,7 +72,7 @@ def _softmax_of_rows(source: TensorSpec, plan: PlanWriter, *, stable: bool) -> l
     return [read, 2 * block * tile, rows, (2 if stable else 1) * inner + 5 * plain]
 
 
-def _softmax_along(source: TensorSpec, plan: PlanWriter, tiles: int) -> list[int]:
+def _softmax_along(source: TensorSpec, plan: PlanBuilder, tiles: int) -> list[int]:
     """So many tiles at once, as long as the library's estimate of them stays below half a megabyte."""
     tile, wide = source.dtype.tile_bytes(source.tile), FLOAT32.tile_bytes()
     inner = accumulator(source.dtype).tile_bytes()
@@ -83,11 +83,11 @@ def _softmax_along(source: TensorSpec, plan: PlanWriter, tiles: int) -> list[int
 
 
 def _shards(spec: TensorSpec, shard: Shard) -> int:
-    paging = paging_of(spec)
+    paging = compute_paging(spec)
     return ceil_div(paging.physical_height, shard.height) * ceil_div(paging.physical_width, shard.width)
 
 
-def _in_blocks(call: Call, plan: PlanWriter) -> Plan:
+def _in_blocks(call: Call, plan: PlanBuilder) -> Plan:
     """Each core works on its shard in place, a row of tiles after the other."""
     source, config = call.inputs[0], call.arguments["program_config"]
     shard = source.shard
@@ -101,7 +101,7 @@ def _in_blocks(call: Call, plan: PlanWriter) -> Plan:
         or _shards(source, shard) != shard.cores
         or source.dtype not in (FLOAT32, BFLOAT16, BFLOAT8_B)
     ):
-        return plan.give_up("softmax in place with a config that is not that of its shards")
+        return plan.unknown("softmax in place with a config that is not that of its shards")
     inner = accumulator(source.dtype).tile_bytes()
     row = shard.width // 32 * inner
     plan.launch([inner, inner, row, inner, *([inner, row] if call.arguments["numeric_stable"] else [])])
@@ -110,15 +110,15 @@ def _in_blocks(call: Call, plan: PlanWriter) -> Plan:
 
 _STABLE = Argument("numeric_stable", default=True, samples=(True, False))
 RECORDS = (
-    record_of(
-        write_call("softmax", [EXAMPLE_TENSOR], dim=-1, numeric_stable=True),
+    build_record(
+        format_call("softmax", [EXAMPLE_TENSOR], dim=-1, numeric_stable=True),
         softmax,
         *(Argument("dim", default=-1), _STABLE),
-        is_drawn_odd=True,
-        takes_shards=True,
+        verified_low_rank_and_rare_types=True,
+        verified_with_shards=True,
     ),
-    record_of(
-        write_call("softmax_in_place", [EXAMPLE_TENSOR]),
+    build_record(
+        format_call("softmax_in_place", [EXAMPLE_TENSOR]),
         softmax,
         *(Argument("dim", default=-1), Argument("program_config", default=None), _STABLE),
         family="softmax",

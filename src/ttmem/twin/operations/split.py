@@ -9,15 +9,13 @@ from ttmem.base.arithmetic import ceil_div
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import DRAM, L1
 from ttmem.twin.operations import result_shards
-from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
-from ttmem.twin.operations.elementwise import OWN_KERNELS, double_buffered_tiles, result_like, wanted_like
-from ttmem.twin.operations.fill_and_copy import copy_between
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
+from ttmem.twin.operations.elementwise import OWN_KERNELS, copy_between, double_buffered_tiles, result_spec, spec_like
 from ttmem.twin.operations.memory_config import to_memory_config
-from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanWriter, dimension
+from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanBuilder, TensorHandle, apply, dimension
 from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.slice_ import cut, cut_like, sliced
-from ttmem.twin.operations.tensor_handle import Held, applied
-from ttmem.twin.paging import paging_of
+from ttmem.twin.placement import compute_paging
 from ttmem.twin.tensor_spec import TensorSpec
 
 _FEW_PARTS = 2
@@ -25,7 +23,7 @@ _MOST_PARTS = 64
 """More equal parts than this are cut from parts of so many."""
 
 
-def split(call: Call, plan: PlanWriter) -> Plan:
+def split(call: Call, plan: PlanBuilder) -> Plan:
     """Parts of one size, the last one smaller, or of the sizes that are said."""
     source = call.inputs[0]
     axis = dimension(call.arguments["dim"], len(source.shape))
@@ -41,7 +39,7 @@ def split(call: Call, plan: PlanWriter) -> Plan:
     if source.shard is not None or call.shard is not None:
         return _split_shards(call, plan, axis, sizes)
     fills = call.memory is None and _fills_l1(plan, source, len(sizes))
-    like = result_like(source, DRAM if fills else call.memory)
+    like = spec_like(source, DRAM if fills else call.memory)
     if _is_split_at_once(plan, source, axis, sizes):
         return _split_at_once(plan, source, sizes, like)
     if not (source.memory is L1 and like.memory is DRAM and len(sizes) > _FEW_PARTS):
@@ -52,21 +50,21 @@ def split(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish_all(parts)
 
 
-def _split_shards(call: Call, plan: PlanWriter, axis: int, sizes: list[int]) -> Plan:
+def _split_shards(call: Call, plan: PlanBuilder, axis: int, sizes: list[int]) -> Plan:
     """Equal parts keep the shards, cut as the tensor is; others go to DRAM, as do those that fill L1."""
     source = call.inputs[0]
-    like = wanted_like(call, source)
+    like = result_spec(call, source)
     if call.memory is None:
         shard = result_shards.of_equal_parts(source, axis, len(sizes)) if len(set(sizes)) == 1 else None
         if shard is None or _fills_l1(plan, source, len(sizes)):
-            like = result_like(source, DRAM)
+            like = spec_like(source, DRAM)
         else:
             like = replace(source, shard=shard)
     if _is_split_at_once(plan, source, axis, sizes):
         return _split_at_once(plan, source, sizes, like)
-    held = Held(-1, source)
+    held = TensorHandle(-1, source)
     if source.memory is L1 and like.memory is DRAM and len(sizes) > _FEW_PARTS:
-        held = applied(plan, to_memory_config, held, DRAM)
+        held = apply(plan, to_memory_config, held, DRAM)
     if held.spec.shard is None and like.shard is None:
         parts = _parts(plan, held.spec, axis, sizes, like)
     else:
@@ -75,14 +73,14 @@ def _split_shards(call: Call, plan: PlanWriter, axis: int, sizes: list[int]) -> 
     return plan.finish_all(parts)
 
 
-def _split_at_once(plan: PlanWriter, source: TensorSpec, sizes: list[int], like: TensorSpec) -> Plan:
+def _split_at_once(plan: PlanBuilder, source: TensorSpec, sizes: list[int], like: TensorSpec) -> Plan:
     result = replace(like, shape=(*source.shape[:-1], sizes[0]))
     slots = [plan.allocate(result) for _ in sizes]
     plan.launch(double_buffered_tiles(source))
     return plan.finish_all([(slot, result) for slot in slots])
 
 
-def _is_split_at_once(plan: PlanWriter, source: TensorSpec, axis: int, sizes: list[int]) -> bool:
+def _is_split_at_once(plan: PlanBuilder, source: TensorSpec, axis: int, sizes: list[int]) -> bool:
     """Equal parts of whole tiles along the last dimension are written by one program, if the grid has room for it: a
     column of cores for each matrix, a row for each part.
     """
@@ -97,11 +95,11 @@ def _is_split_at_once(plan: PlanWriter, source: TensorSpec, axis: int, sizes: li
     return has_room and is_even and height >= 2 and width >= 2 and (number == _FEW_PARTS or outer == 1)
 
 
-def _fills_l1(plan: PlanWriter, source: TensorSpec, parts: int) -> bool:
+def _fills_l1(plan: PlanBuilder, source: TensorSpec, parts: int) -> bool:
     """By the library's own estimate, which takes the parts for tensors on a single core."""
     if source.memory is not L1 or parts <= _FEW_PARTS:
         return False
-    paging = paging_of(source)
+    paging = compute_paging(source)
     page = source.tile_bytes if source.is_tiled else 1024 * source.element_bytes
     unit = page if source.is_tiled else source.element_bytes
     pieces = paging.pages if source.is_tiled else prod(paging.padded_shape)
@@ -109,7 +107,7 @@ def _fills_l1(plan: PlanWriter, source: TensorSpec, parts: int) -> bool:
 
 
 def _parts(
-    plan: PlanWriter, source: TensorSpec, axis: int, sizes: list[int], like: TensorSpec
+    plan: PlanBuilder, source: TensorSpec, axis: int, sizes: list[int], like: TensorSpec
 ) -> list[tuple[int, TensorSpec]]:
     if len(sizes) > _MOST_PARTS and len(set(sizes)) == 1:
         return _parts_of_parts(plan, source, axis, sizes, like)
@@ -129,7 +127,7 @@ def _parts(
 
 
 def _parts_of_parts(
-    plan: PlanWriter, source: TensorSpec, axis: int, sizes: list[int], like: TensorSpec
+    plan: PlanBuilder, source: TensorSpec, axis: int, sizes: list[int], like: TensorSpec
 ) -> list[tuple[int, TensorSpec]]:
     groups = [sizes[start : start + _MOST_PARTS] for start in range(0, len(sizes), _MOST_PARTS)]
     made = []
@@ -144,7 +142,7 @@ def _parts_of_parts(
     return made
 
 
-def chunk(call: Call, plan: PlanWriter) -> Plan:
+def chunk(call: Call, plan: PlanBuilder) -> Plan:
     """So many parts, or fewer: their size is rounded up."""
     source = call.inputs[0]
     axis = dimension(call.arguments["dim"], len(source.shape))
@@ -163,7 +161,7 @@ def chunk(call: Call, plan: PlanWriter) -> Plan:
 
 
 def _parts_of_shards(
-    plan: PlanWriter,
+    plan: PlanBuilder,
     source: TensorSpec,
     axis: int,
     sizes: list[int],
@@ -181,27 +179,27 @@ def _parts_of_shards(
         if like is None:
             raise NoRuleError(OWN_KERNELS)
         if size == source.shape[axis]:
-            part = applied(plan, to_memory_config, Held(-1, source), like.memory, like.shard)
+            part = apply(plan, to_memory_config, TensorHandle(-1, source), like.memory, like.shard)
         else:
-            part = sliced(plan, Held(-1, source), begins, ends, steps, like)
+            part = sliced(plan, TensorHandle(-1, source), begins, ends, steps, like)
         made.append((part.slot, part.spec))
         begin += size
     return made
 
 
 RECORDS = (
-    record_of(
-        write_call("split", [EXAMPLE_TENSOR], 32, -1),
+    build_record(
+        format_call("split", [EXAMPLE_TENSOR], 32, -1),
         split,
         *(Argument("split_size", 0), Argument("dim", 1, 0)),
-        is_drawn_odd=True,
-        takes_shards=True,
+        verified_low_rank_and_rare_types=True,
+        verified_with_shards=True,
     ),
-    record_of(
-        write_call("chunk", [EXAMPLE_TENSOR], 2, -1),
+    build_record(
+        format_call("chunk", [EXAMPLE_TENSOR], 2, -1),
         chunk,
         *(Argument("chunks", 0), Argument("dim", 1)),
         family="split",
-        is_drawn_odd=True,
+        verified_low_rank_and_rare_types=True,
     ),
 )

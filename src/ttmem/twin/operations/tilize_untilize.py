@@ -4,24 +4,31 @@
 from dataclasses import replace
 
 from ttmem.hardware import BFLOAT4_B, BFLOAT16, DATA_TYPES, L1, UINT8
-from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
-from ttmem.twin.operations.elementwise import LONGER_ROWS, aligned_page, has_longer_rows, has_whole_shards, wanted_like
-from ttmem.twin.operations.fill_and_copy import fill_padding, has_tile_padding
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
+from ttmem.twin.operations.elementwise import (
+    PADDED_SHARD_ROWS,
+    compute_aligned_page_bytes,
+    fill_padding,
+    has_padded_shard_rows,
+    has_tile_padding,
+    has_whole_shards,
+    result_spec,
+)
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder
 from ttmem.twin.operations.record import Argument, Step
 from ttmem.twin.operations.to_layout import fits_whole_rows, in_layout, tilize, untilize, untilize_plainly
-from ttmem.twin.paging import paging_of
+from ttmem.twin.placement import compute_paging
 from ttmem.twin.tensor_spec import TILE, NdShard, Shard, TensorSpec
 
 _PADDED = "tilize_with_zero_padding"
 _ODD_SHARDS = "shards of many dimensions, of tensors of many, or of types that have no rows"
 
 
-def tilize_by_name(call: Call, plan: PlanWriter) -> Plan:
+def tilize_by_name(call: Call, plan: PlanBuilder) -> Plan:
     """Whole tiles alone; the type may change on the way."""
     source = call.inputs[0]
     dtype = call.arguments.get("dtype")
-    result = replace(wanted_like(call, source), layout=TILE)
+    result = replace(result_spec(call, source), layout=TILE)
     if dtype is not None:
         result = replace(result, dtype=DATA_TYPES.find(str(dtype)))
     if source.shard is not None:
@@ -32,33 +39,33 @@ def tilize_by_name(call: Call, plan: PlanWriter) -> Plan:
                 plan.allocate(result)
                 plan.refuse(f"Input tensor {word} ({size}) must be divisible by tile {word} (32)")
     if result.shard is not None and not fits_whole_rows(plan, source, result):
-        return plan.give_up("rows of pages that are made into tiles of shards in blocks")
+        return plan.unknown("rows of pages that are made into tiles of shards in blocks")
     return plan.finish(tilize(plan, source, result, may_pad=call.name == _PADDED), result)
 
 
-def _tilize_shards(call: Call, plan: PlanWriter, result: TensorSpec) -> Plan:
+def _tilize_shards(call: Call, plan: PlanBuilder, result: TensorSpec) -> Plan:
     """Shards that stay where they are take nothing; else a row of tiles of the whole tensor passes through."""
     source, shard = call.inputs[0], call.inputs[0].shard
     after = result.shard
-    is_odd = has_longer_rows(source) or len(source.shape) > 4 or source.dtype is UINT8
+    is_odd = has_padded_shard_rows(source) or len(source.shape) > 4 or source.dtype is UINT8
     if not isinstance(shard, Shard) or isinstance(after, NdShard) or is_odd:
-        return plan.give_up(LONGER_ROWS if has_longer_rows(source) else _ODD_SHARDS)
+        return plan.unknown(PADDED_SHARD_ROWS if has_padded_shard_rows(source) else _ODD_SHARDS)
     if call.name == _PADDED and after is not None and shard.kind == after.kind == "width":
-        return plan.give_up("rows in width shards that are padded there")
+        return plan.unknown("rows in width shards that are padded there")
     stays = call.name != _PADDED and _tilizes_in_place(shard, source, result)
     if stays and result.shard is not None:
         result = replace(result, shard=shard)
     tile_bytes = source.tile_bytes + result.tile_bytes
     is_short = plan.l1_space() <= source.tiles_across * (tile_bytes + source.tile_bytes // 32) + 128
     if is_short or not fits_whole_rows(plan, source, result):
-        return plan.give_up("rows in shards that are made into tiles in blocks, by way of pages")
+        return plan.unknown("rows in shards that are made into tiles in blocks, by way of pages")
     slot = plan.allocate(result)
     if call.name != _PADDED:
         for word, size in zip(("width", "height"), (1, 1, *source.shape)[:-3:-1], strict=True):
             if size % 32:
                 plan.refuse(f"Input tensor {word} ({size}) must be divisible by tile {word} (32)")
-    page = paging_of(source).page_bytes
-    if page != aligned_page(plan, source) and (call.name != _PADDED or shard.kind != "height"):
+    page = compute_paging(source).page_bytes
+    if page != compute_aligned_page_bytes(plan, source) and (call.name != _PADDED or shard.kind != "height"):
         unit = " bytes" if call.name != _PADDED else ""
         plan.refuse(
             f"Input row-major shard width {shard.width}{unit} gives page size {page} bytes, which must be aligned to "
@@ -84,9 +91,9 @@ def _tilizes_in_place(shard: Shard, source: TensorSpec, result: TensorSpec) -> b
     return isinstance(after, Shard) and after.kind == shard.kind and not (after.height % 32 or after.width % 32)
 
 
-def untilize_by_name(call: Call, plan: PlanWriter) -> Plan:
+def untilize_by_name(call: Call, plan: PlanBuilder) -> Plan:
     source = call.inputs[0]
-    result = in_layout(wanted_like(call, source), tiled=False)
+    result = in_layout(result_spec(call, source), tiled=False)
     if source.shard is not None or result.shard is not None:
         return _untilize_shards(plan, source, result)
     plainly = source.dtype is BFLOAT16
@@ -104,16 +111,16 @@ def untilize_by_name(call: Call, plan: PlanWriter) -> Plan:
     return plan.finish(slot, result)
 
 
-def _untilize_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Plan:
+def _untilize_shards(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> Plan:
     """The tiles' padding stays. A shard is read where it lies if none is cut short, by rows of its tiles."""
     one, two = source.shard, result.shard
     if isinstance(one, NdShard) or isinstance(two, NdShard) or len(source.shape) > 4 or source.dtype is BFLOAT4_B:
-        return plan.give_up(_ODD_SHARDS)
+        return plan.unknown(_ODD_SHARDS)
     if one is None or (one.height % 32 or one.width % 32):
-        return plan.give_up("tiles of pages made rows of shards")
+        return plan.unknown("tiles of pages made rows of shards")
     if has_tile_padding(source):
         if two is not None:
-            return plan.give_up("padded tiles in shards made rows of shards")
+            return plan.unknown("padded tiles in shards made rows of shards")
         *_, height, width = 1, *replace(source, shard=None).padded
         result = replace(result, alignment=(height, width))
     slot = plan.allocate(result)
@@ -133,24 +140,26 @@ def _untilize_shards(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -
     return plan.finish(slot, result)
 
 
-def _fill_padding(call: Call, plan: PlanWriter) -> Plan:
+def _fill_padding(call: Call, plan: PlanBuilder) -> Plan:
     """In place; what has no padding stays as it is."""
     source = call.inputs[0]
     if not source.is_tiled or source.shard is not None or not source.shape:
-        return plan.give_up("padding of rows, of shards or of a single number")
+        return plan.unknown("padding of rows, of shards or of a single number")
     if call.memory not in (None, source.memory):
-        return plan.give_up("padding that is filled on the way to another memory")
+        return plan.unknown("padding that is filled on the way to another memory")
     return plan.finish(fill_padding(plan, source), source)
 
 
 _ROWS: Step = EXAMPLE_TENSOR | {"layout": "row_major"}
 RECORDS = (
-    record_of(write_call("tilize", [_ROWS]), tilize_by_name, Argument("dtype", default=None), takes_shards=True),
-    record_of(write_call(_PADDED, [_ROWS]), tilize_by_name, takes_shards=True),
-    record_of(
-        write_call("fill_implicit_tile_padding", [{**EXAMPLE_TENSOR, "shape": [1, 1, 60, 60]}], 0.0),
+    build_record(
+        format_call("tilize", [_ROWS]), tilize_by_name, Argument("dtype", default=None), verified_with_shards=True
+    ),
+    build_record(format_call(_PADDED, [_ROWS]), tilize_by_name, verified_with_shards=True),
+    build_record(
+        format_call("fill_implicit_tile_padding", [{**EXAMPLE_TENSOR, "shape": [1, 1, 60, 60]}], 0.0),
         _fill_padding,
         Argument("fill_value", 0),
     ),
-    record_of(write_call("untilize", [EXAMPLE_TENSOR]), untilize_by_name, takes_shards=True),
+    build_record(format_call("untilize", [EXAMPLE_TENSOR]), untilize_by_name, verified_with_shards=True),
 )

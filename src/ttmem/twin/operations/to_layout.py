@@ -10,9 +10,9 @@ from math import isqrt, prod
 
 from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, L1, UINT8
-from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
-from ttmem.twin.operations.elementwise import LONGER_ROWS, has_longer_rows, has_whole_shards, result_like
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
+from ttmem.twin.operations.elementwise import PADDED_SHARD_ROWS, has_padded_shard_rows, has_whole_shards, spec_like
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder
 from ttmem.twin.operations.record import Argument
 from ttmem.twin.placement import place
 from ttmem.twin.programs import CIRCULAR
@@ -25,39 +25,41 @@ _WIDEST_PLAIN_ROW_BYTES = 800_000
 _PLAIN_TILE_BYTES = 2048
 
 
-def to_layout(call: Call, plan: PlanWriter) -> Plan:
+def to_layout(call: Call, plan: PlanBuilder) -> Plan:
     """Tilize or untilize; block floats become bfloat16 rows. Nothing when the layout is there already."""
     source, layout = call.inputs[0], LAYOUTS.find(str(call.arguments["layout"]).removeprefix("ttnn."))
     if layout is source.layout:
         return plan.finish(-1, source)
-    result = in_layout(result_like(source, call.memory), layout is TILE)
+    result = in_layout(spec_like(source, call.memory), layout is TILE)
     if source.shard is not None:
         return _out_of_shards(call, plan, result)
     slot = tilize(plan, source, result) if layout is TILE else untilize(plan, source, result)
     return plan.finish(slot, result)
 
 
-def _out_of_shards(call: Call, plan: PlanWriter, result: TensorSpec) -> Plan:
+def _out_of_shards(call: Call, plan: PlanBuilder, result: TensorSpec) -> Plan:
     """Whole tiles in shards of tiles: into the same shards nothing is needed, into pages a row of tiles or two."""
     source, shard = call.inputs[0], call.inputs[0].shard
     is_padded = any(size % 32 for size in (1, *source.shape)[-2:])
     if not isinstance(shard, Shard) or source.memory is not L1 or is_padded or shard.height % 32 or shard.width % 32:
-        return plan.give_up("shards that are cut within a tile, or tensors that are, in another layout")
+        return plan.unknown("shards that are cut within a tile, or tensors that are, in another layout")
     if len(source.shape) > 4 and source.padded[-1] % shard.width | source.shape[-1] % shard.width:
-        return plan.give_up("more than four dimensions, the last of which does not come out even in shards")
+        return plan.unknown("more than four dimensions, the last of which does not come out even in shards")
     if not source.is_tiled and not fits_whole_rows(plan, source, result):
-        return plan.give_up("rows in shards that are made into tiles in blocks, by way of pages")
+        return plan.unknown("rows in shards that are made into tiles in blocks, by way of pages")
     if result.shard is not None:
-        return plan.one_program(result, [])
+        return plan.finish_with_program(result, [])
     if not source.is_tiled:
-        if has_longer_rows(source) or (shard.kind == "height" and shard.by_column):
-            return plan.give_up(LONGER_ROWS if has_longer_rows(source) else "rows of shards by columns of cores")
+        if has_padded_shard_rows(source) or (shard.kind == "height" and shard.by_column):
+            return plan.unknown(
+                PADDED_SHARD_ROWS if has_padded_shard_rows(source) else "rows of shards by columns of cores"
+            )
         if shard.kind == "height" and result.memory is L1:  # read where they are
-            return plan.one_program(result, [shard.width // 32 * result.tile_bytes])
+            return plan.finish_with_program(result, [shard.width // 32 * result.tile_bytes])
         return plan.finish(tilize(plan, replace(source, shard=None), result), result)
     row = shard.width // 32 * (2 if shard.height > 32 else 1)
     read = [] if has_whole_shards(source) else [row * source.tile_bytes]
-    return plan.one_program(result, [*read, row * result.tile_bytes])
+    return plan.finish_with_program(result, [*read, row * result.tile_bytes])
 
 
 def in_layout(spec: TensorSpec, tiled: bool) -> TensorSpec:
@@ -66,12 +68,12 @@ def in_layout(spec: TensorSpec, tiled: bool) -> TensorSpec:
     return replace(spec, layout=TILE if tiled else ROW_MAJOR, dtype=plain)
 
 
-def fits_whole_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> bool:
+def fits_whole_rows(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> bool:
     """Whether rows of tiles are made whole, not in blocks."""
     return _fits_whole_rows(plan, source, result)[0]
 
 
-def _fits_whole_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> tuple[bool, int, int]:
+def _fits_whole_rows(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> tuple[bool, int, int]:
     """Whether rows of tiles are made whole; the bytes that a block needs for each tile, and besides."""
     before, after = source.tile_bytes, result.tile_bytes
     # A block needs one row of its elements more, and room to shift it into alignment.
@@ -80,7 +82,7 @@ def _fits_whole_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -
     return space > _tile_grid(result).across * per_tile + fixed, per_tile, fixed
 
 
-def tilize(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, may_pad: bool = False) -> int:
+def tilize(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, may_pad: bool = False) -> int:
     """Interleaved rows into interleaved tiles; tile padding is added on the way, by a kernel of its own that is used
     for whole tiles as well where it ``may_pad``."""
     before, after = source.tile_bytes, result.tile_bytes
@@ -112,7 +114,7 @@ def tilize(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, may_pad:
     return slot
 
 
-def untilize(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+def untilize(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> int:
     """Interleaved tiles into interleaved rows, without the tile padding."""
     if not source.elements:
         return plan.allocate(result)
@@ -122,7 +124,7 @@ def untilize(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
     return untilize_plainly(plan, source, result)
 
 
-def untilize_plainly(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+def untilize_plainly(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> int:
     """The kernel for bfloat16 and bfloat8_b. A core takes a row of tiles, or where cores are left over a part of one,
     twice over while there is room for that.
     """
@@ -147,7 +149,7 @@ def untilize_plainly(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -
     return slot
 
 
-def untilize_by_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *, ahead: bool = True) -> int:
+def untilize_by_rows(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, ahead: bool = True) -> int:
     """A core takes a row of tiles; two when it may read ``ahead``, has several to do and none is padded."""
     if source.dtype is not BFLOAT8_B and source.dtype.is_block_float:
         raise InvalidSpecError("Only TILE layout is supported for BFLOAT8_B dtype!")
@@ -174,7 +176,7 @@ def untilize_by_rows(plan: PlanWriter, source: TensorSpec, result: TensorSpec, *
     return slot
 
 
-def _part_of_wide_row(plan: PlanWriter, across: int, before: int, after: int) -> int:
+def _part_of_wide_row(plan: PlanBuilder, across: int, before: int, after: int) -> int:
     """Tiles that one core alone takes at a time of rows that half of L1 cannot hold twice over; 0: they fit."""
     half = plan.memory_map.architecture.l1_bytes_per_core // 2 - plan.memory_map.l1_base_address
     if across <= half // (2 * before):
@@ -205,11 +207,11 @@ def _tile_grid(spec: TensorSpec) -> _TileGrid:
     return _TileGrid(across, down, prod(padded[:-2]) * down)
 
 
-def _bytes_in_l1(plan: PlanWriter, spec: TensorSpec) -> int:
+def _bytes_in_l1(plan: PlanBuilder, spec: TensorSpec) -> int:
     return place(spec, plan.memory_map).taken_bytes_per_bank if spec.memory is L1 else 0
 
 
-def _blocks_use_more_cores(plan: PlanWriter, grid: _TileGrid, tiles: int) -> bool:
+def _blocks_use_more_cores(plan: PlanBuilder, grid: _TileGrid, tiles: int) -> bool:
     """Wide rows are shared out in square blocks when fewer cores would have work row by row."""
     if grid.across <= _WIDE_ROW_TILES or (grid.down <= _WIDE_ROW_TILES and grid.across <= grid.down):
         return False
@@ -232,7 +234,7 @@ def _square_block(cores: int, tiles: int, across: int, down: int) -> int:
     return 1
 
 
-def _block_tiles(plan: PlanWriter, grid: _TileGrid, most: int) -> list[int]:
+def _block_tiles(plan: PlanBuilder, grid: _TileGrid, most: int) -> list[int]:
     """Tiles that a core holds at a time when the matrix is cut into square blocks: the first cores, and those of
     the last column.
     """
@@ -268,8 +270,8 @@ def _smaller_blocks(cores: int, across: int, down: int, most: int) -> tuple[int,
 
 
 RECORDS = (
-    record_of(
-        write_call("to_layout", [EXAMPLE_TENSOR], {"layout": "row_major"}),
+    build_record(
+        format_call("to_layout", [EXAMPLE_TENSOR], {"layout": "row_major"}),
         to_layout,
         Argument("layout", 0),
     ),

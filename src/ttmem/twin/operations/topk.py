@@ -9,16 +9,14 @@ from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, BLACKHOLE, DATA_TYPES, FLOAT32, UINT32, DataType, Memory
 from ttmem.hardware.boards import Grid
-from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
-from ttmem.twin.operations.elementwise import spell_type
-from ttmem.twin.operations.fill_and_copy import copy_between
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
+from ttmem.twin.operations.elementwise import copy_between, dtype_name
 from ttmem.twin.operations.pad import pad
 from ttmem.twin.operations.permute import transpose
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter, dimension
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder, TensorHandle, apply, dimension, replace_handle
 from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.reduced_shards import Place, filled, place_of
 from ttmem.twin.operations.slice_ import slice_
-from ttmem.twin.operations.tensor_handle import Held, applied, replaced
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import ROW_MAJOR, TensorSpec
 
@@ -42,32 +40,34 @@ _LARGE_BLOCK_TILES = 8
 _LARGE_STICKS, _LARGE_SLOTS = 1024, 4096
 
 
-def topk(call: Call, plan: PlanWriter) -> Plan:
+def topk(call: Call, plan: PlanBuilder) -> Plan:
     """The dimension is brought to the end, rows are searched, what was found beyond the wanted is cut off."""
     source, rank = call.inputs[0], len(call.inputs[0].shape)
     wanted = int(call.arguments["k"])
     if not source.is_tiled or not 0 < rank <= 4:
-        return plan.give_up("topk of row-major tensors, or of more than four dimensions")
+        return plan.unknown("topk of row-major tensors, or of more than four dimensions")
     axis = dimension(call.arguments["dim"], rank)
     if not 0 < wanted <= source.shape[axis]:
         raise BadInputError(f"K cannot be larger than the dimension size! K={wanted}")
     place = place_of(call)
     memory = place.memory
-    first = Held(-1, source)
+    first = TensorHandle(-1, source)
     if axis < rank - 1:
-        first = applied(plan, transpose, first, source.memory, source.shard, dim1=axis, dim2=-1)
+        first = apply(plan, transpose, first, source.memory, source.shard, dim1=axis, dim2=-1)
     if _goes_by_large_indices(call, plan, first.spec, wanted, is_last=axis == rank - 1):
         made, searched = _by_large_indices(plan, first, wanted, memory), 0
     else:
         made, searched = _searched(plan, first, wanted, place, is_turned=axis < rank - 1)
     if axis < rank - 1:
-        back = partial(applied, plan, transpose, memory=source.memory, shard=source.shard, dim1=axis, dim2=-1)
-        made = [replaced(plan, one, back(one)) for one in made]
+        back = partial(apply, plan, transpose, memory=source.memory, shard=source.shard, dim1=axis, dim2=-1)
+        made = [replace_handle(plan, one, back(one)) for one in made]
     plan.free(searched, first.slot)
     return plan.finish_all([(one.slot, one.spec) for one in made])
 
 
-def _searched(plan: PlanWriter, first: Held, wanted: int, place: Place, *, is_turned: bool) -> tuple[list[Held], int]:
+def _searched(
+    plan: PlanBuilder, first: TensorHandle, wanted: int, place: Place, *, is_turned: bool
+) -> tuple[list[TensorHandle], int]:
     """Values and indices, and what was made of the input to find them, which lives until the operation ends."""
     source, rank = first.spec, len(first.spec.shape)
     width, tiles = source.shape[-1], ceil_div(wanted, _TILE)
@@ -75,21 +75,21 @@ def _searched(plan: PlanWriter, first: Held, wanted: int, place: Place, *, is_tu
     held = first
     if width < _SHORTEST_ROW:
         padding = [(0, 0)] * 3 + [(0, _SHORTEST_ROW - width)]
-        four = Held(first.slot, replace(source, shape=(1,) * (4 - rank) + source.shape))
-        held = applied(plan, pad, four, None, padding=padding)
+        four = TensorHandle(first.slot, replace(source, shape=(1,) * (4 - rank) + source.shape))
+        held = apply(plan, pad, four, None, padding=padding)
     whole = filled(plan, held.spec)
     if whole.slot > 0:
-        held = replaced(plan, held, whole, keep=first.slot)
+        held = replace_handle(plan, held, whole, keep=first.slot)
     indices = UINT32 if padded > _MOST_SHORT_INDICES or source.dtype is FLOAT32 else _UINT16
     made = []
     for dtype in (source.dtype, indices):
         spec = replace(source, shape=(*source.shape[:-1], tiles * _TILE), dtype=dtype, memory=place.memory)
         spec = replace(spec, shard=place.shard)
-        made.append(Held(plan.allocate(spec), spec))
+        made.append(TensorHandle(plan.allocate(spec), spec))
     if place.shard is not None:
         plan.refuse("Sharded implementation not supported yet")
     if source.dtype not in (BFLOAT16, BFLOAT8_B, FLOAT32):
-        plan.refuse(f"Input tensor must be BFLOAT16, BFLOAT8_B, or FLOAT32, got: {spell_type(source.dtype)}")
+        plan.refuse(f"Input tensor must be BFLOAT16, BFLOAT8_B, or FLOAT32, got: {dtype_name(source.dtype)}")
     sizes = _Sizes(source.tile_bytes, _inner(source.dtype).tile_bytes(), indices.tile_bytes())
     rows = prod(source.shape[:-2]) * source.tiles_down if rank > 1 else 1
     cores = _cores(padded, rows, tiles, plan.memory_map.grid)
@@ -118,12 +118,12 @@ class _Sizes:
     inner: int
     index: int
 
-    def launch_one(self, plan: PlanWriter, tiles: int) -> None:
+    def launch_one(self, plan: PlanBuilder, tiles: int) -> None:
         """A core has a row of tiles for itself."""
         pairs = (2, self.value), (4, self.inner), (2 * tiles, self.inner), (tiles, self.value)
         plan.launch([count * size for count, value in pairs for size in (value, self.index)])
 
-    def launch_many(self, plan: PlanWriter, searched: int, gathered: int, joined: int) -> None:
+    def launch_many(self, plan: PlanBuilder, searched: int, gathered: int, joined: int) -> None:
         """Cores that search their part of a row, then the one that joins what they found."""
         shared = [4 * self.value, 4 * self.index, gathered * self.inner, gathered * self.index]
         parts = [2 * self.inner, 2 * self.index, searched * self.inner, searched * self.index]
@@ -149,7 +149,7 @@ def _cores(width: int, rows_of_tiles: int, tiles: int, grid: Grid) -> int:
     return 0
 
 
-def _goes_by_large_indices(call: Call, plan: PlanWriter, source: TensorSpec, wanted: int, *, is_last: bool) -> bool:
+def _goes_by_large_indices(call: Call, plan: PlanBuilder, source: TensorSpec, wanted: int, *, is_last: bool) -> bool:
     is_meant = plan.memory_map.architecture is BLACKHOLE and bool(call.arguments["largest"]) and is_last
     if (
         not is_meant
@@ -168,7 +168,7 @@ def _goes_by_large_indices(call: Call, plan: PlanWriter, source: TensorSpec, wan
     return round_up(wanted, _LARGE_UNIT) <= width <= _LARGE_WIDEST
 
 
-def _by_large_indices(plan: PlanWriter, first: Held, wanted: int, memory: Memory) -> list[Held]:
+def _by_large_indices(plan: PlanBuilder, first: TensorHandle, wanted: int, memory: Memory) -> list[TensorHandle]:
     """Rows without tiles, their greatest elements' places, and the values and indices at these, where the input is."""
     source, most = first.spec, round_up(wanted, _LARGE_UNIT)
     tiles = min(source.tiles_across, _LARGE_BLOCK_TILES)
@@ -182,7 +182,7 @@ def _by_large_indices(plan: PlanWriter, first: Held, wanted: int, memory: Memory
     made = []
     for dtype in (BFLOAT16, _UINT16 if is_short else UINT32):
         spec = replace(source, shape=(*source.shape[:-1], most), dtype=dtype)
-        made.append(Held(plan.allocate(spec), spec))
+        made.append(TensorHandle(plan.allocate(spec), spec))
     halves = [one.spec.tile_bytes for one in made]
     plan.launch([_LARGE_STICKS, _LARGE_STICKS, _LARGE_SLOTS, _LARGE_SLOTS, *halves], CIRCULAR)
     plan.free(places, rows)
@@ -191,31 +191,33 @@ def _by_large_indices(plan: PlanWriter, first: Held, wanted: int, memory: Memory
     return [_moved(plan, one, memory) for one in made]
 
 
-def _moved(plan: PlanWriter, held: Held, memory: Memory) -> Held:
+def _moved(plan: PlanBuilder, held: TensorHandle, memory: Memory) -> TensorHandle:
     if held.spec.memory is memory:
         return held
     result = replace(held.spec, memory=memory)
-    return replaced(plan, held, Held(copy_between(plan, held.spec, result), result))
+    return replace_handle(plan, held, TensorHandle(copy_between(plan, held.spec, result), result))
 
 
-def _cut(plan: PlanWriter, held: Held, wanted: int, memory: Memory, *, is_turned: bool = False) -> Held:
+def _cut(
+    plan: PlanBuilder, held: TensorHandle, wanted: int, memory: Memory, *, is_turned: bool = False
+) -> TensorHandle:
     """What was found beyond the wanted: of four dimensions as they were it is forgotten, otherwise it is sliced off."""
     shape, lead = held.spec.shape, 4 - len(held.spec.shape)
     ends = [*[1] * lead, *shape[:-1], wanted]
     if lead or is_turned:
-        four = Held(held.slot, replace(held.spec, shape=(1,) * lead + shape))
-        cut = applied(plan, slice_, four, memory, begins=[0] * 4, ends=ends, steps=None)
-        held = replaced(plan, held, cut)
-    return Held(held.slot, replace(held.spec, shape=(*shape[:-1], wanted)))
+        four = TensorHandle(held.slot, replace(held.spec, shape=(1,) * lead + shape))
+        cut = apply(plan, slice_, four, memory, begins=[0] * 4, ends=ends, steps=None)
+        held = replace_handle(plan, held, cut)
+    return TensorHandle(held.slot, replace(held.spec, shape=(*shape[:-1], wanted)))
 
 
 RECORDS = (
-    record_of(
-        write_call("topk", [EXAMPLE_TENSOR], k=32, dim=-1),
+    build_record(
+        format_call("topk", [EXAMPLE_TENSOR], k=32, dim=-1),
         topk,
         Argument("k", 0, 32),
         Argument("dim", default=-1),
         *(Argument(name, default=True, samples=(True, False)) for name in ("largest", "sorted")),
-        takes_shards=True,
+        verified_with_shards=True,
     ),
 )

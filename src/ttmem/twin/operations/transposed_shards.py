@@ -6,9 +6,9 @@ from math import prod
 
 from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import L1, Grid
-from ttmem.twin.operations.conv_parallelization import row_by_row
+from ttmem.twin.operations.conv_parallelization import fill_rows
 from ttmem.twin.operations.plan import NoRuleError
-from ttmem.twin.tensor_spec import CoreRange, Shard, TensorSpec, grid_of
+from ttmem.twin.tensor_spec import CoreRange, Shard, TensorSpec, make_core_grid
 
 WIDTH_AND_HEIGHT, HEIGHT_AND_CHANNELS, CHANNELS_AND_BATCH = (0, 1, 3, 2), (0, 2, 1, 3), (1, 0, 2, 3)
 TRANSPOSES = (WIDTH_AND_HEIGHT, HEIGHT_AND_CHANNELS, CHANNELS_AND_BATCH)
@@ -132,7 +132,7 @@ def _shared_out(shard: Shard, after: tuple[int, ...], grid: Grid) -> Shard:
         part = _share(height, down), _share(width, across)
         used = ceil_div(height, part[0]), ceil_div(width, part[1])
         columns, rows = used if shard.by_column else used[::-1]
-        return replace(shard, height=part[0], width=part[1], ranges=grid_of(columns, rows))
+        return replace(shard, height=part[0], width=part[1], ranges=make_core_grid(columns, rows))
     size = height if shard.kind == "height" else width
     part_size = _share(size, grid.cores)
     cores = _first_cores(ceil_div(size, part_size), grid, by_column=shard.by_column)
@@ -147,7 +147,7 @@ def _share(size: int, parts: int) -> int:
 
 def _first_cores(cores: int, grid: Grid, *, by_column: bool) -> tuple[CoreRange, ...]:
     if not by_column:
-        return row_by_row(cores, grid)
+        return fill_rows(cores, grid)
     columns, rest = divmod(cores, grid.rows)
-    ranges = grid_of(columns, grid.rows) if columns else ()
+    ranges = make_core_grid(columns, grid.rows) if columns else ()
     return (*ranges, CoreRange(columns, 0, columns, rest - 1)) if rest else ranges

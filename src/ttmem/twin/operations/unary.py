@@ -5,38 +5,38 @@ from dataclasses import replace
 from typing import Any
 
 from ttmem.hardware import BFLOAT4_B, BFLOAT8_B, FLOAT32, INT32, UINT8, UINT16, UINT32, DataType
-from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
 from ttmem.twin.operations.elementwise import (
     CORES,
     CORES_OF_SHARDS,
     cast,
     check_integers,
-    names_cores_of_shards,
+    dtype_name,
     one_to_one,
-    padded_like,
-    spell_type,
-    wanted_like,
+    pad_spec,
+    restricts_cores_of_shards,
+    result_spec,
 )
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder
 from ttmem.twin.operations.record import Argument, OperationRecord
 from ttmem.twin.tensor_spec import InvalidSpecError, TensorSpec
 
 
-def unary(call: Call, plan: PlanWriter) -> Plan:
+def unary(call: Call, plan: PlanBuilder) -> Plan:
     """One input, one result of the same shape: two tiles in, two tiles out."""
     source = call.inputs[0]
     if call.name == "clamp" and call.arguments["min"] is None and call.arguments["max"] is None:
         raise InvalidSpecError("Only one of 'min' or 'max' can be None. Please provide one value")
-    if names_cores_of_shards(call):
-        return plan.give_up(CORES_OF_SHARDS)
-    result = wanted_like(call, source)
+    if restricts_cores_of_shards(call):
+        return plan.unknown(CORES_OF_SHARDS)
+    result = result_spec(call, source)
     if call.name == "clamp" and source.dtype is INT32 and isinstance(_bound(call), float):
         return _clamped_as_floats(call, plan, source, replace(result, dtype=FLOAT32))
     called, allowed = _CALLED.get(call.name, call.name.upper()), _TAKES_INTEGERS.get(call.name, ())
     check_integers(plan, source, None if call.in_place else result, called, allowed)
     if call.name == "lgamma" and source.dtype.is_block_float:
         if not call.in_place:
-            plan.allocate(padded_like(source, result))
+            plan.allocate(pad_spec(source, result))
         plan.refuse(
             f"Unary: LGAMMA requires BFLOAT16 or FLOAT32 input, got dtype {_BLOCK_FLOATS.index(source.dtype) + 3}"
         )
@@ -49,13 +49,13 @@ def _bound(call: Call) -> Any:
     return next((bound for bound in bounds if isinstance(bound, float)), None)
 
 
-def _clamped_as_floats(call: Call, plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> Plan:
+def _clamped_as_floats(call: Call, plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> Plan:
     """Integers between bounds that are none become floats first, where the result is to be."""
     before = cast(plan, source, result)
     if call.in_place:
         plan.refuse(
-            f"Preallocated output dtype {spell_type(source.dtype)} is not compatible with input dtype "
-            f"{spell_type(result.dtype)}. Integer and float dtypes cannot be mixed; mixed floating-point output is "
+            f"Preallocated output dtype {dtype_name(source.dtype)} is not compatible with input dtype "
+            f"{dtype_name(result.dtype)}. Integer and float dtypes cannot be mixed; mixed floating-point output is "
             "limited to BFLOAT16, FLOAT32, and BFLOAT8_B."
         )
     made = one_to_one(plan, result, result)
@@ -66,16 +66,16 @@ def _clamped_as_floats(call: Call, plan: PlanWriter, source: TensorSpec, result:
 def _unary_record(name: str, *arguments: Argument) -> OperationRecord:
     placed = [argument.samples[0] for argument in arguments if argument.position is not None]
     named: dict[str, Any] = {"min": 0.0} if name == "clamp" else {}
-    example = write_call(name, [EXAMPLE_TENSOR], *placed, **named)
-    return record_of(
+    example = format_call(name, [EXAMPLE_TENSOR], *placed, **named)
+    return build_record(
         example,
         unary,
         *arguments,
         CORES,
         family="unary",
-        takes_output=True,
-        is_drawn_odd=True,
-        takes_shards=True,
+        verified_output_tensor=True,
+        verified_low_rank_and_rare_types=True,
+        verified_with_shards=True,
     )
 
 

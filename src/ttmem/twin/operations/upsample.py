@@ -8,14 +8,14 @@ from math import floor, prod
 from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import BFLOAT16, DATA_TYPES, L1, L1_SMALL
-from ttmem.twin.operations.call_syntax import record_of, write_call
-from ttmem.twin.operations.conv_parallelization import row_by_row
-from ttmem.twin.operations.elementwise import result_like
+from ttmem.twin.operations.call_syntax import build_record, format_call
+from ttmem.twin.operations.conv_parallelization import fill_rows
+from ttmem.twin.operations.elementwise import spec_like
 from ttmem.twin.operations.halo import Dealing, cores_in_order, deal, gather
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder
 from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.sliding_window import Window
-from ttmem.twin.paging import paging_of
+from ttmem.twin.placement import compute_paging
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import ROW_MAJOR, CoreRange, InvalidSpecError, Shard, TensorSpec
 
@@ -37,7 +37,7 @@ _FLOAT_PAGES = 4
 _MOST_TILES, _TILE = 8, 32
 
 
-def upsample(call: Call, plan: PlanWriter) -> Plan:
+def upsample(call: Call, plan: PlanBuilder) -> Plan:
     """Channels come last."""
     source, given = call.inputs[0], call.arguments["scale_factor"]
     factors = tuple(given) if isinstance(given, (list, tuple)) else (given, given)
@@ -48,53 +48,53 @@ def upsample(call: Call, plan: PlanWriter) -> Plan:
     whole = all(float(factor) == int(factor) for factor in factors)
     if call.arguments["mode"] == "bilinear":
         if not whole or source.dtype is not BFLOAT16 or source.is_tiled or call.shard is not None:
-            return plan.give_up("bilinear upsample of tiles, of other types or factors, or into shards of the caller's")
+            return plan.unknown("bilinear upsample of tiles, of other types or factors, or into shards of the caller's")
         return _bilinear(call, plan, (int(factors[0]), int(factors[1])))
     return _nearest(call, plan, (float(factors[0]), float(factors[1])), whole=whole)
 
 
-def _nearest(call: Call, plan: PlanWriter, factors: tuple[float, float], *, whole: bool) -> Plan:
+def _nearest(call: Call, plan: PlanBuilder, factors: tuple[float, float], *, whole: bool) -> Plan:
     """Rows pass through L1, tiles are made rows on the way; shards repeat their pixels where they lie."""
     source = call.inputs[0]
     batch, height, width, channels = source.shape
     shape = (batch, floor(height * factors[0]), floor(width * factors[1]), channels)
     dtype = BFLOAT16 if source.dtype.is_block_float else source.dtype
-    result = replace(result_like(source, call.memory, dtype), shape=shape, layout=ROW_MAJOR)
+    result = replace(spec_like(source, call.memory, dtype), shape=shape, layout=ROW_MAJOR)
     if not prod(shape):
-        return plan.give_up("upsample to nothing: the library dies of it")
+        return plan.unknown("upsample to nothing: the library dies of it")
     if source.shard is not None:
         return _nearest_of_shards(call, plan, result, whole=whole)
     if call.shard is not None:
         raise InvalidSpecError(_ONLY_OF_SHARDS)
     if source.is_tiled:
         if not whole:
-            return plan.give_up("tiles by other than whole factors")
+            return plan.unknown("tiles by other than whole factors")
         slot = plan.allocate(result)
         if width % _TILE or channels % _TILE:
             plan.refuse(_PADDED_TILES)
         tiles = channels // _TILE * min(2, ceil_div(batch * height * width // _TILE, plan.memory_map.grid.cores))
         plan.launch([tiles * source.tile_bytes, tiles * dtype.tile_bytes()])
         return plan.finish(slot, result)
-    page = paging_of(source).page_bytes
+    page = compute_paging(source).page_bytes
     if not whole:
-        return plan.one_program(result, [_FLOAT_PAGES * _float_page(plan, source, result)])
+        return plan.finish_with_program(result, [_FLOAT_PAGES * _float_page(plan, source, result)])
     pixels_per_core = ceil_div(batch * height * width, plan.memory_map.grid.cores)
     row = round_up(page, plan.memory_map.architecture.dram_alignment_bytes)
-    return plan.one_program(result, [min(2, pixels_per_core) * row])
+    return plan.finish_with_program(result, [min(2, pixels_per_core) * row])
 
 
-def _nearest_of_shards(call: Call, plan: PlanWriter, result: TensorSpec, *, whole: bool) -> Plan:
+def _nearest_of_shards(call: Call, plan: PlanBuilder, result: TensorSpec, *, whole: bool) -> Plan:
     """Every shard grows where it lies; a table says which pixels two readers of a core repeat."""
     source, shard = call.inputs[0], call.inputs[0].shard
     if not isinstance(shard, Shard) or source.is_tiled or call.shard is not None:
-        return plan.give_up("upsample of tiles in shards, of shards of many dimensions, or into shards of the caller's")
+        return plan.unknown("upsample of tiles in shards, of shards of many dimensions, or into shards of the caller's")
     batch, height, width, _ = source.shape
     down, across = result.shape[1] // height, result.shape[2] // width
     if not whole or shard.kind == "width":
         grown = replace(shard, height=ceil_div(prod(result.shape[:3]), _cores_high(shard)))
         made = result if call.memory is not None else replace(result, memory=source.memory, shard=grown)
         slot = plan.allocate(made)
-        pages = paging_of(source).page_bytes, paging_of(made).page_bytes
+        pages = compute_paging(source).page_bytes, compute_paging(made).page_bytes
         if pages[0] != pages[1]:
             plan.refuse(_OTHER_PAGES.format(*pages))
         plan.launch([_FLOAT_PAGES * _float_page(plan, source, made)])
@@ -116,7 +116,7 @@ def _nearest_of_shards(call: Call, plan: PlanWriter, result: TensorSpec, *, whol
     return plan.finish(slot, made)
 
 
-def _check_sticks(plan: PlanWriter, source: TensorSpec, shard: Shard) -> None:
+def _check_sticks(plan: PlanBuilder, source: TensorSpec, shard: Shard) -> None:
     """Of blocks the library divides a stick by the columns of cores, whether these share it or not."""
     if shard.kind != "block":
         return
@@ -127,9 +127,9 @@ def _check_sticks(plan: PlanWriter, source: TensorSpec, shard: Shard) -> None:
         plan.refuse(_LONG_STICKS.format(stick, shard.height, stick * shard.height, there))
 
 
-def _float_page(plan: PlanWriter, source: TensorSpec, result: TensorSpec) -> int:
+def _float_page(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> int:
     alignments = (plan.memory_map.page_alignment_bytes(spec.memory) for spec in (source, result))
-    return round_up(paging_of(result).page_bytes, max(alignments))
+    return round_up(compute_paging(result).page_bytes, max(alignments))
 
 
 def _cores_high(shard: Shard) -> int:
@@ -161,16 +161,16 @@ def _intervals(rows: int, width: int, down: int, pixels_per_core: int) -> int:
     return int(np.bincount(readers[begins]).max())
 
 
-def _bilinear(call: Call, plan: PlanWriter, scale: tuple[int, int]) -> Plan:
+def _bilinear(call: Call, plan: PlanBuilder, scale: tuple[int, int]) -> Plan:
     """Every core has some pixels and those around them; the result is in shards, and copied where it is wanted."""
     source = call.inputs[0]
     batch, height, width, channels = source.shape
     window = Window(batch, height, width, (2, 2), padding=(1, 1, 1, 1), enlarged=scale)
     grid, pixels, given = plan.memory_map.grid, batch * height * width, source.shard
     if given is not None and not (isinstance(given, Shard) and given.kind == "height" and source.memory is L1):
-        return plan.give_up("bilinear upsample of other shards than those of L1 by height")
+        return plan.unknown("bilinear upsample of other shards than those of L1 by height")
     cores = given.cores if given else min(grid.cores, pixels)
-    ranges, per_core = (given.ranges, given.height) if given else (row_by_row(cores, grid), ceil_div(pixels, cores))
+    ranges, per_core = (given.ranges, given.height) if given else (fill_rows(cores, grid), ceil_div(pixels, cores))
     wide = given.width if given else channels
     dealing = Dealing(window, "height", ranges, cores, channels, wide, per_core, ceil_div(window.outputs, cores))
     slot, dealt = (-1, source) if given else deal(plan, dealing, source, is_padded=False)
@@ -197,12 +197,12 @@ def _bilinear(call: Call, plan: PlanWriter, scale: tuple[int, int]) -> Plan:
 
 
 RECORDS = (
-    record_of(
-        write_call(
+    build_record(
+        format_call(
             "upsample", [{"shape": [1, 8, 8, 32], "dtype": "bfloat16", "layout": "row_major", "memory": "DRAM"}], [2, 2]
         ),
         upsample,
         *(Argument("scale_factor", 0), Argument("mode", default="nearest")),
-        takes_shards=True,
+        verified_with_shards=True,
     ),
 )

@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ttmem.hardware import BFLOAT8_B, BFLOAT16, FLOAT32, INT32, L1, UINT32
-from ttmem.twin.operations.binary import binary, combined, in_type
-from ttmem.twin.operations.binary_programs import BinaryKind, grown, on_shards
-from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, record_of, write_call
+from ttmem.twin.operations.binary import binary, cast_operand, combine
+from ttmem.twin.operations.binary_programs import BinaryKind, combine_shards, grow_shard
+from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
 from ttmem.twin.operations.elementwise import (
     broadcast_shape,
     double_buffered_tiles,
     has_whole_shards,
-    result_like,
-    wanted_like,
+    result_spec,
+    spec_like,
 )
-from ttmem.twin.operations.plan import Call, Plan, PlanWriter
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder
 from ttmem.twin.operations.record import Argument
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import TILE, InvalidSpecError, NdShard, Shard, TensorSpec
@@ -23,26 +23,26 @@ from ttmem.twin.tensor_spec import TILE, InvalidSpecError, NdShard, Shard, Tenso
 _WHERE = BinaryKind("WHERE_TST", (INT32, UINT32), mixes_floats=False)
 
 
-def where(call: Call, plan: PlanWriter) -> Plan:
+def where(call: Call, plan: PlanBuilder) -> Plan:
     """A mask and two values, each a tensor or a number. An integer mask is made a float when the values are floats."""
     mask, *values = call.inputs
     if not values:
-        return plan.one_program(result_like(mask, call.memory), double_buffered_tiles(mask, mask))
+        return plan.finish_with_program(spec_like(mask, call.memory), double_buffered_tiles(mask, mask))
     dtype = values[0].dtype
     if any(one.dtype is not dtype for one in values):
-        return plan.give_up("where of values of two types")
+        return plan.unknown("where of values of two types")
     in_shards = call.shard is not None or any(spec.shard is not None for spec in call.inputs)
     if in_shards and any(not spec.is_tiled or isinstance(spec.shard, NdShard) for spec in call.inputs):
-        return plan.give_up("where of rows in shards")
+        return plan.unknown("where of rows in shards")
     temporaries: list[int] = []
     if dtype.is_float and not mask.dtype.is_float:
-        mask = in_type(plan, mask, dtype, temporaries)
+        mask = cast_operand(plan, mask, dtype, temporaries)
     if len(values) == 1:
         kind = replace(_WHERE, called="WHERE_TTS") if call.tensor_places[1:] == (1,) else _WHERE
         if not in_shards:
-            return combined(plan, kind, [mask, *values], result_like(values[0], call.memory), temporaries, checks=True)
+            return combine(plan, kind, [mask, *values], spec_like(values[0], call.memory), temporaries, checks=True)
         result = _wanted(call, values[0], broadcast_shape(mask.shape, values[0].shape))
-        return on_shards(plan, kind, [mask, *values], result, temporaries)
+        return combine_shards(plan, kind, [mask, *values], result, temporaries)
     shape = mask.shape
     for value in values:
         shape = broadcast_shape(shape, value.shape)
@@ -63,10 +63,10 @@ def where(call: Call, plan: PlanWriter) -> Plan:
 
 def _wanted(call: Call, like: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
     """As the caller wants it, or as one of the tensors is: its shards grow with the result."""
-    result = replace(wanted_like(call, like), shape=shape)
+    result = replace(result_spec(call, like), shape=shape)
     if call.memory is not None or not isinstance(like.shard, Shard):
         return result
-    return replace(result, shard=grown(like.shard, like, replace(result, shard=None)))
+    return replace(result, shard=grow_shard(like.shard, like, replace(result, shard=None)))
 
 
 def _lender(mask: TensorSpec, values: Sequence[TensorSpec]) -> TensorSpec:
@@ -96,22 +96,22 @@ def _streams(mask: TensorSpec, values: Sequence[TensorSpec], result: TensorSpec)
     return [*buffers, *double_buffered_tiles(result)]
 
 
-def addcmul(call: Call, plan: PlanWriter) -> Plan:
+def addcmul(call: Call, plan: PlanBuilder) -> Plan:
     """Three tensors meet in one program: the first, and the product of the others."""
     first = call.inputs[0]
     alike = [replace(spec, memory=first.memory) for spec in call.inputs]
     if len(alike) != 3 or set(alike) != {first} or first.shard is not None or call.shard is not None:
-        return plan.give_up("three tensors that are not alike, or in shards")
+        return plan.unknown("three tensors that are not alike, or in shards")
     if not first.is_tiled or first.dtype not in (BFLOAT16, FLOAT32, BFLOAT8_B):
-        return plan.give_up("three tensors of rows, integers or bfloat4_b")
-    return plan.one_program(result_like(first, call.memory), double_buffered_tiles(*alike, first), CIRCULAR)
+        return plan.unknown("three tensors of rows, integers or bfloat4_b")
+    return plan.finish_with_program(spec_like(first, call.memory), double_buffered_tiles(*alike, first), CIRCULAR)
 
 
-def triangle(call: Call, plan: PlanWriter) -> Plan:
+def triangle(call: Call, plan: PlanBuilder) -> Plan:
     """Ones and zeros come from the host to where the result will be, and are multiplied with the input."""
     source = call.inputs[0]
     if call.shard is not None or source.shard is not None or not source.is_tiled or not source.dtype.is_float:
-        return plan.give_up("triangles of shards, of rows, or of integers")
+        return plan.unknown("triangles of shards, of rows, or of integers")
     ones = replace(source, dtype=BFLOAT16, memory=call.memory or source.memory)
     slot = plan.allocate(ones)
     made = binary(Call("multiply", (source, ones), {"other": None}, call.memory), plan)
@@ -120,25 +120,25 @@ def triangle(call: Call, plan: PlanWriter) -> Plan:
 
 
 RECORDS = (
-    record_of(
-        write_call("where", [EXAMPLE_TENSOR] * 3),
+    build_record(
+        format_call("where", [EXAMPLE_TENSOR] * 3),
         where,
         *(Argument(name, place, None) for place, name in enumerate(("value", "other"))),
-        is_drawn_odd=True,
-        takes_shards=True,
+        verified_low_rank_and_rare_types=True,
+        verified_with_shards=True,
     ),
     *(
-        record_of(
-            write_call(name, [EXAMPLE_TENSOR]),
+        build_record(
+            format_call(name, [EXAMPLE_TENSOR]),
             triangle,
             Argument("diagonal", default=0, samples=(0, 1, -3)),
             family="triangle",
-            is_drawn_odd=True,
+            verified_low_rank_and_rare_types=True,
         )
         for name in ("tril", "triu")
     ),
-    record_of(
-        write_call("addcmul", [EXAMPLE_TENSOR] * 3),
+    build_record(
+        format_call("addcmul", [EXAMPLE_TENSOR] * 3),
         addcmul,
         Argument("value", default=1.0, samples=(1.0, 0.5)),
     ),
