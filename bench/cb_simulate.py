@@ -9,12 +9,10 @@ from __future__ import annotations
 import sys
 import time
 
-from ttmem.circular_buffers.assumptions import Scenario, assume
-from ttmem.circular_buffers.buffer_depths import throughput_over_depth
-from ttmem.circular_buffers.kernels import pairs
+from ttmem.circular_buffers.kernels import pairs, throughput_over_depth
 from ttmem.circular_buffers.pipeline import run
 from ttmem.circular_buffers.simulate import simulate
-from ttmem.circular_buffers.workload import Workload, multi
+from ttmem.circular_buffers.workload import Scenario, Workload, assume, multi
 
 LIMIT_SECONDS = 10.0
 """Nobody waits longer for a table; generous, because machines differ."""

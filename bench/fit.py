@@ -29,12 +29,14 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
 
 from ttmem import TtmemError  # noqa: E402
-from ttmem.prediction.answer import predict_request  # noqa: E402
-from ttmem.operators.tracing import kept_tracer  # noqa: E402
+from ttmem.operators.tracing import keep_tracer  # noqa: E402
 from ttmem.prediction import run_stream  # noqa: E402
-from ttmem.prediction.request import find_demands  # noqa: E402
-from ttmem.prediction.request import Request  # noqa: E402
+from ttmem.prediction.answer import predict_request  # noqa: E402
 from ttmem.prediction.lowering import build_stream  # noqa: E402
+from ttmem.prediction.request import (
+    Request,  # noqa: E402
+    find_demands,  # noqa: E402
+)
 
 PAGE = ROOT / "docs" / "fit.md"
 _BEGINS, _ENDS = "<!-- models: written by bench/fit.py --page -->", "<!-- end of models -->"
@@ -257,7 +259,7 @@ def main() -> int:
     if given.verb:
         return 1 if verbs() else 0
     if given.max_batch:
-        with kept_tracer():
+        with keep_tracer():
             return 1 if largest_batches(given.max_batch.split(","), given.board) else 0
     if given.tracer:
         tracer_memory()
@@ -266,7 +268,7 @@ def main() -> int:
     known = [Row(**one) for one in json.loads(given.rows.read_text())] if given.rows and given.rows.exists() else []
     rows = list(known)
     asked = requests(names, given.board, quick=given.quick)
-    with kept_tracer(), run_stream.open_for_request(Request("", given.board, engine="mock")) as mock:
+    with keep_tracer(), run_stream.open_for_request(Request("", given.board, engine="mock")) as mock:
         for name, size, request in asked:
             if any((row.model, row.size) == (name, size) for row in known):
                 continue

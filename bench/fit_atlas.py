@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
 
 from measure import Row, print_table  # noqa: E402
-from ttmem.prediction.model_matrix import AtlasRow, ListedModel, make_atlas  # noqa: E402
+from ttmem.prediction.model_matrix import ListedModel, MatrixRow, make_matrix  # noqa: E402
 from ttmem.prediction.request import Request  # noqa: E402
 
 MODELS = (
@@ -58,14 +58,14 @@ def _listed(name: str, size: str) -> ListedModel:
 
 def _in_turn(
     models: list[ListedModel], folder: Path, scheduler: str, rounds: int
-) -> tuple[float, float, list[tuple[AtlasRow, AtlasRow]]]:
+) -> tuple[float, float, list[tuple[MatrixRow, MatrixRow]]]:
     seconds: dict[str, list[float]] = {"here": [], "there": []}
-    found: dict[str, list[AtlasRow]] = {}
+    found: dict[str, list[MatrixRow]] = {}
     for number in range(rounds):
         for name in seconds:
             started = time.perf_counter()
             where = {"workers": 2} if name == "here" else {"scheduler": scheduler}
-            rows = make_atlas(models, BOARDS, folder / f"{name}-{number}", **where)  # type: ignore[arg-type]
+            rows = make_matrix(models, BOARDS, folder / f"{name}-{number}", **where)  # type: ignore[arg-type]
             seconds[name].append(time.perf_counter() - started)
             found[name] = [replace(row, seconds=0.0) for row in rows]
             print(f"{name}: {seconds[name][-1]:.1f} s", *{row.reason for row in rows}, file=sys.stderr)

@@ -26,12 +26,12 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from ttmem.base import atomic_files, toml  # noqa: E402
 from ttmem.hardware import DRAM, OpenSettings, open_board  # noqa: E402
-from ttmem.prediction.language.stream import language_stream  # noqa: E402
+from ttmem.prediction.language.stream import build_language_stream  # noqa: E402
 from ttmem.prediction.request import Request  # noqa: E402
-from ttmem.prediction.run_stream import opened, play  # noqa: E402
+from ttmem.prediction.run_stream import open_for_request, predict_stream  # noqa: E402
 from ttmem.prediction.stream import Stream  # noqa: E402
 from ttmem.twin.placement import place  # noqa: E402
-from ttmem.twin.replay import spec_from_step  # noqa: E402
+from ttmem.twin.replay import read_spec  # noqa: E402
 
 PAGE = ROOT / "docs" / "language-models.md"
 _BEGINS, _ENDS = "<!-- limits: written by bench/fit_limits.py --write -->", "<!-- end of limits -->"
@@ -73,9 +73,9 @@ def assertions(data: dict[str, Any], engine: str) -> Iterator[Assertion]:
                 request = Request(
                     row["model"], row["board"], engine=engine, recipe=recipe, l1_small_bytes=0, **row[key]
                 )
-                stream = language_stream(request, {**config, "max_position_embeddings": 1 << 20})
-                with opened(request) as player:
-                    fits = play(stream, request, player).fits
+                stream = build_language_stream(request, {**config, "max_position_embeddings": 1 << 20})
+                with open_for_request(request) as player:
+                    fits = predict_stream(stream, request, player).fits
                 known = (row["kind"], row["source"], row.get("why", ""))
                 bank_bytes = open_board(request.board, OpenSettings()).pool(DRAM).bytes_per_bank
                 percent = 100 * sum(needed_bytes_per_bank(stream, request.board, without=[KEPT_FREE])) / bank_bytes
@@ -87,7 +87,7 @@ def needed_bytes_per_bank(stream: Stream, board: str, *, without: Sequence[str])
     memory_map = open_board(board, OpenSettings())
 
     def taken(step: Any) -> int:
-        return place(spec_from_step(step), memory_map).taken_bytes_per_bank
+        return place(read_spec(step), memory_map).taken_bytes_per_bank
 
     staying = sum(taken(one.step) for one in stream.residents if one.name not in without)
     held: dict[str, int] = {}

@@ -19,9 +19,9 @@ from pathlib import Path
 
 from ttmem import TtmemError
 from ttmem.engines.engine import Engine
-from ttmem.prediction.compiled import module_stream
+from ttmem.prediction.compiled import build_module_stream
 from ttmem.prediction.request import Prediction, Request
-from ttmem.prediction.run_stream import opened, play
+from ttmem.prediction.run_stream import open_for_request, predict_stream
 from ttmem.readers.mlir.functions import read_modules
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -93,7 +93,7 @@ def main() -> None:
                 key = name, request.board
                 asking = Request(request.target, request.board, engine=name, settings=request.settings)
                 if key not in open_engines:
-                    open_engines[key] = stack.enter_context(opened(asking))
+                    open_engines[key] = stack.enter_context(open_for_request(asking))
                 large += one(counts[name], file, text, asking, open_engines[key], asked.least)
             if large:
                 rows.append(f"| `{_HASH.sub('', file.name)}` | {request.board} | {' | '.join(large)} |")
@@ -110,8 +110,8 @@ def one(count: Count, file: Path, text: bytes, request: Request, engine: Engine,
     count.functions += 1
     began = time.perf_counter()
     try:
-        stream = module_stream(text, request, file.name)
-        found = play(stream, request, engine)
+        stream = build_module_stream(text, request, file.name)
+        found = predict_stream(stream, request, engine)
     except TtmemError as error:
         count.outcomes["not played"] += 1
         count.reasons[error.message] += 1

@@ -27,7 +27,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
 from fit_limits import KEPT_FREE, TRACE_REGION, needed_bytes_per_bank  # noqa: E402
 from ttmem.base import toml  # noqa: E402
 from ttmem.hardware import BOARDS  # noqa: E402
-from ttmem.prediction.language.stream import language_stream  # noqa: E402
+from ttmem.prediction.language.stream import build_language_stream  # noqa: E402
 from ttmem.prediction.request import Request  # noqa: E402
 
 VOCABULARY = 12288
@@ -166,7 +166,7 @@ def predicted(case: Case, checkout: Path) -> tuple[int, int]:
         prefill_chunk=1 << 17,
         l1_small_bytes=0,
     )
-    stream = language_stream(request, config)
+    stream = build_language_stream(request, config)
     staying, fullest = needed_bytes_per_bank(stream, request.board, without=[KEPT_FREE, TRACE_REGION])
     return staying, staying + fullest
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ttmem.engines.engine import EngineSettings
-from ttmem.engines.interpreters import PINNED_TTNN, managed_python
+from ttmem.engines.interpreters import PINNED_TTNN, locate_managed_python
 from ttmem.engines.ttnn import TtnnEngine
 from ttmem.failures.outcome import Outcome
 
@@ -91,7 +91,7 @@ class Answers:
         alike = attrgetter("release", "board", "l1_small_bytes")
         for (release, board, small), group in groupby(sorted(missing.values(), key=alike), key=alike):
             # The pinned one is looked for everywhere, others are where 'ttmem device install' puts them.
-            python = None if release == PINNED_TTNN else str(managed_python(release))
+            python = None if release == PINNED_TTNN else str(locate_managed_python(release))
             settings = EngineSettings(
                 board=board, python=python, l1_small_bytes=small, measure_programs=self._wants_measured
             )

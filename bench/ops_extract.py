@@ -18,8 +18,7 @@ import time
 from pathlib import Path
 
 from ttmem.base.errors import MissingPartError, TtmemError
-from ttmem.operators.case import Case, merge_cases
-from ttmem.operators.case_files import write_cases
+from ttmem.operators.case import Case, merge_cases, write_cases
 from ttmem.operators.mapping import map_cases
 from ttmem.operators.tracer.job import TraceJob
 from ttmem.operators.tracing import SourceResult, find_torch_python, trace_all

@@ -27,7 +27,7 @@ from profile_speed import make_log
 from ttmem.profile.model import BEFORE_OPERATION, MEMORIES, BufferTable, Profile, Source, Timeline
 from ttmem.profile.operation_forms import OperationForms
 from ttmem.profile.tensor_type import TensorType
-from ttmem.reports.profile import html
+from ttmem.reports import profile_files
 
 PLOTLY = Path(__file__).parents[1] / "web" / "node_modules" / "plotly.js-basic-dist-min" / "plotly-basic.min.js"
 THREAD = "the page's thread"
@@ -231,7 +231,7 @@ def rows(folder: Path, *, quick: bool) -> list[Row]:
         looker = Looker(browser, Path(place))
         for name, profile in (("a loop", loop), ("none alike", never_alike(operations))):
             start, worked = time.perf_counter(), time.process_time()
-            text = html.render(profile)
+            text = profile_files.render_html(profile)
             spent, worked = time.perf_counter() - start, time.process_time() - worked
             page, seconds, thread = looker.first_view(text, "#ttmem-report[data-ready=true]")
             what = f"{operations:,} operations, {name}"
@@ -258,7 +258,7 @@ def rows(folder: Path, *, quick: bool) -> list[Row]:
             page.close()
         else:
             print("plotly is not there to be compared with: npm ci in web/", file=sys.stderr)
-        text = html.render(many_buffers(100_000))
+        text = profile_files.render_html(many_buffers(100_000))
         page, seconds, loaded = looker.first_view(text, "#ttmem-report[data-ready=true]")
         page.evaluate("() => { location.hash = '#view=map' }")
         page.evaluate(FRAMES)

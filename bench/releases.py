@@ -28,8 +28,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench")]
 
 from mock_answers import Answers  # noqa: E402
+from ttmem.base.formatting import flatten_text, format_count, format_shape_list  # noqa: E402
 from ttmem.base.home import home_folder  # noqa: E402
-from ttmem.engines.install import installed  # noqa: E402
+from ttmem.engines.install import find_installed  # noqa: E402
 from ttmem.failures.outcome import TIMEOUT, Outcome  # noqa: E402
 from ttmem.hardware import RELEASES  # noqa: E402
 from ttmem.operators.case import Case  # noqa: E402
@@ -37,8 +38,7 @@ from ttmem.operators.catalogue_entries import DEVICE, catalogue  # noqa: E402
 from ttmem.operators.sweeps.comparison import CHANGES, NEEDS_LESS, NEEDS_MORE, Change, compare  # noqa: E402
 from ttmem.operators.sweeps.plan import padded_tile_elements  # noqa: E402
 from ttmem.operators.sweeps.result import Result  # noqa: E402
-from ttmem.reports.kit.tables import Table, markdown  # noqa: E402
-from ttmem.reports.kit.units import one_line, shape_list, thousands  # noqa: E402
+from ttmem.reports.kit.tables import Table, format_markdown  # noqa: E402
 from twin_coverage import MEMORIES, Asked, asked_rows, find_cases  # noqa: E402
 
 PAGE = ROOT / "docs" / "releases.md"
@@ -137,8 +137,8 @@ def totals(by_release: dict[str, list[Result]]) -> Table:
     for release, found in by_release.items():
         counts = Counter(result.status for result in found)
         other = len(found) - sum(counts[status] for status in _STATUSES)
-        rows.append([release, *(thousands(n) for n in (len(found), *(counts[s] for s in _STATUSES), other))])
-    return Table.of_texts(heads, rows, left=1)
+        rows.append([release, *(format_count(n) for n in (len(found), *(counts[s] for s in _STATUSES), other))])
+    return Table.build(heads, rows, left=1)
 
 
 Step = tuple[str, dict[str, list[Change]], list[int]]
@@ -163,11 +163,11 @@ def steps(by_release: dict[str, list[Result]]) -> Iterator[Step]:
 def summary(found: Sequence[Step]) -> Table:
     kinds = list(found[0][1]) if found else []
     rows = [
-        [step, thousands(compared), *(thousands(len(by[kind])) for kind in kinds), thousands(unknown)]
+        [step, format_count(compared), *(format_count(len(by[kind])) for kind in kinds), format_count(unknown)]
         for step, by, (compared, unknown) in found
     ]
     heads = ["step", "compared", *(kind.replace("-", " ") for kind in kinds), f"{_PROGRAMS} not known"]
-    return Table.of_texts(heads, rows, left=1)
+    return Table.build(heads, rows, left=1)
 
 
 def operators(by_kind: dict[str, list[Change]]) -> Table:
@@ -179,15 +179,15 @@ def operators(by_kind: dict[str, list[Change]]) -> Table:
             by_operator.setdefault(change.after.op, []).append(change)
         for op, group in sorted(by_operator.items(), key=lambda item: (-len(item[1]), item[0])):
             rows.append([kind.replace("-", " "), op, str(len(group)), *_worst(kind, group)])
-    return Table.of_texts(["change", "operator", "cases", "for example", "before", "after"], rows, left=2)
+    return Table.build(["change", "operator", "cases", "for example", "before", "after"], rows, left=2)
 
 
 def _worst(kind: str, group: Sequence[Change]) -> tuple[str, str, str]:
     one = max(group, key=lambda change: (abs(change.growth_bytes_per_bank or 0), change.after.place))
-    place = f"{' '.join(map(shape_list, one.after.shapes))[:_MOST_LETTERS]} in {one.after.memory}"
+    place = f"{' '.join(map(format_shape_list, one.after.shapes))[:_MOST_LETTERS]} in {one.after.memory}"
     if kind.startswith((NEEDS_MORE, NEEDS_LESS)):
         unit = "B per core" if kind.endswith(_PROGRAMS) else "B per bank"
-        sides = (f"{thousands(side.peak_bytes_per_bank or 0)} {unit}" for side in (one.before, one.after))
+        sides = (f"{format_count(side.peak_bytes_per_bank or 0)} {unit}" for side in (one.before, one.after))
     else:
         sides = (_ending(side) for side in (one.before, one.after))
     before, after = sides
@@ -195,17 +195,23 @@ def _worst(kind: str, group: Sequence[Change]) -> tuple[str, str, str]:
 
 
 def _ending(result: Result) -> str:
-    words = one_line(result.message)
+    words = flatten_text(result.message)
     return f"{result.status}: {words[:_MOST_LETTERS]}" if words and result.status != "pass" else result.status
 
 
 def text(by_release: dict[str, list[Result]], about: str) -> str:
     found = list(steps(without_dips(by_release)))
-    parts = [about, "", *markdown(totals(by_release), aligned=True), "", *markdown(summary(found), aligned=True)]
+    parts = [
+        about,
+        "",
+        *format_markdown(totals(by_release), aligned=True),
+        "",
+        *format_markdown(summary(found), aligned=True),
+    ]
     for step, by_kind, _ in found:
         table = operators(by_kind)
         if table.rows:
-            parts += ["", f"### {step}", "", *markdown(table, markup=False)]
+            parts += ["", f"### {step}", "", *format_markdown(table, markup=False)]
     return "\n".join(parts) + "\n"
 
 
@@ -224,7 +230,7 @@ def main() -> int:
     options = parser.parse_args()
     known = sorted(RELEASES, key=lambda release: tuple(map(int, release.name.split("."))))
     wanted = options.releases.split(",") if options.releases else [release.name for release in known]
-    there = [release for release in wanted if installed(release) is not None]
+    there = [release for release in wanted if find_installed(release) is not None]
     if options.releases and len(there) < len(wanted):
         print(f"not installed: {', '.join(set(wanted) - set(there))} ('ttmem device install --ttnn VERSION')")
     if len(there) < 2:

@@ -19,7 +19,7 @@ from ttmem.failures.outcome import MEMORY_STATUSES
 from ttmem.operators.case import Case, CaseTensor
 from ttmem.operators.catalogue_entries import catalogue
 from ttmem.operators.sweeps.journal import read_results
-from ttmem.operators.sweeps.plan import Settings, make_plan
+from ttmem.operators.sweeps.plan import SweepSettings, make_plan
 from ttmem.operators.sweeps.result import Result
 from ttmem.operators.sweeps.run import run_sweep
 
@@ -116,7 +116,7 @@ def _operator_case(aten: str, shape: list[int], args: dict[str, Any]) -> Case:
 def run(cases: list[Case], engine: str = "mock", workers: int | None = None) -> dict[tuple[str, str], Result]:
     """Rows by case id and memory."""
     with tempfile.TemporaryDirectory() as folder:
-        plan = make_plan(cases, settings=Settings(engine), boards=("n150",))
+        plan = make_plan(cases, settings=SweepSettings(engine), boards=("n150",))
         run_sweep(plan, Path(folder), workers=workers)
         return {(row.id, row.memory): row for row in read_results(Path(folder))[0]}
 

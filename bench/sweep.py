@@ -29,10 +29,13 @@ from test_copy_table import Shape, by_definition  # noqa: E402
 from measure import Row, run  # noqa: E402
 from ttmem import TtmemError  # noqa: E402
 from ttmem.engines.interpreters import find_interpreter  # noqa: E402
-from ttmem.operators.case import Case, CaseTensor  # noqa: E402
-from ttmem.operators.case_files import write_cases  # noqa: E402
-from ttmem.operators.sweeps.ask_engine import Asker  # noqa: E402
-from ttmem.operators.sweeps.plan import Settings, make_plan  # noqa: E402
+from ttmem.operators.case import (  # noqa: E402
+    Case,
+    CaseTensor,
+    write_cases,  # noqa: E402
+)
+from ttmem.operators.sweeps.ask_engine import CaseRunner  # noqa: E402
+from ttmem.operators.sweeps.plan import SweepSettings, make_plan  # noqa: E402
 from ttmem.operators.sweeps.result import tile_count  # noqa: E402
 from ttmem.operators.sweeps.run import run_sweep  # noqa: E402
 from ttmem.twin.operations.reshape_mapping_table import segments_per_tile  # noqa: E402
@@ -60,14 +63,14 @@ def cases(count: int, *, largest: int) -> list[Case]:
 
 def twin_rows(count: int) -> list[Row]:
     """Two rates: cases alone, and a whole run with its journal."""
-    settings = Settings()
+    settings = SweepSettings()
     plan = make_plan(cases(count, largest=1000), settings=settings, memories=("L1",))
     with tempfile.TemporaryDirectory() as folder:
         started = time.process_time()
         finished = run_sweep(plan, Path(folder))
         kept = finished.asked / (time.process_time() - started)
     started = time.process_time()
-    alone = sum(1 for _ in Asker(settings).ask(plan.points))
+    alone = sum(1 for _ in CaseRunner(settings).ask(plan.points))
     rate = alone / (time.process_time() - started)
     return [
         Row("twin, elementwise cases", rate, "cases/s", 5000, at_least=True),
@@ -117,7 +120,7 @@ def reshape_rows(count: int) -> list[Row]:
 
 def mock_rows(count: int) -> list[Row]:
     """Two workers, warm, from the first row on: starting them is a matter of seconds, however long the sweep."""
-    plan = make_plan(cases(count, largest=500), settings=Settings("mock"))
+    plan = make_plan(cases(count, largest=500), settings=SweepSettings("mock"))
     with tempfile.TemporaryDirectory() as folder:
         for name in ("cold", "warm"):
             seen: list[tuple[float, int]] = []

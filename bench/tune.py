@@ -15,11 +15,11 @@ from measure import Row, print_table
 from ttmem.engines.run_script import RunSettings, run_script
 from ttmem.profile import profile_file
 from ttmem.profile.model import Profile
-from ttmem.tuning.captured_run import history
-from ttmem.tuning.edited_run import as_captured
+from ttmem.tuning.captured_run import read_captured_run
+from ttmem.tuning.edited_run import start_edits
 from ttmem.tuning.figures import Goal
-from ttmem.tuning.replay import play, profile_of
-from ttmem.tuning.search import search
+from ttmem.tuning.replay import build_profile, replay
+from ttmem.tuning.search import find_edits
 
 LONGEST_SEARCH_SECONDS = 60.0
 _SCRIPT = """\
@@ -71,21 +71,21 @@ def rows(folder: Path, *, quick: bool) -> list[Row]:
     """A line per question."""
     profile, on_mock = captured(folder, 500 if quick else 10_000)
     begun = time.perf_counter()
-    run = history(profile)
+    run = read_captured_run(profile)
     understood = time.perf_counter() - begun
     begun = time.perf_counter()
-    played = play(as_captured(run))
+    played = replay(start_edits(run))
     replayed = time.perf_counter() - begun
     assert played.addresses == {life.number: life.address for life in run.lives}, "a replay differs from the capture"
     begun = time.perf_counter()
-    profile_of(as_captured(run), "again")
+    build_profile(start_edits(run), "again")
     as_profile = time.perf_counter() - begun
     begun = time.perf_counter()
-    lower = search(run, Goal())
+    lower = find_edits(run, Goal())
     downwards = time.perf_counter() - begun
     limit = int(0.6 * lower.before.dram_peak_bytes_per_bank)
     begun = time.perf_counter()
-    found = search(run, Goal(limits={"DRAM": limit}))
+    found = find_edits(run, Goal(limits={"DRAM": limit}))
     towards = time.perf_counter() - begun
     count = len(run.operations)
     told = [

@@ -24,9 +24,8 @@ from pathlib import Path
 import ttmem
 from ttmem.commands.tune import Tuned
 from ttmem.engines.run_script import ScriptRun
-from ttmem.tuning.edited_run import UNKNOWN
 from ttmem.tuning.captured_run import read_captured_run
-from ttmem.tuning.edited_run import start_edits
+from ttmem.tuning.edited_run import UNKNOWN, start_edits
 from ttmem.tuning.figures import Figures, compute_figures
 from ttmem.tuning.verify import Verification, find_certainty
 

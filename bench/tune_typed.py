@@ -31,7 +31,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "bench")]
 import ttmem  # noqa: E402
 from ttmem.commands.tune import Tuned  # noqa: E402
 from ttmem.commands.whatif import WhatIf  # noqa: E402
-from ttmem.engines.run_script import ScriptRun, RunSettings, run_script  # noqa: E402
+from ttmem.engines.run_script import RunSettings, ScriptRun, run_script  # noqa: E402
 from ttmem.reports.tune import TunedEdit  # noqa: E402
 from ttmem.tuning.captured_run import read_captured_run  # noqa: E402
 from ttmem.tuning.edited_run import (  # noqa: E402

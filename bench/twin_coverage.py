@@ -40,10 +40,12 @@ from ttmem.base.home import home_folder  # noqa: E402
 from ttmem.engines.engine import EngineSettings  # noqa: E402
 from ttmem.engines.twin import TwinEngine  # noqa: E402
 from ttmem.failures.outcome import Outcome  # noqa: E402
-from ttmem.operators.bound_case import CannotRunError  # noqa: E402
-from ttmem.operators.case import Case  # noqa: E402
-from ttmem.operators.case_files import read_cases  # noqa: E402
-from ttmem.operators.case_program import Recipe, recipe_of  # noqa: E402
+from ttmem.operators.bound_case import CannotRunError
+from ttmem.operators.case import (
+    Case,  # noqa: E402
+    read_cases,  # noqa: E402
+)
+from ttmem.operators.case_program import CaseProgram, lower_case  # noqa: E402
 from ttmem.operators.sweeps.plan import DEFAULT_L1_SMALL_BYTES, padded_tile_elements  # noqa: E402
 
 DATA = ROOT / "src" / "ttmem" / "operators" / "catalogue_data" / "model_calls.toml"
@@ -79,7 +81,7 @@ class Asked:
     """One row: a case on one board and in one memory."""
 
     case: Case
-    recipe: Recipe
+    recipe: CaseProgram
     question: Question
     memory: str
 
@@ -95,7 +97,7 @@ def asked_rows(cases: Iterable[Case], boards: Sequence[str], memories: Sequence[
         for case in sorted(cases, key=padded_tile_elements):
             for memory in memories:
                 try:
-                    recipe = recipe_of(case, memory=memory)
+                    recipe = lower_case(case, memory=memory)
                 except CannotRunError:
                     continue
                 yield Asked(case, recipe, Question(board, recipe.steps, DEFAULT_L1_SMALL_BYTES), memory)

@@ -50,7 +50,7 @@ def _saved(source: Path) -> bytes:
     import ttmem
     from ttmem.profile import profile_file
 
-    return profile_file.to_bytes(ttmem.read(source))
+    return profile_file.encode(ttmem.read(source))
 
 
 _STEPS = (

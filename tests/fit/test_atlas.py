@@ -78,7 +78,7 @@ def test_a_second_call_asks_only_for_what_is_missing(models: Path, monkeypatch: 
         asked.append(model.text)
         return real(model, board)
 
-    monkeypatch.setattr(model_matrix, "answer", watched)
+    monkeypatch.setattr(model_matrix, "predict_row", watched)
     assert made() == 1
     assert len(asked) == 1
     Path("small.mlir").write_text(linear_layer(rows=128))  # a file that changed is asked about again

@@ -8,14 +8,14 @@ import textwrap
 import pytest
 
 from ttmem.tuning.dataflow import DataFlow
-from ttmem.tuning.source import SourceFile
+from ttmem.tuning.source import PythonSource
 
 MADE, LAST = "# made", "# last"
 
 
 def objection(text: str, name: str, *, overwrites: bool = False, views: frozenset[int] = frozenset()) -> str:
     """Of a tensor that is made and used last where the comments say so."""
-    source = SourceFile("import ttnn\n" + textwrap.dedent(text))
+    source = PythonSource("import ttnn\n" + textwrap.dedent(text))
     line = {mark: next(n for n, one in enumerate(source.lines, 1) if mark in one) for mark in (MADE, LAST)}
     made, last = source.find_statement_on_line(line[MADE]), source.find_statement_on_line(line[LAST])
     assert made is not None

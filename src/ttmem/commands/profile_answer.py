@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -132,6 +131,8 @@ def store_profile(
     ``origin`` is the resolved path that was read. With an empty origin, as of standard input, only equal content counts
     as the same source.
     """
+    import hashlib
+
     from ttmem.profile import profile_file, store
     from ttmem.reports import profile_files
 

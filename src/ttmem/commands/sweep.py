@@ -13,15 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ttmem.base.errors import BadInputError
 from ttmem.commands import options
 from ttmem.commands.command_line import GroupWithExamples, debug_option, verb
 from ttmem.commands.output import emit, json_text, looks, note, progress_bar
 
 if TYPE_CHECKING:
-    from ttmem.analysis.budget import Limit
     from ttmem.operators.case import Case
-    from ttmem.operators.sweeps.comparison import Comparison
     from ttmem.operators.sweeps.distribute import Remark
     from ttmem.operators.sweeps.expectations import Deviation
     from ttmem.operators.sweeps.result import Result
@@ -334,23 +331,17 @@ def _parse_widths(text: str) -> tuple[int, ...]:
 def _choose_cases(ops: tuple[str, ...], file: Path | None, shape: str | None) -> list[Case]:
     """Return the case of each operator to grow: the smallest in the file, or the catalogue's example."""
     from ttmem.operators.case import read_cases
-    from ttmem.operators.catalogue_entries import catalogue
-    from ttmem.operators.sweeps.limits import base_case
-    from ttmem.operators.sweeps.plan import padded_tile_elements
+    from ttmem.operators.sweeps.limits import base_case, find_smallest_cases
     from ttmem.twin.tensor_spec import parse_shape
 
     if file is None:
         if not ops:
             raise click.UsageError("which operator? --op NAME, or --cases FILE")
         return [base_case(op, parse_shape(shape) if shape else None) for op in ops]
-    wanted = {catalogue().aten_name(op) for op in ops}
-    smallest: dict[str, Case] = {}
-    for case in sorted(read_cases(file), key=padded_tile_elements):
-        if not wanted or case.op in wanted:
-            smallest.setdefault(case.op, case)
-    if not smallest:
+    found = find_smallest_cases(read_cases(file), ops)
+    if not found:
         raise click.UsageError(f"no case of {', '.join(ops)} in {file}")
-    return list(smallest.values())
+    return found
 
 
 def compare_sweeps(before: str | Path, after: str | Path, *, fail_on: str | None = None) -> SweepDiff:
@@ -358,47 +349,14 @@ def compare_sweeps(before: str | Path, after: str | Path, *, fail_on: str | None
 
     ``fail_on`` defines a regression: ``new-failure``, or ``growth:5%`` of a peak (new failures count too).
     """
-    from ttmem.operators.sweeps.comparison import compare
-    from ttmem.operators.sweeps.journal import is_results, read_results
+    from ttmem.operators.sweeps.comparison import compare_folders, parse_fail_on
     from ttmem.reports.sweep_diff import build_document
 
-    growth = _parse_growth(fail_on) if fail_on is not None else None
-    sides = [Path(before), Path(after)]
-    for place in sides:
-        if not place.exists():
-            raise BadInputError("no such file or folder", where=str(place))
-        if not is_results(place):
-            raise BadInputError(
-                "holds no results of a sweep", where=str(place), hint="'ttmem sweep run' makes such folders"
-            )
-    found = compare(*(read_results(place)[0] for place in sides))
-    regression = fail_on is not None and _is_regression(found, growth)
-    return build_document(found, before=sides[0].name, after=sides[1].name, regression=regression)
-
-
-def _parse_growth(fail_on: str) -> Limit | None:
-    """Parse ``--fail-on``; None: only new failures count."""
-    from ttmem.analysis.budget import parse_limit
-
-    if fail_on == "new-failure":
-        return None
-    kind, _, amount = fail_on.partition(":")
-    if kind != "growth" or not amount:
-        hint = "write new-failure, or growth:5% (also growth:64KiB per bank)"
-        raise BadInputError(f"'{fail_on}' is nothing to fail on", hint=hint)
-    return parse_limit(amount)
-
-
-def _is_regression(found: Comparison, growth: Limit | None) -> bool:
-    from ttmem.analysis.budget import PERCENT
-    from ttmem.operators.sweeps.comparison import NEWLY_FAILS
-
-    if found.count_kind(NEWLY_FAILS):
-        return True
-    if growth is None:
-        return False
-    figures = ((one.growth_percent if growth.unit == PERCENT else one.growth_bytes_per_bank) for one in found.changes)
-    return any(figure is not None and figure > growth.amount for figure in figures)
+    limit = parse_fail_on(fail_on) if fail_on is not None else None
+    before, after = Path(before), Path(after)
+    found = compare_folders(before, after)
+    regression = fail_on is not None and found.is_regression(limit)
+    return build_document(found, before=before.name, after=after.name, regression=regression)
 
 
 @verb(

@@ -40,16 +40,16 @@ class ChunkedRun:
     """Reasons why the earlier ways failed."""
 
 
-class _Call(NamedTuple):
-    """One call of the function, with the kind of its tensors."""
+class _TensorCall(NamedTuple):
+    """A call of the function, with the kind of its tensors."""
 
     tensors: Tensors
     arguments: tuple[Any, ...]
     options: dict[str, Any]
 
-    def replace_tensors(self, change: Callable[[Any], Any]) -> _Call:
+    def replace_tensors(self, change: Callable[[Any], Any]) -> _TensorCall:
         arguments, options = (_replace_tensors(one, change, self.tensors) for one in (self.arguments, self.options))
-        return _Call(self.tensors, arguments, options)
+        return _TensorCall(self.tensors, arguments, options)
 
     def run(self, function: Callable[..., Any]) -> Any:
         return self.tensors.take_results(function(*self.arguments, **self.options))
@@ -88,11 +88,11 @@ class Chunked:
             raise BadInputError(f"{self._name or 'the function'} was given no tensor of ttnn or torch")
         tensors.set_limit(self._limit)
         try:
-            return self._try_each_way(_Call(tensors, arguments, options))
+            return self._try_each_way(_TensorCall(tensors, arguments, options))
         finally:
             tensors.close()
 
-    def _try_each_way(self, call: _Call) -> Any:
+    def _try_each_way(self, call: _TensorCall) -> Any:
         refused: list[str] = []
         changes_result: ChunkError | None = None
         for way in self._order:
@@ -108,7 +108,7 @@ class Chunked:
             raise changes_result
         raise WontFitError(f"{self._name} fits in none of the ways: {'; '.join(refused)}", hint=HINT)
 
-    def _run_way(self, way: str, call: _Call) -> tuple[Any, int]:
+    def _run_way(self, way: str, call: _TensorCall) -> tuple[Any, int]:
         if way == CHUNKS:
             return self._run_in_chunks(call)
         tensors = call.tensors
@@ -120,13 +120,13 @@ class Chunked:
             call = call._replace(options={**call.options, "memory_config": tensors.memory_config(way)})
         return self._run_whole(call), 1
 
-    def _run_whole(self, call: _Call) -> Any:
+    def _run_whole(self, call: _TensorCall) -> Any:
         if reason := call.tensors.find_refusal(self._name, call.arguments, call.options):
             raise DoesNotFitError(reason)
         with call.tensors.translate_failures(DoesNotFitError):
             return call.replace_tensors(call.tensors.prepare).run(self._function)
 
-    def _run_as_type(self, dtype: str, call: _Call) -> Any:
+    def _run_as_type(self, dtype: str, call: _TensorCall) -> Any:
         """Run the call with tensors of another data type, which are freed afterwards."""
         made: list[Any] = []
 
@@ -143,7 +143,7 @@ class Chunked:
         finally:
             call.tensors.free(made)
 
-    def _run_in_chunks(self, call: _Call) -> tuple[Any, int]:
+    def _run_in_chunks(self, call: _TensorCall) -> tuple[Any, int]:
         described, given = self._describe_call(call)
         cut = self._rule(described, self._dim)
         place, dimension = cut.tensors[0]
@@ -163,7 +163,7 @@ class Chunked:
                     raise
                 count = min(most, count * 2)
 
-    def _describe_call(self, call: _Call) -> tuple[ChunkedCall, list[Any]]:
+    def _describe_call(self, call: _TensorCall) -> tuple[ChunkedCall, list[Any]]:
         given: list[Any] = []
         keywords: list[str] = []
         values: list[Any] = []
@@ -186,7 +186,7 @@ class Chunked:
             raise DoesNotFitError(f"not even in {most} pieces along dimension {self._dim}")
         return find_first_failure(high // 2, high, lambda count: not fits(count))
 
-    def _run_pieces(self, call: _Call, cut: ChunkCut, pieces: list[tuple[int, int]]) -> tuple[Any, int]:
+    def _run_pieces(self, call: _TensorCall, cut: ChunkCut, pieces: list[tuple[int, int]]) -> tuple[Any, int]:
         if len(pieces) == 1:
             return self._run_whole(call), 1
         made: list[Any] = []
@@ -198,7 +198,7 @@ class Chunked:
         finally:
             call.tensors.free(made)
 
-    def _run_piece(self, call: _Call, dimensions: Mapping[int, int], begin: int, end: int) -> Any:
+    def _run_piece(self, call: _TensorCall, dimensions: Mapping[int, int], begin: int, end: int) -> Any:
         slices: list[Any] = []
         places = itertools.count()
 

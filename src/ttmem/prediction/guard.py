@@ -136,7 +136,7 @@ class DeviceGuard:
         guard = self
 
         @functools.wraps(original, updated=())
-        def checked(self_: Any, *arguments: Any, **options: Any) -> Any:
+        def check_and_call(self_: Any, *arguments: Any, **options: Any) -> Any:
             __tracebackhide__ = True
             if getattr(guard._inside, "known", False):  # part of an operation that was checked as a whole
                 return original(self_, *arguments, **options)
@@ -152,7 +152,7 @@ class DeviceGuard:
             finally:
                 guard._inside.known = False
 
-        return checked
+        return check_and_call
 
     def _act(self, verdict: CallVerdict) -> None:
         if callable(self._action):

@@ -13,7 +13,7 @@ from ttmem.hardware import DATA_TYPES, DRAM, HOST, MemoryMap
 from ttmem.operators.bound_case import CannotRunError
 from ttmem.operators.case_program import CaseProgram, DeviceTensor
 from ttmem.operators.extraction import Graph, GraphCall
-from ttmem.prediction.call_writer import DeviceValue
+from ttmem.prediction.step_writer import DeviceValue
 from ttmem.prediction.stream import WEIGHT, Step
 from ttmem.twin.operations import RECORDS, build_call, parse_call
 from ttmem.twin.operations.plan import Allocate

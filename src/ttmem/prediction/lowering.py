@@ -22,8 +22,8 @@ from ttmem.operators.catalogue_entries import DEVICE, FREE, Operator, catalogue
 from ttmem.operators.extraction import Graph, GraphCall, trace_graph
 from ttmem.operators.tracer.job import TraceJob
 from ttmem.prediction import image_lowering, view_lowering
-from ttmem.prediction.call_writer import CallWriter, DeviceValue
 from ttmem.prediction.request import EAGER, PYTHON, Request
+from ttmem.prediction.step_writer import DeviceValue, StepWriter
 from ttmem.prediction.stream import CONSTANT, ModelCall, Step, Stream
 
 _NEVER = 1 << 60
@@ -53,7 +53,7 @@ class GraphLowering:
     def __init__(self, graph: Graph, request: Request) -> None:
         self._graph = graph
         self._request = request
-        self.writer = CallWriter(graph, request)
+        self.writer = StepWriter(graph, request)
         self.memory_map = open_board(request.board, OpenSettings(request.l1_small_bytes, request.trace_region_bytes))
         self._calls: list[ModelCall] = []
         self._assumed = Counter[str]()

@@ -212,7 +212,7 @@ def _build_prediction(
     activations = (fullest.peak_bytes_per_bank - held) * fullest.banks if fullest else 0
     banks = fullest.banks if fullest else 1
 
-    def kept(*roles: str) -> int:
+    def sum_roles(*roles: str) -> int:
         """Sum over all banks, padding included, so that the parts and the activations add up to the peak."""
         return sum(one.bytes_per_bank * banks for one in sizes if one.role in roles)
 
@@ -229,10 +229,10 @@ def _build_prediction(
         fits=failed is None,
         engine=engine,
         chips=int(stream.facts.get("chips") or 1),
-        weights_bytes=kept(WEIGHT),
-        kv_cache_bytes=kept(CACHE),
-        constants_bytes=kept(CONSTANT),
-        reserve_bytes=kept(RESERVE),
+        weights_bytes=sum_roles(WEIGHT),
+        kv_cache_bytes=sum_roles(CACHE),
+        constants_bytes=sum_roles(CONSTANT),
+        reserve_bytes=sum_roles(RESERVE),
         activations_peak_bytes=max(activations, 0),
         operations=OperationCounts(
             exact=counts["exact"],

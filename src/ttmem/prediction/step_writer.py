@@ -27,7 +27,7 @@ class DeviceValue:
     is_last: bool = False
 
 
-class CallWriter:
+class StepWriter:
     """Writes the steps of a model, call by call."""
 
     def __init__(self, graph: Graph, request: Request) -> None:

@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ttmem.operators.extraction import GraphCall
-from ttmem.prediction.call_writer import DeviceValue
+from ttmem.prediction.step_writer import DeviceValue
 
 if TYPE_CHECKING:
     from ttmem.prediction.lowering import GraphLowering

@@ -13,7 +13,7 @@ from ttmem.profile.model import GIVEN
 from ttmem.profile.model import MEMORIES as MEMORY_NAMES
 from ttmem.profile.tensor_type import TensorType
 from ttmem.tuning import edits
-from ttmem.tuning.captured_run import BufferLife, CapturedRun
+from ttmem.tuning.captured_run import BufferLifetime, CapturedRun
 from ttmem.tuning.chunking import OperationCut, chunk_operations
 from ttmem.tuning.edited_run import (
     BOUNDED,
@@ -125,15 +125,15 @@ def _write_in_place(draft: EditedRun, group: Group, over: dict[int, int]) -> dic
     return change
 
 
-def find_reusable_input(run: CapturedRun, life: BufferLife) -> BufferLife | None:
+def find_reusable_input(run: CapturedRun, life: BufferLifetime) -> BufferLifetime | None:
     """Return the input that a result could overwrite: of the same type, last used there, not freed by the script."""
-    known: dict[int, BufferLife | None] = run.cache.setdefault("reusable", {})
+    known: dict[int, BufferLifetime | None] = run.cache.setdefault("reusable", {})
     if life.number not in known:
         known[life.number] = _reusable(run, life)
     return known[life.number]
 
 
-def _reusable(run: CapturedRun, life: BufferLife) -> BufferLife | None:
+def _reusable(run: CapturedRun, life: BufferLifetime) -> BufferLifetime | None:
     if life.producer < 0:
         return None
     operation = run.operations[life.producer]
@@ -176,7 +176,7 @@ def _change_shards(draft: EditedRun, edit: Edit, group: Group, known: Mapping[in
     return change, doubt
 
 
-def _takes_shards(run: CapturedRun, life: BufferLife) -> bool:
+def _takes_shards(run: CapturedRun, life: BufferLifetime) -> bool:
     """Return whether all operations on a tensor are elementwise: they accept and keep any form."""
     names = [run.operations[index].name.removeprefix("ttnn.") for index in life.uses]
     return all(name in RECORDS and RECORDS.find(name).family in ("unary", "binary", "clone") for name in names)
@@ -277,7 +277,7 @@ def _describe_type(type_: TensorType, spec: TensorSpec, placement: Placement, *,
     )
 
 
-def _find_followers(run: CapturedRun, life: BufferLife, option: str) -> Iterable[BufferLife]:
+def _find_followers(run: CapturedRun, life: BufferLifetime, option: str) -> Iterable[BufferLifetime]:
     """Yield results with the form of this tensor: it is the first input, and the call has no such option."""
     for index in life.uses:
         operation = run.operations[index]
@@ -294,7 +294,7 @@ def _follows(result: TensorType, own: TensorType, option: str) -> bool:
     return result.dtype == own.dtype if option == "dtype" else result.memory == own.memory
 
 
-def _find_doubt(run: CapturedRun, life: BufferLife, option: str, *, sharded: bool) -> str:
+def _find_doubt(run: CapturedRun, life: BufferLifetime, option: str, *, sharded: bool) -> str:
     """Return why the promise is a bound: an operation on the tensor may then behave differently."""
     touching = [run.operations[index] for index in (*life.uses, *([life.producer] if life.producer >= 0 else []))]
     for operation in touching:
@@ -307,7 +307,7 @@ def _find_doubt(run: CapturedRun, life: BufferLife, option: str, *, sharded: boo
     return f"{UNKNOWN_BECAUSE}its shards may be cut in other ways" if sharded else ""
 
 
-def _makes_any_type(run: CapturedRun, life: BufferLife) -> bool:
+def _makes_any_type(run: CapturedRun, life: BufferLifetime) -> bool:
     """Return whether the call needs no temporary memory for any data type (``rand`` does)."""
     name = run.operations[life.producer].name.rpartition(".")[2] if life.producer >= 0 else ""
     return name in TAKES_DTYPE or name == "to_device"
@@ -336,7 +336,7 @@ def _change_order(draft: EditedRun, edit: Edit, group: Group, _known: Mapping[in
     return change, ""
 
 
-def _has_device_inputs(run: CapturedRun, life: BufferLife) -> bool:
+def _has_device_inputs(run: CapturedRun, life: BufferLifetime) -> bool:
     return life.producer >= 0 and bool(run.operations[life.producer].inputs)
 
 

@@ -21,7 +21,7 @@ _HINT = "capture the program itself: ttmem run SCRIPT, then ask about the stored
 
 
 @dataclass(frozen=True, slots=True)
-class CapturedOperation:
+class RunOperation:
     """An operation of the run."""
 
     index: int
@@ -40,7 +40,7 @@ class CapturedOperation:
 
 
 @dataclass(frozen=True, slots=True)
-class BufferLife:
+class BufferLifetime:
     """A buffer, from its allocation to its deallocation."""
 
     number: int
@@ -104,8 +104,8 @@ class CapturedRun:
 
     profile: Profile
     timeline: Timeline
-    operations: tuple[CapturedOperation, ...]
-    lives: tuple[BufferLife, ...]
+    operations: tuple[RunOperation, ...]
+    lives: tuple[BufferLifetime, ...]
     launches: tuple[CapturedLaunch, ...]
     ends: tuple[int, ...]
     """Position of each operation's last event."""
@@ -130,7 +130,7 @@ class CapturedRun:
         """True if the run ended because something did not fit."""
         return memory_failure(self.profile) is not None
 
-    def results(self, operation: int) -> list[BufferLife]:
+    def results(self, operation: int) -> list[BufferLifetime]:
         """Return the buffers that an operation left behind."""
         return [self.lives[number] for number in self.made_by.get(operation, ())]
 
@@ -253,7 +253,7 @@ class _EventRows:
             elif kind == GIVE:
                 self.given[self.buffer[at]] = at
 
-    def operations(self) -> tuple[tuple[CapturedOperation, ...], tuple[int, ...], tuple[int, ...]]:
+    def operations(self) -> tuple[tuple[RunOperation, ...], tuple[int, ...], tuple[int, ...]]:
         profile, timeline, events = self.profile, self.timeline, self.events
         names = {form: profile.forms.name_of(form) for form in set(timeline.form.tolist())}
         places = {form: profile.forms.location(form) for form in names}
@@ -271,10 +271,10 @@ class _EventRows:
             columns = (events.address, events.bytes_per_bank, events.total_bytes)
             named_at, given, origin = (int(column[at]) for column in columns) if at >= 0 else (0, 0, 0)
             inputs = tuple(self.inputs.get(index, ()))
-            found.append(CapturedOperation(index, names[form], places[form], path, named_at, given, inputs, origin))
+            found.append(RunOperation(index, names[form], places[form], path, named_at, given, inputs, origin))
         return tuple(found), tuple(ends), tuple(starts)
 
-    def lives(self, tensors: KnownTensors) -> Iterator[BufferLife]:
+    def lives(self, tensors: KnownTensors) -> Iterator[BufferLifetime]:
         events, buffers, types = self.events, self.timeline.buffers, self.profile.tensor_types
         memory, address, row = events.memory.tolist(), events.address.tolist(), events.row.tolist()
         size, total = events.bytes_per_bank.tolist(), events.total_bytes.tolist()
@@ -287,7 +287,7 @@ class _EventRows:
             type_ = types[type_number] if type_number >= 0 else None
             given = self.given.get(number, len(self.kind))
             place = self.inside[given] if given < len(self.kind) else CLOSING
-            yield BufferLife(
+            yield BufferLifetime(
                 number,
                 memory[at],
                 size[at],

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ttmem.base.errors import BadInputError
 from ttmem.profile.tensor_type import TensorType
-from ttmem.tuning.captured_run import BufferLife, CapturedRun
+from ttmem.tuning.captured_run import BufferLifetime, CapturedRun
 from ttmem.tuning.edited_run import UNKNOWN_BECAUSE, EditedBuffer, EditedRun, read_spec
 from ttmem.tuning.edits import Edit
 from ttmem.tuning.groups import Group
@@ -111,7 +111,7 @@ def _build_buffers(
         yield EditedBuffer(whole.memory, placed.taken_bytes_per_bank, placed.total_bytes, None, first, end)
 
 
-def find_temporaries(run: CapturedRun, index: int) -> list[BufferLife]:
+def find_temporaries(run: CapturedRun, index: int) -> list[BufferLifetime]:
     """Return the buffers that an operation allocates and frees itself."""
     first, last = run.starts[index], run.ends[index]
     begin = bisect.bisect_left(run.lives, first, key=lambda life: life.taken_at)

@@ -22,7 +22,7 @@ from ttmem.tuning.names import (
     is_in_scope,
     is_parameter,
 )
-from ttmem.tuning.source import SourceFile
+from ttmem.tuning.source import PythonSource
 from ttmem.tuning.syntax import FUNCTIONS, BlockPosition, list_targets
 
 _HARMLESS = ("print", "len", "repr", "str", "isinstance", "type", "id", "hasattr", "deallocate")
@@ -60,7 +60,7 @@ class Objection(NamedTuple):
     nothing reads it."""
 
 
-_AliasKey = tuple[SourceFile, frozenset[int], bool, ast.AST, str, bool]
+_AliasKey = tuple[PythonSource, frozenset[int], bool, ast.AST, str, bool]
 _Aliases = tuple[list[str], str, frozenset[str]]
 """Aliases of a tensor, or why they are unknown; names of containers that hold it."""
 
@@ -70,8 +70,8 @@ class DataFlow:
 
     def __init__(
         self,
-        source: SourceFile,
-        others: Sequence[SourceFile],
+        source: PythonSource,
+        others: Sequence[PythonSource],
         views: frozenset[int],
         *,
         overwrites: bool,

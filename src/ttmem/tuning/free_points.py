@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from ttmem.tuning.captured_run import BufferLife, CapturedRun, remember
+from ttmem.tuning.captured_run import BufferLifetime, CapturedRun, remember
 from ttmem.tuning.dataflow import DataFlow, Objection
 from ttmem.tuning.groups import (
     Group,
@@ -20,7 +20,7 @@ from ttmem.tuning.groups import (
     list_groups,
 )
 from ttmem.tuning.names import find_bindings, find_reaching_assignments
-from ttmem.tuning.source import SourceFile, SourcePlace, open_source, parse_place
+from ttmem.tuning.source import PythonSource, SourcePlace, open_source, parse_place
 from ttmem.tuning.syntax import list_targets
 
 _ITEM, _PREVIOUS = "_kept", "previous_{}"
@@ -107,7 +107,7 @@ def _find_writable_point(run: CapturedRun, group: Group) -> FreePoint | Objectio
 
 
 def _find_point_of_rebinding(
-    run: CapturedRun, source: SourceFile, group: Group, named: TensorVariable, statement: ast.stmt
+    run: CapturedRun, source: PythonSource, group: Group, named: TensorVariable, statement: ast.stmt
 ) -> FreePoint | Objection:
     """Free the old value of ``x = f(x)``: it gets another name before, and is freed after.
 
@@ -143,7 +143,7 @@ def _find_point_of_rebinding(
 
 
 @remember
-def find_groups_made(run: CapturedRun, source: SourceFile, statement: ast.stmt, name: str) -> list[Group]:
+def find_groups_made(run: CapturedRun, source: PythonSource, statement: ast.stmt, name: str) -> list[Group]:
     """Return the tensors that a statement makes under this name; empty if the name may refer to others."""
     found = []
     for group in _index_groups(run, source).get(statement, []):
@@ -154,7 +154,7 @@ def find_groups_made(run: CapturedRun, source: SourceFile, statement: ast.stmt, 
 
 
 @remember
-def _index_groups(run: CapturedRun, source: SourceFile) -> dict[ast.stmt | None, list[Group]]:
+def _index_groups(run: CapturedRun, source: PythonSource) -> dict[ast.stmt | None, list[Group]]:
     """Index the groups of a file by the statement that names them."""
     found: dict[ast.stmt | None, list[Group]] = {}
     for group in list_groups(run):
@@ -164,7 +164,7 @@ def _index_groups(run: CapturedRun, source: SourceFile) -> dict[ast.stmt | None,
 
 
 def _find_releases(
-    run: CapturedRun, source: SourceFile, held: list[BufferLife], statement: ast.stmt, made: list[BufferLife]
+    run: CapturedRun, source: PythonSource, held: list[BufferLifetime], statement: ast.stmt, made: list[BufferLifetime]
 ) -> tuple[tuple[int, int], ...] | Objection:
     """Return (number, the operation that makes the next value) for each tensor that the name held."""
     ends = sorted(life.producer for life in made)
@@ -202,7 +202,7 @@ def find_objection(
     return flow.find_objection(made, expression, last)
 
 
-def build_dataflow(run: CapturedRun, group: Group, source: SourceFile, *, overwrites: bool = False) -> DataFlow:
+def build_dataflow(run: CapturedRun, group: Group, source: PythonSource, *, overwrites: bool = False) -> DataFlow:
     failed = run.failure.operation_index if run.failure is not None else None  # it made nothing
     views = frozenset(
         parse_place(operation.location).line
@@ -216,7 +216,7 @@ def build_dataflow(run: CapturedRun, group: Group, source: SourceFile, *, overwr
 
 
 def _find_last_uses(
-    run: CapturedRun, source: SourceFile, made: ast.stmt, group: Group, named: TensorVariable
+    run: CapturedRun, source: PythonSource, made: ast.stmt, group: Group, named: TensorVariable
 ) -> list[ast.stmt] | Objection:
     """Return the statements, in the function that made the tensors, of their last uses."""
     found: list[ast.stmt] = []
@@ -231,7 +231,7 @@ def _find_last_uses(
     return list(dict.fromkeys(found))
 
 
-def _find_last_statement(source: SourceFile, made: ast.stmt, used: list[ast.stmt]) -> ast.stmt | Objection:
+def _find_last_statement(source: PythonSource, made: ast.stmt, used: list[ast.stmt]) -> ast.stmt | Objection:
     """Return the statement after which none of them is needed."""
     last: ast.stmt | None = None
     for one in used:
@@ -255,7 +255,7 @@ def _last_line(statement: ast.stmt) -> int:
     return statement.end_lineno or statement.lineno
 
 
-def find_call_step(run: CapturedRun, life: BufferLife, operation: int) -> SourcePlace | None:
+def find_call_step(run: CapturedRun, life: BufferLifetime, operation: int) -> SourcePlace | None:
     """Return the line of the naming function during an operation; None outside of that function."""
     depth = count_naming_depth(run, life)
     made, used = run.operations[life.producer].path, run.operations[operation].path
@@ -264,12 +264,12 @@ def find_call_step(run: CapturedRun, life: BufferLife, operation: int) -> Source
     return parse_place(used[depth])
 
 
-def _describe_last_use(run: CapturedRun, life: BufferLife) -> str:
+def _describe_last_use(run: CapturedRun, life: BufferLifetime) -> str:
     place = parse_place(run.operations[life.last_use].location)
     return f"{Path(place.file).name}:{place.line}" if place.file else f"operation {life.last_use}"
 
 
-def _find_release(run: CapturedRun, life: BufferLife, last_line: int) -> int:
+def _find_release(run: CapturedRun, life: BufferLifetime, last_line: int) -> int:
     """Return the last operation before the program passes a line of the function that made the tensor."""
     depth = count_naming_depth(run, life)
     made = run.operations[life.producer].path

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from ttmem.base.errors import BadInputError
 from ttmem.engines.worker.call_sites import PASSED_ON, find_target_names
-from ttmem.tuning.captured_run import BufferLife, CapturedRun, remember
+from ttmem.tuning.captured_run import BufferLifetime, CapturedRun, remember
 from ttmem.tuning.edits import CHUNK, Edit
-from ttmem.tuning.source import SourceFile, SourcePlace, open_source, parse_place
+from ttmem.tuning.source import PythonSource, SourcePlace, open_source, parse_place
 from ttmem.tuning.syntax import FUNCTIONS, list_targets
 
 _BY_NUMBER = "#"
@@ -30,7 +30,7 @@ class Group:
     name: str
     site: SourcePlace
     """The statement that names them; empty if unknown."""
-    lives: tuple[BufferLife, ...]
+    lives: tuple[BufferLifetime, ...]
     is_lasting: bool = False
     """Objects keep it between calls: weights, caches."""
 
@@ -43,7 +43,7 @@ class Group:
 @remember
 def list_groups(run: CapturedRun) -> list[Group]:
     """List all tensors that operations left behind, in the order in which the program first made them."""
-    found: dict[tuple[SourcePlace, object], list[BufferLife]] = {}
+    found: dict[tuple[SourcePlace, object], list[BufferLifetime]] = {}
     for life in run.lives:
         if life.name and life.type is not None:
             site = find_site(run, life)
@@ -70,7 +70,7 @@ def _choose_common_name(site: SourcePlace, place: object, names: set[str]) -> st
     return min(names, key=lambda name: (len(name), name))
 
 
-def find_targets(source: SourceFile, site: SourcePlace) -> tuple[str, ...]:
+def find_targets(source: PythonSource, site: SourcePlace) -> tuple[str, ...]:
     """Return the names for the result of a call."""
     node = source.find_expression(site)
     if node is not None:
@@ -150,7 +150,7 @@ def _is_at(run: CapturedRun, group: Group, line: str) -> bool:
     return any(str(place.line) == number and place.file.endswith(file) for place in places)
 
 
-def find_site(run: CapturedRun, life: BufferLife) -> SourcePlace:
+def find_site(run: CapturedRun, life: BufferLifetime) -> SourcePlace:
     if life.producer < 0:
         return SourcePlace("", 0)
     operation = run.operations[life.producer]
@@ -158,7 +158,7 @@ def find_site(run: CapturedRun, life: BufferLife) -> SourcePlace:
     return parse_place(operation.path[depth]) if 0 <= depth < len(operation.path) else parse_place(operation.location)
 
 
-def count_naming_depth(run: CapturedRun, life: BufferLife) -> int:
+def count_naming_depth(run: CapturedRun, life: BufferLifetime) -> int:
     operation = run.operations[life.producer]
     return len(operation.path) - 1 - operation.named_at
 
@@ -216,7 +216,7 @@ def _list_returns(function: ast.FunctionDef) -> Iterator[ast.Return]:
             todo += ast.iter_child_nodes(node)
 
 
-def _is_new(source: SourceFile, value: ast.expr | None, place: SourcePlace) -> bool:
+def _is_new(source: PythonSource, value: ast.expr | None, place: SourcePlace) -> bool:
     """Return whether an expression always makes a tensor; the captured one does."""
     if isinstance(value, (ast.BinOp, ast.UnaryOp)):
         return True
@@ -249,7 +249,7 @@ class TensorVariable(NamedTuple):
         return f"{library}.deallocate({self.expression})"
 
 
-def find_variable(run: CapturedRun, source: SourceFile, made: ast.stmt, group: Group) -> TensorVariable | None:
+def find_variable(run: CapturedRun, source: PythonSource, made: ast.stmt, group: Group) -> TensorVariable | None:
     """Find the variable: a part of a tuple, an item of a list; None if the statement names something else.
 
     ``y = ttnn.sum(ttnn.gelu(x))`` makes two tensors, and only the outer one is ``y``. A function may return
@@ -289,7 +289,7 @@ def find_variable(run: CapturedRun, source: SourceFile, made: ast.stmt, group: G
     return named if named is None or named.expression != target or _is_made_by(run, group, value) else None
 
 
-def _list_enclosing(source: SourceFile, node: ast.AST, statement: ast.stmt) -> Iterator[ast.AST]:
+def _list_enclosing(source: PythonSource, node: ast.AST, statement: ast.stmt) -> Iterator[ast.AST]:
     for above in source.ancestors(node):
         if above is statement:
             return
@@ -311,7 +311,7 @@ def _find_list(group: Group, target: str) -> TensorVariable | None:
     return TensorVariable(target, True) if {life.name for life in group.lives} == each else None
 
 
-def _inner_path(run: CapturedRun, life: BufferLife) -> tuple[str, ...]:
+def _inner_path(run: CapturedRun, life: BufferLifetime) -> tuple[str, ...]:
     """Return the calls from the naming statement to the operation."""
     return run.operations[life.producer].path[count_naming_depth(run, life) :]
 
@@ -333,7 +333,7 @@ def _is_made_by(run: CapturedRun, group: Group, value: ast.expr | None) -> bool:
     return all(maker == word or (is_only and maker != "") for maker in makers)
 
 
-def _find_maker(run: CapturedRun, life: BufferLife) -> str:
+def _find_maker(run: CapturedRun, life: BufferLifetime) -> str:
     """Return the function that the naming statement called: the operation, or one of the program's."""
     operation = run.operations[life.producer]
     depth = count_naming_depth(run, life) + 1

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from ttmem.tuning.source import SourceFile
+from ttmem.tuning.source import PythonSource
 from ttmem.tuning.syntax import FUNCTIONS, LOOPS, StatementBlock, list_targets, list_variables
 
 _CHANGES = (
@@ -29,7 +29,7 @@ def walk_statements(region: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def find_bindings(
-    source: SourceFile, expression: str, first: ast.AST, last: ast.AST | None = None, *, scope: ast.AST | None = None
+    source: PythonSource, expression: str, first: ast.AST, last: ast.AST | None = None, *, scope: ast.AST | None = None
 ) -> list[ast.AST]:
     """Find nodes between two others that rebind or delete an expression or a name in it.
 
@@ -46,7 +46,7 @@ def find_bindings(
 
 
 def is_in_scope(
-    source: SourceFile, node: ast.AST, first: ast.AST, last: ast.AST | None = None, *, scope: ast.AST | None = None
+    source: PythonSource, node: ast.AST, first: ast.AST, last: ast.AST | None = None, *, scope: ast.AST | None = None
 ) -> bool:
     """Return whether a node is between two others and not local to a nested function or comprehension."""
     last, below = first if last is None else last, node
@@ -61,7 +61,7 @@ def is_in_scope(
     return True
 
 
-def has_item_changes(source: SourceFile, region: Sequence[ast.AST], container: str) -> bool:
+def has_item_changes(source: PythonSource, region: Sequence[ast.AST], container: str) -> bool:
     """Return whether the items of a container may change."""
     wanted = ast.parse(container, mode="eval").body
     for node in source.syntax.find_mentions(wanted, region[0], region[-1]) if region else ():
@@ -75,7 +75,7 @@ def has_item_changes(source: SourceFile, region: Sequence[ast.AST], container: s
     return False
 
 
-def find_reaching_assignments(source: SourceFile, statement: ast.stmt, name: str) -> list[ast.stmt] | None:
+def find_reaching_assignments(source: PythonSource, statement: ast.stmt, name: str) -> list[ast.stmt] | None:
     """Find the assignments that may reach a statement.
 
     None if the value may come from elsewhere: an argument, another function, a loop variable.
@@ -101,7 +101,7 @@ def find_reaching_assignments(source: SourceFile, statement: ast.stmt, name: str
     return list(dict.fromkeys(found))
 
 
-def _is_own_variable(source: SourceFile, function: ast.AST, name: str) -> bool:
+def _is_own_variable(source: PythonSource, function: ast.AST, name: str) -> bool:
     """Return whether no other function assigns the variable."""
     return name not in source.syntax.declared and (isinstance(function, ast.Module) or has_variable(function, name))
 
@@ -146,7 +146,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 class NameReads:
     """Finds the reads of names in a file."""
 
-    def __init__(self, source: SourceFile, *, overwrites: bool) -> None:
+    def __init__(self, source: PythonSource, *, overwrites: bool) -> None:
         """``overwrites``: a free of the tensor counts as a read."""
         self._source, self._overwrites = source, overwrites
 

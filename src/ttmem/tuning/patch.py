@@ -20,12 +20,12 @@ from ttmem.base.errors import BadInputError
 from ttmem.profile.model import MEMORIES
 from ttmem.tuning import edits
 from ttmem.tuning.apply_edit import LAST, parse_shard
-from ttmem.tuning.captured_run import CapturedOperation, CapturedRun
+from ttmem.tuning.captured_run import CapturedRun, RunOperation
 from ttmem.tuning.edited_run import AppliedEdit
 from ttmem.tuning.free_points import FreePoint, find_free_point
 from ttmem.tuning.groups import Group, is_as_captured
 from ttmem.tuning.proposals import find_call_site, find_overwritten_input
-from ttmem.tuning.source import SourceFile, open_source
+from ttmem.tuning.source import PythonSource, open_source
 from ttmem.tuning.upload_order import find_move
 
 _RESULT = "_result"
@@ -256,7 +256,7 @@ def _set_call_option(run: CapturedRun, group: Group, option: str, value: str) ->
     return place.file, found
 
 
-def _find_call_position(operation: CapturedOperation) -> str:
+def _find_call_position(operation: RunOperation) -> str:
     """Return the position of the call if its columns are known, else its line."""
     return operation.path[-1] if operation.path else operation.location
 
@@ -344,7 +344,7 @@ def _apply_replacements(file: str, replacements: Sequence[Replacement]) -> tuple
         tail = lines[one.end_line - 1][one.end_column :]
         lines[one.line - 1 : one.end_line] = [head + text + tail]
     after = source.mark + b"".join(lines).decode()
-    SourceFile(after)  # raises an error unless the result is valid Python
+    PythonSource(after)  # raises an error unless the result is valid Python
     return before, after
 
 

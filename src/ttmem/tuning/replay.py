@@ -19,7 +19,7 @@ from ttmem.engines.worker.recorder import encode_end, encode_state
 from ttmem.hardware import MEMORIES as MEMORY_RECORDS
 from ttmem.profile.builder import ProfileBuilder
 from ttmem.profile.model import CLOSING, L1_PARTS, MEMORIES, Profile
-from ttmem.tuning.captured_run import CapturedOperation
+from ttmem.tuning.captured_run import RunOperation
 from ttmem.tuning.edited_run import L1_NUMBER, EditedBuffer, EditedRun
 from ttmem.twin import error_messages
 from ttmem.twin.free_list import FreeList
@@ -281,7 +281,7 @@ class _EditedRunRecorder:
         elif failure is not None and not self.history.is_short:
             yield {"end": count - 1, "error": failure.message}
 
-    def _start(self, operation: CapturedOperation, before: list[ReplayEntry]) -> dict[str, Any]:
+    def _start(self, operation: RunOperation, before: list[ReplayEntry]) -> dict[str, Any]:
         file, _, line = operation.location.rpartition(":")
         between = self._record_between(before)
         return {

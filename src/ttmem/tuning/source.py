@@ -53,7 +53,7 @@ def parse_place(step: str) -> SourcePlace:
     return SourcePlace(form["file"], line, (line, column, end_line, end_column))
 
 
-class SourceFile:
+class PythonSource:
     """A parsed file."""
 
     def __init__(self, text: str) -> None:
@@ -232,7 +232,7 @@ class SourceFile:
         return spot is not None and spot.block is block.block
 
 
-def open_source(file: str) -> SourceFile | None:
+def open_source(file: str) -> PythonSource | None:
     """Open a source file; None if it is missing, unreadable or not Python."""
     try:
         path = Path(file).resolve()
@@ -243,7 +243,7 @@ def open_source(file: str) -> SourceFile | None:
 
 
 @lru_cache(maxsize=256)
-def _parse_file(path: Path, _: int, size: int) -> SourceFile | None:
+def _parse_file(path: Path, _: int, size: int) -> PythonSource | None:
     """Parse a file, cached while it is unchanged."""
     if size > _MOST_BYTES:
         return None
@@ -252,6 +252,6 @@ def _parse_file(path: Path, _: int, size: int) -> SourceFile | None:
         encoding = tokenize.detect_encoding(io.BytesIO(content).readline)[0]
         if encoding not in ("utf-8", "utf-8-sig", "ascii"):
             return None  # a diff in another encoding could not be applied
-        return SourceFile(content.decode("utf-8"))
+        return PythonSource(content.decode("utf-8"))
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
         return None

@@ -6,11 +6,11 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
-from ttmem.tuning.captured_run import BufferLife, CapturedRun, remember
+from ttmem.tuning.captured_run import BufferLifetime, CapturedRun, remember
 from ttmem.tuning.free_points import build_dataflow, find_call_step
 from ttmem.tuning.groups import Group, count_naming_depth, find_targets, is_as_captured
 from ttmem.tuning.names import walk_statements
-from ttmem.tuning.source import SourceFile, SourcePlace, open_source, parse_place
+from ttmem.tuning.source import PythonSource, SourcePlace, open_source, parse_place
 from ttmem.tuning.syntax import list_targets
 
 
@@ -51,7 +51,7 @@ def find_move(run: CapturedRun, group: Group) -> StatementMove | str:
 
 
 def _find_first_use(
-    run: CapturedRun, source: SourceFile, group: Group, life: BufferLife, block: list[ast.stmt]
+    run: CapturedRun, source: PythonSource, group: Group, life: BufferLifetime, block: list[ast.stmt]
 ) -> ast.stmt | None:
     """Return the statement of the first use, if that use is its first operation."""
     step = find_call_step(run, life, life.uses[0]) if life.uses else None
@@ -67,7 +67,7 @@ def _find_first_use(
     return source.first_on_line(outer)
 
 
-def _is_alone(run: CapturedRun, source: SourceFile, group: Group, made: ast.stmt) -> bool:
+def _is_alone(run: CapturedRun, source: PythonSource, group: Group, made: ast.stmt) -> bool:
     """Return whether the statement runs only the uploads of the group."""
     producers = {life.producer for life in group.lives}
     depth = count_naming_depth(run, group.lives[0])
@@ -75,7 +75,7 @@ def _is_alone(run: CapturedRun, source: SourceFile, group: Group, made: ast.stmt
 
 
 @remember
-def _index_operations(run: CapturedRun, source: SourceFile, file: str, depth: int) -> dict[ast.stmt | None, set[int]]:
+def _index_operations(run: CapturedRun, source: PythonSource, file: str, depth: int) -> dict[ast.stmt | None, set[int]]:
     """Index operations by their statement at a depth of the call path."""
     found: dict[ast.stmt | None, set[int]] = {}
     for operation in run.operations:

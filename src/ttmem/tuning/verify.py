@@ -20,7 +20,7 @@ from ttmem.profile.model import MEMORIES, Profile
 from ttmem.profile.tensor_type import TensorType
 from ttmem.tuning import edits
 from ttmem.tuning.apply_edit import TAKES_DTYPE, describe_shard
-from ttmem.tuning.captured_run import BufferLife, CapturedRun
+from ttmem.tuning.captured_run import BufferLifetime, CapturedRun
 from ttmem.tuning.chunking import OperationCut
 from ttmem.tuning.edited_run import BOUNDED, EXACT, UNKNOWN, AppliedEdit, EditedRun, start_edits
 from ttmem.tuning.edits import Edit
@@ -113,7 +113,7 @@ def plan_rerun(run: CapturedRun, chosen: Sequence[AppliedEdit]) -> RerunPlan:
 
 
 def _describe_call_edit(
-    run: CapturedRun, applied: AppliedEdit, life: BufferLife, changed: TensorType | None
+    run: CapturedRun, applied: AppliedEdit, life: BufferLifetime, changed: TensorType | None
 ) -> Mapping[str, Any]:
     """Describe a call with other options or at another time, with the type after all edits."""
     edit = applied.edit

@@ -99,7 +99,7 @@ _ROLES = {"parameter": WEIGHT, "constant": CONSTANT}
 
 
 @dataclass(frozen=True, slots=True)
-class _FunctionCall:
+class _FollowedFunction:
     """A function to follow next, and its arguments."""
 
     function: ModuleFunction
@@ -108,7 +108,7 @@ class _FunctionCall:
     """Prefix of the names of its values."""
 
 
-_Following = Generator[_FunctionCall, list[ModuleValue], list[ModuleValue]]
+_Following = Generator[_FollowedFunction, list[ModuleValue], list[ModuleValue]]
 """Yields calls for ``FirstRun.run`` to follow, so that a chain of calls may have any depth."""
 
 
@@ -142,7 +142,7 @@ class FirstRun:
     def run(self, entry: ModuleFunction) -> None:
         check_calls(self._module, entry, self._file)
         arguments = [self._add_argument(argument) for argument in entry.arguments]
-        bodies = [self._follow_body(_FunctionCall(entry, arguments, ""))]
+        bodies = [self._follow_body(_FollowedFunction(entry, arguments, ""))]
         made: list[ModuleValue] | None = None
         while bodies:
             try:
@@ -167,7 +167,7 @@ class FirstRun:
             self.residents.append(Resident(name, role, {"alloc": name, **form}))
         return ModuleValue(name, form, is_retained=role != INPUT)
 
-    def _follow_body(self, called: _FunctionCall) -> _Following:
+    def _follow_body(self, called: _FollowedFunction) -> _Following:
         function = called.function
         if len(self.calls) > self._most:
             raise too_many_operations_error(self._module, function, self._file)
@@ -251,7 +251,7 @@ class FirstRun:
         first = len(self.calls)
         if key not in self._cached:
             function = self._module.functions.get(operation.callee)
-            made = (yield _FunctionCall(function, given, f"{function.name} ")) if function else []
+            made = (yield _FollowedFunction(function, given, f"{function.name} ")) if function else []
             if len(made) < len(operation.result_types):  # cut out of the text: the types still say what it makes
                 made = [self._result(operation, i, f"{operation.callee} ") for i in range(len(operation.result_types))]
                 steps = [{"alloc": held.name, **held.form} for held in made if held.form and is_on_device(held.form)]
@@ -269,7 +269,7 @@ class FirstRun:
         name = given[0].name if len(given) == 1 else callee
         makers: dict[str, list[int]] = {}
         for at in range(first, len(self.calls)):
-            for made_here in dict.fromkeys(one for step in self.calls[at].steps for one in _made_by(step)):
+            for made_here in dict.fromkeys(one for step in self.calls[at].steps for one in _list_outputs(step)):
                 makers.setdefault(made_here, []).append(at)
         for number, held in enumerate(made):
             if not is_on_device(held.form):
@@ -297,7 +297,7 @@ class FirstRun:
         given = list(operands[1:] if trace else operands)  # a trace is given the device first
         self._runs += 1
         self.has_traces = self.has_traces or trace
-        made = yield _FunctionCall(function, given, f"{function.name} {self._runs} ")
+        made = yield _FollowedFunction(function, given, f"{function.name} {self._runs} ")
         if not trace:
             return made
         for held in made:  # slots live as long as the trace
@@ -306,7 +306,7 @@ class FirstRun:
         return made[-count:] if count else []
 
 
-def _made_by(step: Mapping[str, Any]) -> tuple[str, ...]:
+def _list_outputs(step: Mapping[str, Any]) -> tuple[str, ...]:
     out = step.get("alloc", step.get("out"))
     return (out,) if isinstance(out, str) else tuple(out or ())
 

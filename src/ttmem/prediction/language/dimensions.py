@@ -191,7 +191,7 @@ def _read_dimensions(config: Mapping[str, Any], where: str) -> Dimensions:
     sliding, window = _read_windows(text, family, layers)
     hidden = int(text.get("intermediate_size") or text.get("expansion_ratio", 4) * dim)
     width = (text.get("moe_intermediate_size") or hidden) if experts else hidden
-    shared = _shared_expert_width(text, family, kind, (experts, width, hidden))
+    shared = _read_shared_width(text, family, kind, (experts, width, hidden))
     own_sizes = _read_heads_per_layer(text, sliding)
     if experts:
         dense = {**_DENSE, "hidden": int(text.get(family.dense_size) or hidden)}
@@ -320,7 +320,7 @@ def _list_dense_layers(text: Mapping[str, Any], layers: int) -> list[int]:
     return [number for number in range(layers) if number < first or (number + 1) % step or number in alone]
 
 
-def _shared_expert_width(text: Mapping[str, Any], family: DecoderFamily, kind: str, sizes: tuple[int, int, int]) -> int:
+def _read_shared_width(text: Mapping[str, Any], family: DecoderFamily, kind: str, sizes: tuple[int, int, int]) -> int:
     """Return the width of the expert that sees every token."""
     experts, width, hidden = sizes
     if not experts:

@@ -40,11 +40,11 @@ _Size = Annotated[int, Meta(ge=0, le=_LARGEST)] | str
 _Positive = _Count | str
 
 
-class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _RecipeRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     pass
 
 
-class TensorRecord(_Record, frozen=True):
+class TensorRecord(_RecipeRecord, frozen=True):
     """A tensor on each chip before the model runs."""
 
     name: str
@@ -69,7 +69,7 @@ class TensorRecord(_Record, frozen=True):
     """A tensor on the host takes no device memory."""
 
 
-class StageTensor(_Record, frozen=True):
+class StageTensor(_RecipeRecord, frozen=True):
     """A buffer of a stage."""
 
     name: str
@@ -79,7 +79,7 @@ class StageTensor(_Record, frozen=True):
     when: str = ""
 
 
-class StageRecord(_Record, frozen=True):
+class StageRecord(_RecipeRecord, frozen=True):
     """A moment of the forward pass with high memory use: its buffers, in addition to the residents."""
 
     name: str
@@ -91,7 +91,7 @@ class StageRecord(_Record, frozen=True):
     holds: list[StageTensor] = []
 
 
-class TypeChange(_Record, frozen=True):
+class TypeChange(_RecipeRecord, frozen=True):
     """Data types of some models, or of some of their layers."""
 
     types: dict[str, str]
@@ -101,21 +101,21 @@ class TypeChange(_Record, frozen=True):
     why: str = ""
 
 
-class Remark(_Record, frozen=True):
+class Remark(_RecipeRecord, frozen=True):
     """An assumption, and the condition under which it is reported."""
 
     text: str
     when: str = ""
 
 
-class ConditionalNumber(_Record, frozen=True):
+class ConditionalNumber(_RecipeRecord, frozen=True):
     """A number and its condition; the first choice whose condition holds is used."""
 
     value: _Size
     when: str = ""
 
 
-class Recipe(_Record, frozen=True):
+class Recipe(_RecipeRecord, frozen=True):
     """A whole file."""
 
     name: str = ""
@@ -269,7 +269,7 @@ class _RecipeText:
 
     def check(self, recipe: Recipe) -> None:
         """Check that expressions are valid and data types exist."""
-        known = {*KNOWN_NAMES, *recipe.let, *(_inherited_names(recipe.extends) if recipe.extends else ())}
+        known = {*KNOWN_NAMES, *recipe.let, *(_list_inherited_names(recipe.extends) if recipe.extends else ())}
         self._check_expression(".only", recipe.only, known)
         for name, text in recipe.let.items():
             self._check_expression(f".let.{name}", text, known)
@@ -331,7 +331,7 @@ class _RecipeText:
             raise self.describe_problem(path, error.message, error.hint) from None
 
 
-def _inherited_names(extended: str) -> list[str]:
+def _list_inherited_names(extended: str) -> list[str]:
     try:
         return list(_open_base(extended, "", ()).let)
     except BadInputError:
