@@ -26,8 +26,8 @@ from ttmem.hardware import (
 )
 from ttmem.twin.device import Buffer, Device
 from ttmem.twin.errors import OutOfMemoryError, StaticBuffersError
-from ttmem.twin.programs import Program, StaticBuffer
-from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, Shard, TensorSpec, grid_of
+from ttmem.twin.programs import DeviceProgram, StaticBuffer
+from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, Shard, TensorSpec, make_core_grid
 
 BOARDS = ("n150", "n300", "p150", "p100")
 DTYPES = (BFLOAT16, FLOAT32, BFLOAT8_B, BFLOAT4_B)
@@ -44,7 +44,7 @@ def some_tensor(random: Random, memory: Memory, bank_bytes: int, banks: int, mos
     if memory is L1 and random.random() < 0.2:
         columns, rows = random.randint(1, 8), random.randint(1, 7)
         height = 32 * max(1, int(share * bank_bytes) // TILE_32X32.elements // 2)
-        shard = Shard("height", height, 32, grid_of(columns, rows))
+        shard = Shard("height", height, 32, make_core_grid(columns, rows))
         return TensorSpec((height * columns * rows, 32), BFLOAT16, TILE, L1, shard)
     if random.random() < 0.25:
         width = random.choice([64, 96, 512, 1000, 1024, 3072, 4096, 5000, 50304, 201088])
@@ -100,7 +100,7 @@ class Clashed:
     board: str
     device: Device
     live: tuple[Buffer, ...]
-    program: Program
+    program: DeviceProgram
     error: StaticBuffersError
 
 
@@ -118,12 +118,12 @@ def _refused_program(seed: int) -> Clashed:
             break
     if len(live) > 1 and random.random() < 0.5:
         device.free(live.pop(random.randrange(len(live))))
-    grid = grid_of(random.choice([1, 8]), random.choice([1, 7]))
+    grid = make_core_grid(random.choice([1, 8]), random.choice([1, 7]))
     family = random.choice(["circular", "dataflow"])
     tiles_of_buffer = random.randint(1, 40)
     while True:
         buffers = (StaticBuffer(tiles_of_buffer * 2048, grid, 2048), StaticBuffer(random.randint(1, 5000) * 32, grid))
-        program = Program(buffers, family)
+        program = DeviceProgram(buffers, family)
         try:
             device.launch(program)
         except StaticBuffersError as error:

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from support.command_line import ROOT
-from ttmem.analysis.failure import failures
-from ttmem.analysis.failure_diagnosis import diagnose_failure
+from ttmem.analysis.failure import diagnose_failure, failures
 from ttmem.engines.run_script import RunSettings, run_script
 from ttmem.failures import Diagnosis, Remedy, diagnose, explain, find_failures
-from ttmem.failures.text.operations import family_of
+from ttmem.failures.text.context import family_of
 from ttmem.profile.model import Profile
 
 OVERFLOW = (

@@ -11,7 +11,7 @@ from support.failure_classes import CLASSES
 from ttmem.failures import explain
 from ttmem.failures.diagnosis.savings import COMPUTATIONS
 from ttmem.failures.knowledge.tables import FailureClass, entries
-from ttmem.reports.explain.terminal import render
+from ttmem.reports.explain import render_terminal
 
 PAGE = (ROOT / "docs" / "explain.md").read_text()
 
@@ -19,7 +19,7 @@ PAGE = (ROOT / "docs" / "explain.md").read_text()
 def test_the_example_is_the_real_output() -> None:
     shown = re.search(r"<!-- example: .*? -->\n```text\n(.*?)```", PAGE, re.DOTALL)
     assert shown is not None
-    assert render(explain(REAL_OOM.read_text()), width=80).startswith(shown[1])
+    assert render_terminal(explain(REAL_OOM.read_text()), width=80).startswith(shown[1])
 
 
 def test_every_class_is_listed_with_its_meaning() -> None:

@@ -15,7 +15,7 @@ from explain.messages import CASES, Case, core, mangled
 from explain.test_harmless import LOG_LINES, PROSE
 from support.failure_classes import CLASSES
 from ttmem.failures import Diagnosis, explain, find_failures
-from ttmem.reports.explain import document as reports
+from ttmem.reports import explain_document
 
 LABELLED = [case for case in CASES if case.label is not None]
 CONTRACT = ("schema", "class", "memory", "operation", "numbers", "diagnosis", "tensor_guess", "remedies", "line")
@@ -23,7 +23,7 @@ CONTRACT = ("schema", "class", "memory", "operation", "numbers", "diagnosis", "t
 
 def answers(diagnoses: Sequence[Diagnosis]) -> list[dict[str, Any]]:
     """As a reader of the JSON gets them."""
-    return [one.to_json() for one in reports.document(diagnoses)]
+    return [one.to_json() for one in explain_document.build_document(diagnoses)]
 
 
 @pytest.mark.parametrize("case", LABELLED, ids=lambda case: case.thread)

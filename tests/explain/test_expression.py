@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from ttmem.base.expression import ExpressionError, find_names
-from ttmem.failures.diagnosis.language import Value, evaluate, fill, holds
+from ttmem.failures.knowledge.tables import Value, evaluate, fill, holds
 
 NAMES: dict[str, Value] = {"need": 350, "free": 400, "largest": 300, "memory": "L1", "cores": 1}
 

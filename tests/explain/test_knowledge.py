@@ -13,7 +13,6 @@ from explain.examples import EXAMPLES, Example
 from support.failure_classes import CLASSES
 from ttmem.base.expression import find_names
 from ttmem.failures import Diagnosis, LiveTensor, diagnose, find_failures, read_context
-from ttmem.failures.diagnosis.language import expressions_in
 from ttmem.failures.diagnosis.savings import COMPUTATIONS
 from ttmem.failures.knowledge.tables import (
     REGION,
@@ -27,6 +26,7 @@ from ttmem.failures.knowledge.tables import (
     Template,
     applying,
     entries,
+    expressions_in,
 )
 from ttmem.failures.text.template import parse, slots
 

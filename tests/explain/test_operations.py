@@ -11,7 +11,7 @@ import pytest
 
 from ttmem.engines.interpreters import Interpreter
 from ttmem.failures import explain, read_context
-from ttmem.failures.text.operations import call_of_device_operation, family_of
+from ttmem.failures.text.context import call_of_device_operation, family_of
 
 CLASH = (
     "TT_THROW: Statically allocated circular buffers in program 38 clash with L1 buffers on core range [0-0 - 7-7]. "

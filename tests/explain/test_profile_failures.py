@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 
 from support.build_profile import ProfileBuilder, tensor
-from ttmem.analysis.failure import failure, failures
-from ttmem.analysis.failure_diagnosis import diagnose_failure
+from ttmem.analysis.failure import diagnose_failure, failure, failures
 from ttmem.failures import LiveTensor, diagnose, find_failures
 from ttmem.profile.model import BufferTable, Profile
-from ttmem.reports.profile import html, terminal
-from ttmem.reports.profile import markdown as llm
+from ttmem.reports import profile_files, profile_text
 
 OOM = (
     "TT_FATAL: Out of Memory: Not enough space to allocate 117440512 B DRAM buffer across 12 banks, where each bank "
@@ -115,11 +113,13 @@ def test_every_report_says_why_and_what_to_do() -> None:
     profile = failed_profile()
     headline = "DRAM is fragmented: 92.59 MiB per bank are free, enough for the 9.33 MiB wanted"
     advice = "Allocate the largest buffers first"
-    assert headline.replace("MiB", "MB") in llm.render(profile)  # its fixed heading says MB, so all of it does
-    assert headline in " ".join(terminal.render(profile).split())
-    page = html.render(profile)  # its own words are packed; the Markdown that it offers to copy is not
+    assert headline.replace("MiB", "MB") in profile_text.render_markdown(
+        profile
+    )  # its fixed heading says MB, so all of it does
+    assert headline in " ".join(profile_text.render_terminal(profile).split())
+    page = profile_files.render_html(profile)  # its own words are packed; the Markdown that it offers to copy is not
     assert headline.replace("MiB", "MB") in page
-    for text in (terminal.render(profile), page, llm.render(profile)):
+    for text in (profile_text.render_terminal(profile), page, profile_text.render_markdown(profile)):
         assert advice in " ".join(text.split())
     document = profile.to_json()["failure"]
     assert document["diagnosis"].startswith(headline)
@@ -214,9 +214,12 @@ def test_a_failure_in_l1_lists_what_was_in_l1_with_who_made_it_and_where() -> No
         ("%1", "ttnn.relu", "model.py:7", told.live[0].line),
         ("%2", "ttnn.exp", "model.py:8", told.live[1].line),
     ]
-    shown = " ".join(terminal.render(profile, width=200).split())
+    shown = " ".join(profile_text.render_terminal(profile, width=200).split())
     assert "Alive in L1 when it failed: - %1 4096x4096 (bf16), 524,288 B per bank, from #0 ttnn.relu at model" in shown
-    assert "- Alive in L1 when it failed: %1 4096x4096 (bf16), 524,288 B per bank, from #0" in llm.render(profile)
+    assert (
+        "- Alive in L1 when it failed: %1 4096x4096 (bf16), 524,288 B per bank, from #0"
+        in profile_text.render_markdown(profile)
+    )
 
 
 def test_a_remedy_that_is_enough_by_itself_is_marked() -> None:

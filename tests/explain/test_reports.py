@@ -13,12 +13,10 @@ from explain.messages import CASES
 from explain.test_context import PYTEST
 from ttmem._version import __version__
 from ttmem.failures import Diagnosis, LiveTensor, Picture, Stretch, diagnose, explain, find_failures
-from ttmem.reports.explain import document as explain_document
-from ttmem.reports.explain import issue as explain_issue
-from ttmem.reports.explain import markdown as explain_llm
-from ttmem.reports.explain import terminal as explain_terminal
-from ttmem.reports.explain.picture import draw
-from ttmem.reports.explain.privacy import without_private
+from ttmem.reports import explain as explain_report
+from ttmem.reports import explain_document
+from ttmem.reports.explain import draw_picture
+from ttmem.reports.explain_privacy import mask_private_text
 
 FRAGMENTED = (
     "Out of Memory: Not enough space to allocate 3294625792 B DRAM buffer across 12 banks, where each bank needs to "
@@ -46,24 +44,24 @@ def clash_with_tensors() -> Diagnosis:
 
 @pytest.mark.parametrize("text", [FRAGMENTED, CLASH, OVERFLOW, PYTEST], ids=["oom", "clash", "overflow", "pytest"])
 def test_the_look_at_eighty_columns(text: str, snapshot: SnapshotAssertion) -> None:
-    assert explain_terminal.render(explain(text), width=80) == snapshot
+    assert explain_report.render_terminal(explain(text), width=80) == snapshot
 
 
 def test_the_look_with_what_was_alive(snapshot: SnapshotAssertion) -> None:
-    assert explain_terminal.render([clash_with_tensors()], width=80) == snapshot
+    assert explain_report.render_terminal([clash_with_tensors()], width=80) == snapshot
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 100, 300])
 @pytest.mark.parametrize("case", CASES[::4], ids=lambda case: case.thread)
 def test_no_line_is_wider_than_the_terminal(case: object, width: int) -> None:
-    text = explain_terminal.render(explain(case.message), width=width, ascii_only=True)  # type: ignore[attr-defined]
+    text = explain_report.render_terminal(explain(case.message), width=width, ascii_only=True)  # type: ignore[attr-defined]
     assert max(map(len, text.splitlines())) <= max(width, 40)
     assert text.isascii()
 
 
 def test_colour_adds_nothing_but_colour() -> None:
-    plain = explain_terminal.render(explain(FRAGMENTED), width=80)
-    coloured = explain_terminal.render(explain(FRAGMENTED), width=80, color=True)
+    plain = explain_report.render_terminal(explain(FRAGMENTED), width=80)
+    coloured = explain_report.render_terminal(explain(FRAGMENTED), width=80, color=True)
     assert "\x1b[" in coloured
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
     assert "\x1b" not in plain
@@ -78,7 +76,7 @@ def test_the_picture_is_to_scale() -> None:
         Stretch("request", 0, 400, "r"),
     )
     # WHEN it is drawn on 100 cells
-    _, bar, request, *_ = draw(picture, width=104, ascii_only=True)
+    _, bar, request, *_ = draw_picture(picture, width=104, ascii_only=True)
     # THEN each gets its share
     assert "".join(text for text, _ in bar) == "#" * 50 + "_" * 25 + "@" * 25
     assert "".join(text for text, _ in request) == "R" * 40
@@ -86,32 +84,36 @@ def test_the_picture_is_to_scale() -> None:
 
 def test_what_is_tiny_still_shows() -> None:
     picture = Picture("L1", 1_000_000, (Stretch("buffers", 0, 10, "b"), Stretch("overlap", 10, 11, "x")), None)
-    bar = "".join(text for text, _ in draw(picture, width=60, ascii_only=True)[1])
+    bar = "".join(text for text, _ in draw_picture(picture, width=60, ascii_only=True)[1])
     assert bar == "#X"
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: f"{example.thread} {example.failure_class}")
 def test_every_example_can_be_shown_in_every_form(example: object) -> None:
     found = explain(example.text)  # type: ignore[attr-defined]
-    for text in (explain_terminal.render(found), explain_llm.render(found), explain_issue.render(found)):
+    for text in (
+        explain_report.render_terminal(found),
+        explain_report.render_markdown(found),
+        explain_report.render_issue(found),
+    ):
         assert text.endswith("\n")
         assert found[0].failure.failure_class in text
         assert "None" not in text
 
 
 def test_markdown_for_an_agent(snapshot: SnapshotAssertion) -> None:
-    assert explain_llm.render(explain(FRAGMENTED)) == snapshot
+    assert explain_report.render_markdown(explain(FRAGMENTED)) == snapshot
 
 
 def test_markdown_stays_within_its_budget() -> None:
     found = [diagnosis for case in CASES for diagnosis in explain(case.message)]
-    text = explain_llm.render(found * 3)
+    text = explain_report.render_markdown(found * 3)
     assert len(text.encode()) < 30_000
     assert "more failures (`--json` lists all)" in text
 
 
 def test_the_issue_report_has_what_a_maintainer_asks_for(snapshot: SnapshotAssertion) -> None:
-    report = explain_issue.render(explain(PYTEST), private_names=["alice"])
+    report = explain_report.render_issue(explain(PYTEST), private_names=["alice"])
     assert report.replace(__version__, "VERSION") == snapshot
 
 
@@ -122,7 +124,7 @@ def test_the_issue_report_has_nothing_private() -> None:
         f"10.12.13.14:8000 fe80:0:0:0:1:2:3:4 https://git.example.com/alice/secret?token=abc\n{PYTEST}\n"
         "C:\\Users\\alice\\model.py ../../alice/x /data/alice/weights.bin aa:bb:cc:dd:ee:ff"
     )
-    report = explain_issue.render(explain(text), private_names=["alice", "buildbox-17"])
+    report = explain_report.render_issue(explain(text), private_names=["alice", "buildbox-17"])
     for private in ("alice", "secret", "buildbox", "example.com", "10.12", "fe80", "token", "/home", "C:\\", "aa:bb"):
         assert private not in report, private
     assert "program.cpp:1779" in report
@@ -144,16 +146,16 @@ def test_the_issue_report_has_nothing_private() -> None:
     ],
 )  # fmt: skip
 def test_what_counts_as_private(text: str, public: str) -> None:
-    assert without_private(text) == public
+    assert mask_private_text(text) == public
 
 
 def test_own_names_go_only_as_whole_words() -> None:
-    assert without_private("bob said bobsled, BOB", names=["bob", "root", "x"]) == "<name> said bobsled, <name>"
-    assert without_private("the root cause", names=["root"]) == "the root cause"
+    assert mask_private_text("bob said bobsled, BOB", names=["bob", "root", "x"]) == "<name> said bobsled, <name>"
+    assert mask_private_text("the root cause", names=["root"]) == "the root cause"
 
 
 def test_an_explanation_of_nothing_known_is_a_document_too() -> None:
-    (found,) = explain_document.document(explain("the weather is fine"))
+    (found,) = explain_document.build_document(explain("the weather is fine"))
     answer = found.to_json()
     assert (answer["schema"], answer["class"], answer["line"]) == ("ttmem.explanation/1", "none", None)
 
@@ -165,11 +167,11 @@ def test_a_clash_on_an_unknown_chip_is_drawn_without_a_scale() -> None:
     )
     (told,) = explain(text)
     assert told.board.architecture is None
-    shown = explain_terminal.render([told], width=100)
+    shown = explain_report.render_terminal([told], width=100)
     assert "L1 of one core, size unknown; not to scale" in shown
     assert "unknown  tensors and free blocks up to the end of L1" in shown
     assert "one cell is" not in shown
-    assert explain_document.document([told])[0].to_json()["picture"]["end"] is None
+    assert explain_document.build_document([told])[0].to_json()["picture"]["end"] is None
     # AND with a board it is to scale again
     (known,) = explain(text, board="n150")
-    assert "L1 of one core, 1,499,136 B; one cell is" in explain_terminal.render([known], width=100)
+    assert "L1 of one core, 1,499,136 B; one cell is" in explain_report.render_terminal([known], width=100)

@@ -16,8 +16,8 @@ from ttmem.failures.text.context import Context
 from ttmem.hardware import DATA_TYPES, DRAM, L1, TRACE, OpenSettings, open_board
 from ttmem.twin.device import Device
 from ttmem.twin.errors import BufferClashError, OutOfMemoryError
-from ttmem.twin.programs import Program, StaticBuffer, check_regions, lay_out
-from ttmem.twin.tensor_spec import TILE, TensorSpec, grid_of
+from ttmem.twin.programs import DeviceProgram, StaticBuffer, check_regions, lay_out
+from ttmem.twin.tensor_spec import TILE, TensorSpec, make_core_grid
 
 pytestmark = pytest.mark.slow
 
@@ -82,7 +82,7 @@ def test_the_tensor_that_was_refused_is_among_the_candidates(refused: Refused) -
 
 
 def fits(device: Device, spec: TensorSpec) -> bool:
-    with device.what_if():
+    with device.preserve_state():
         try:
             device.allocate(spec)
         except OutOfMemoryError:
@@ -151,7 +151,7 @@ def test_what_goes_to_dram_takes_nothing_of_l1(refused: Refused) -> None:
     remedy = remedies(diagnosis_of(refused, "y = ttnn.gelu(x)"))["request-to-dram"]
     assert remedy.saves_bytes_per_bank == refused.device.place(refused.spec).bytes_per_bank
     before = refused.device.view(L1)
-    with refused.device.what_if():
+    with refused.device.preserve_state():
         refused.device.allocate(replace(refused.spec, memory=DRAM, shard=None))
         assert refused.device.view(L1) == before
     assert remedy.solves
@@ -240,7 +240,7 @@ def test_tensors_in_the_way_are_named_and_their_leaving_helps(refused: Clashed) 
     # WHEN those that begin below the end of the buffers leave
     device = refused.device
     lowest = device.lowest_l1_address
-    with device.what_if():
+    with device.preserve_state():
         for buffer in refused.live:
             if buffer.address < refused.error.region_end_address:
                 device.free(buffer)
@@ -256,14 +256,14 @@ def test_tensors_in_the_way_are_named_and_their_leaving_helps(refused: Clashed) 
 def test_narrower_rows_let_the_buffers_fit(board: str, row_bytes: int) -> None:
     # GIVEN a program that buffers one whole row on one core
     memory_map = open_board(board)
-    layout = lay_out(Program((StaticBuffer(row_bytes, grid_of(1, 1)),)), memory_map)
+    layout = lay_out(DeviceProgram((StaticBuffer(row_bytes, make_core_grid(1, 1)),)), memory_map)
     with pytest.raises(Exception, match="beyond max L1") as caught:
         check_regions(layout.regions, "circular", memory_map, None)
     (diagnosis,) = explain(str(caught.value))
     remedy = remedies(diagnosis)["narrower-rows"]
     parts = int(remedy.do.split("a row is ")[1].split()[0])
     # WHEN the row is cut into so many parts THEN it fits, and saves at least what was claimed
-    narrower = lay_out(Program((StaticBuffer(-(-row_bytes // parts), grid_of(1, 1)),)), memory_map)
+    narrower = lay_out(DeviceProgram((StaticBuffer(-(-row_bytes // parts), make_core_grid(1, 1)),)), memory_map)
     check_regions(narrower.regions, "circular", memory_map, None)
     assert layout.end_address - narrower.end_address >= (remedy.saves_bytes_per_bank or 0) > 0
     assert remedy.solves

@@ -10,8 +10,16 @@ from pathlib import Path
 import pytest
 
 from live.regions import region
-from ttmem.readers.live_counters import ChipCounters, Counters, DeviceCounters, ProcessCounters, UnreadableRegion
-from ttmem.readers.live_sampling import PeakHold, Sample, sample
+from ttmem.readers.live_counters import (
+    ChipCounters,
+    Counters,
+    DeviceCounters,
+    PeakHold,
+    ProcessCounters,
+    Sample,
+    UnreadableRegion,
+    sample,
+)
 
 REAL = Path(__file__).parent / "data" / "n150-add-version3.bin"
 """Written by ttnn 0.81.1 on a mock n150: two DRAM tensors of 1024x1024 bfloat16 and their sum in L1. The process
@@ -142,11 +150,11 @@ def test_a_pipe_or_folder_in_the_place_of_a_region_does_not_block(tmp_path: Path
 
 
 def test_a_region_that_never_holds_still_is_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ttmem.readers import live_sampling
+    from ttmem.readers import live_counters
 
     # GIVEN a writer that changes the region between any two reads
     ticks = iter(range(1000))
-    monkeypatch.setattr(live_sampling, "_bytes", lambda _: region(total=(next(ticks), 0, 0, 0, 0)))
+    monkeypatch.setattr(live_counters, "_bytes", lambda _: region(total=(next(ticks), 0, 0, 0, 0)))
     put(tmp_path, region())
 
     (device,) = sample(tmp_path).devices

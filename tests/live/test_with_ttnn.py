@@ -13,8 +13,7 @@ import pytest
 from oracle.real import find_ttnn, mock_environment
 from support.command_line import environment, start
 from ttmem.engines.interpreters import Interpreter
-from ttmem.readers.live_counters import Counters, DeviceCounters
-from ttmem.readers.live_sampling import PeakHold, sample
+from ttmem.readers.live_counters import Counters, DeviceCounters, PeakHold, sample
 
 pytestmark = pytest.mark.oracle
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from ttmem.profile.model import Profile, Timeline
 from ttmem.readers.runtime_log._lexer import Lexer
-from ttmem.readers.runtime_log._lines import LineSplitter
 from ttmem.readers.runtime_log.reader import profile_of
+from ttmem.readers.wrappings import LineSplitter
 
 
 def meaning(profile: Profile) -> dict[str, Any]:

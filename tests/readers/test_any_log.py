@@ -23,8 +23,8 @@ from ttmem.analysis.peaks import peaks
 from ttmem.analysis.weights import weights
 from ttmem.base.errors import TtmemError
 from ttmem.profile.model import MEMORIES, Profile
-from ttmem.profile.profile_file import from_bytes, to_bytes
-from ttmem.profile.runs import counted_runs, runs, select
+from ttmem.profile.profile_file import decode, encode
+from ttmem.profile.runs import count_runs, find_runs, select
 
 pytestmark = pytest.mark.slow
 
@@ -49,11 +49,11 @@ def ask_everything(profile: Profile) -> None:
     assert distribution(profile).executed == sum(map(len, profile.timelines))
     growth(profile)
     fragmentation(profile)
-    assert counted_runs(profile) <= len(runs(profile))
-    for run in {run.number for run in runs(profile)}:
+    assert count_runs(profile) <= len(find_runs(profile))
+    for run in {run.number for run in find_runs(profile)}:
         select(profile, run=run)
     json.dumps(profile.to_json())
-    from_bytes(to_bytes(profile))
+    decode(encode(profile))
 
 
 def check(content: bytes) -> None:

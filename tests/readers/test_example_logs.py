@@ -18,7 +18,7 @@ from ttmem.analysis.padding import padding_at_peak
 from ttmem.analysis.peaks import peaks
 from ttmem.analysis.weights import weights
 from ttmem.profile.model import Profile
-from ttmem.profile.runs import counted_runs, runs
+from ttmem.profile.runs import count_runs, find_runs
 from ttmem.readers import read
 
 LOGS = Path(__file__).parent.parent / "data" / "logs"
@@ -114,8 +114,8 @@ def test_weights(example: Example) -> None:
 
 def test_runs(example: Example) -> None:
     profile, truth = example
-    assert counted_runs(profile) == truth["n_runs"]
-    found = [(run.number, run.program, run.first_index, run.end_index - 1, run.finished) for run in runs(profile)]
+    assert count_runs(profile) == truth["n_runs"]
+    found = [(run.number, run.program, run.first_index, run.end_index - 1, run.finished) for run in find_runs(profile)]
     expected = [(run["run"], run["program"], run["first_index"], run["last_index"], True) for run in truth["runs"]]
     if truth["oom"]:  # one more run began and failed in its first operation; the truth counts those that ended
         expected.append((truth["n_runs"], "main", truth["oom"]["index"], truth["oom"]["index"], False))

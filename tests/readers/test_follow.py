@@ -17,7 +17,7 @@ from readers.test_same_profile import WHOLE, cut
 from ttmem.base.errors import BadInputError
 from ttmem.profile.model import Profile
 from ttmem.readers import follow
-from ttmem.readers.runtime_log import tail
+from ttmem.readers.runtime_log import reader
 
 
 class Clock:
@@ -44,7 +44,7 @@ def followed(
 ) -> Profile:
     clock = Clock(steps)
     with monkeypatch.context() as patched:
-        patched.setattr(tail, "time", clock)
+        patched.setattr(reader, "time", clock)
         return follow(path, name="run", stop=lambda: clock.done, on_update=updates)
 
 
@@ -132,7 +132,7 @@ def test_nothing_new_for_a_while_ends_it(tmp_path: Path, monkeypatch: pytest.Mon
     path = tmp_path / "run.log"
     path.write_bytes(some_logs()["hand-made"])
     clock = Clock(iter(range(1000)))
-    monkeypatch.setattr(tail, "time", clock)
+    monkeypatch.setattr(reader, "time", clock)
     assert meaning(follow(path, name="run", idle_seconds=3.0)) == WHOLE["hand-made"]
     assert 1003 <= clock.now < 1005
 

@@ -20,7 +20,7 @@ from ttmem.analysis.padding import padding_at_peak
 from ttmem.analysis.peaks import peaks_of
 from ttmem.analysis.weights import weights
 from ttmem.profile.model import MEMORIES, Profile, Timeline
-from ttmem.profile.runs import runs_of, select
+from ttmem.profile.runs import find_timeline_runs, select
 
 SEEDS = (1, 2, 3)
 OPTION_SETS: dict[str, dict[str, Any]] = {
@@ -180,7 +180,7 @@ def test_runs(case: Case) -> None:
     for _, number, timeline, truth in processes(case):
         if not is_logged(truth):
             continue
-        found = [(run.number, run.program, run.first_index, run.end_index - 1) for run in runs_of(timeline, number)]
+        found = [(run.number, run.program, run.first_index, run.end_index - 1) for run in find_timeline_runs(timeline, number)]
         expected = [
             (run["run"], run["program"], run["first_index"], run["last_index"])
             for run in truth["runs"]
@@ -188,7 +188,7 @@ def test_runs(case: Case) -> None:
         ]
         assert found == expected
         finished = [run["finished"] for run in truth["runs"] if run["last_index"] is not None]
-        assert [run.finished for run in runs_of(timeline, number)] == finished
+        assert [run.finished for run in find_timeline_runs(timeline, number)] == finished
 
 
 def test_states(case: Case) -> None:

@@ -8,7 +8,7 @@ import pytest
 from readers.log_lines import DEVICE, HOST_TWO_MB, ONE_MB, TWO_MB, WORMHOLE, Log
 from readers.questions import names, only, program_of_each_operation, programs, states
 from ttmem.profile.model import CacheLookup
-from ttmem.profile.runs import counted_runs, runs
+from ttmem.profile.runs import count_runs, find_runs
 
 ADD = f'%1 = "ttnn.add"(%arg0, %arg0) : ({TWO_MB}, {TWO_MB}) -> {TWO_MB} loc("add.1")'
 LOAD = f"%0 = ttcore.load_cached(@main_const_eval_0, [%arg1]) : ({HOST_TWO_MB}) -> {TWO_MB} loc(unknown)"
@@ -62,7 +62,7 @@ def test_const_eval_miss_then_hit() -> None:
         CacheLookup(0, "main_const_eval_0", "aa11", hit=False),
         CacheLookup(4, "main_const_eval_0", "aa11", hit=True),
     )
-    assert counted_runs(profile) == 2
+    assert count_runs(profile) == 2
 
 
 def test_the_same_const_eval_name_with_another_hash_is_another_function() -> None:
@@ -264,8 +264,8 @@ def test_logs_older_than_program_lines() -> None:
     assert names(profile) == ["ttnn.get_device", "ttnn.add", "ttnn.deallocate"]
     assert programs(profile) == []
     assert only(profile).program.tolist() == [-1, -1, -1]
-    assert [(run.first_index, run.end_index) for run in runs(profile)] == [(0, 3)]
-    assert counted_runs(profile) == 1
+    assert [(run.first_index, run.end_index) for run in find_runs(profile)] == [(0, 3)]
+    assert count_runs(profile) == 1
 
 
 def test_runs_of_other_entry_names() -> None:
@@ -274,7 +274,7 @@ def test_runs_of_other_entry_names() -> None:
         log.start(name)
         log.op(ADD, 2.0)
         log.finish(name)
-    assert [run.program for run in runs(log.profile())] == ["forward", "decode_step"]
+    assert [run.program for run in find_runs(log.profile())] == ["forward", "decode_step"]
 
 
 def test_what_the_log_says_about_the_device() -> None:

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from support.command_line import FIVE_RUNS, command_line, environment
-from ttmem.readers.repetition import Repetition
+from ttmem.readers.unpacking import Repetition
 
 MIB = 1 << 20
 

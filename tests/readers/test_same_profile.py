@@ -19,9 +19,9 @@ from readers.log_lines import profile_of_bytes
 from readers.same_profile import meaning, profile_in_chunks
 from readers.some_logs import some_logs
 from ttmem.profile.model import Profile
-from ttmem.profile.profile_file import from_bytes, to_bytes
+from ttmem.profile.profile_file import decode, encode
 from ttmem.readers import read
-from ttmem.readers.runtime_log import _lexer, _signatures
+from ttmem.readers.runtime_log import _lexer, _tokens
 from ttmem.readers.runtime_log._parallel import lex_part, worth_splitting
 from ttmem.readers.runtime_log._tokens import merge
 from ttmem.readers.runtime_log.reader import profile_of
@@ -144,10 +144,10 @@ def test_standard_input(packing: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_forgetting_lines_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # GIVEN tables so small that they start anew all the time
     monkeypatch.setattr(_lexer, "_KNOWN_LINES_BYTES", 3000)
-    monkeypatch.setattr(_signatures, "_KNOWN_TEXTS", 3)
+    monkeypatch.setattr(_tokens, "_KNOWN_TEXTS", 3)
     assert meaning(profile_in_chunks(cut(some_logs()[name], [1000, 5000, 9000]))) == WHOLE[name]
 
 
 @pytest.mark.parametrize("name", LOGS)
 def test_saved_and_loaded(name: str) -> None:
-    assert meaning(from_bytes(to_bytes(profile_of_bytes(some_logs()[name])))) == WHOLE[name]
+    assert meaning(decode(encode(profile_of_bytes(some_logs()[name])))) == WHOLE[name]

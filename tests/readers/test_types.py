@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from ttmem.profile.tensor_type import HOST, TensorType
-from ttmem.readers.mlir._types import parse_tensor_type
+from ttmem.readers.mlir.syntax import parse_tensor_type
 
 
 def layout(memref: str, *, grid: str = "<1x1>", tail: str = "", maps: str = "(d0, d1) -> (d0, d1)") -> str:

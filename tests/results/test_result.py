@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from ttmem.failures.outcome import Outcome
 from ttmem.hardware import DATA_TYPES
 from ttmem.operators.case import Case, CaseTensor
-from ttmem.operators.sweeps.ask_engine import Asker
-from ttmem.operators.sweeps.plan import Point, Settings
-from ttmem.operators.sweeps.result import Result, padded_size
-from ttmem.twin.paging import paging_of
+from ttmem.operators.sweeps.ask_engine import CaseRunner
+from ttmem.operators.sweeps.plan import Point, SweepSettings
+from ttmem.operators.sweeps.result import Result, pad_size
+from ttmem.twin.placement import compute_paging
 from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
 
 shapes = st.lists(st.integers(1, 300), max_size=5).map(tuple)
@@ -35,14 +35,14 @@ def test_padding_never_makes_a_tensor_smaller(dtype, shape: tuple[int, ...], lay
 def test_padded_bytes_are_those_of_the_placement(shape: tuple[int, ...], name: str) -> None:
     dtype = DATA_TYPES.find(name)
     spec = TensorSpec(shape or (1,), dtype, LAYOUTS.find("tile"))
-    assert padded_size(shape, dtype, "tile") == paging_of(spec).padded_bytes
+    assert pad_size(shape, dtype, "tile") == compute_paging(spec).padded_bytes
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "bfloat8_b", "bfloat4_b"])
 def test_sweeps_in_every_data_type_ask_for_no_less_than_the_elements(dtype: str) -> None:
     # GIVEN a tensor of 4 Gi elements, too large for the DRAM of a board with a result beside it
     case = Case("silu", (CaseTensor((65536, 65536)),))
-    (result,) = Asker(Settings(float_dtype=dtype)).ask([Point(case, "n150", "DRAM", "tile")])
+    (result,) = CaseRunner(SweepSettings(float_dtype=dtype)).ask([Point(case, "n150", "DRAM", "tile")])
     assert result.logical_bytes == DATA_TYPES.find(dtype).logical_bytes(prod((65536, 65536)))
     assert result.padded_bytes == result.logical_bytes
 

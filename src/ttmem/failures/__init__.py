@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ttmem.base.lazy import lazy_names
-from ttmem.failures.classes import classify_oom as classify_oom
 from ttmem.failures.failure import Failure as Failure
-from ttmem.failures.text.deduplicate import deduplicate as deduplicate
-from ttmem.failures.text.deduplicate import is_echo as is_echo
+from ttmem.failures.failure import classify_oom as classify_oom
+from ttmem.failures.text.clean_text import EXPECTED_BEGIN as EXPECTED_BEGIN
+from ttmem.failures.text.clean_text import EXPECTED_END as EXPECTED_END
+from ttmem.failures.text.find import deduplicate as deduplicate
 from ttmem.failures.text.find import find_failures as find_failures
-from ttmem.failures.text.normalize import EXPECTED_BEGIN as EXPECTED_BEGIN
-from ttmem.failures.text.normalize import EXPECTED_END as EXPECTED_END
+from ttmem.failures.text.find import is_echo as is_echo
 from ttmem.failures.text.scan import MARKERS as MARKERS
 
 if TYPE_CHECKING:

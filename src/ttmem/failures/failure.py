@@ -1,9 +1,119 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``Failure``: an error text with its class and its arithmetic, the one word the house has for it."""
+"""The arithmetic that tells the classes of the allocator's failures apart; what each means is in ``knowledge/``."""
+
+from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ttmem.hardware import Board
+
+
+def _boards() -> list[Board]:
+    """Those that operations run on, and whose messages people have."""
+    from ttmem.hardware import BOARDS  # here, because most messages name the bank and need no board
+
+    return [board for board in BOARDS if board.runs_operations]
+
+
+def largest_bank_bytes(memory: str | None, banks: int | None = None) -> int | None:
+    """The most that a bank of any board has, before any build takes its part; of those with so many DRAM banks."""
+    boards = _boards()
+    if memory in ("L1", "L1_SMALL"):
+        return max(board.architecture.l1_bytes_per_core for board in boards)
+    if memory != "DRAM":
+        return None
+    fitting = [board for board in boards if board.dram_banks == banks] or boards
+    return max(board.architecture.dram_bytes_per_bank for board in fitting)
+
+
+def _most_bytes(memory: str | None) -> int | None:
+    """All banks of the largest chip together."""
+    boards = _boards()
+    if memory == "DRAM":
+        return max(board.dram_banks * board.architecture.dram_bytes_per_bank for board in boards)
+    if memory not in ("L1", "L1_SMALL"):
+        return None
+    most_cores = max(grid.cores for board in boards for _, grid in board.grids)
+    return most_cores * max(board.architecture.l1_bytes_per_core for board in boards)
+
+
+def classify_oom(
+    need: int | None,
+    bank_bytes: int | None,
+    allocated: int | None,
+    free: int | None,
+    largest_free: int | None,
+    memory: str | None,
+) -> str:
+    """Class of an allocation that failed, from the figures of its message; all of them bytes per bank.
+
+    Figures that the message lacks are None, and a class is given only when the rest decide it. One rule is a
+    likelihood: the messages of 2025 name the bank but not what is in it, and a request for more than half of a bank
+    that is large enough is called ``capacity``. Two buffers of that size never fit side by side, so the usual reason
+    is an input of like size; public messages that do carry statistics agree (needs above half of an L1 bank were
+    short of space, the fragmented ones were below).
+    """
+    if memory == "TRACE":
+        return "trace/region"  # the region is reserved at open: it is too small, whatever else DRAM holds
+    if bank_bytes == 0:
+        return "oom/unconfigured"
+    if need is None:
+        return "oom/unknown"
+    if bank_bytes is not None and need > bank_bytes:
+        return "oom/too-big"
+    if free is None and bank_bytes is not None and allocated is not None:
+        free = bank_bytes - allocated
+    if free is not None:
+        if free < need:
+            return "oom/capacity"
+        # A free block that is large enough contradicts the failure (a mistyped paste, or a limit that is not printed).
+        return "oom/fragmented" if largest_free is not None and largest_free < need else "oom/unknown"
+    if largest_free is None and bank_bytes is not None and 2 * need > bank_bytes:
+        return "oom/capacity"
+    return "oom/unknown"
+
+
+def oom_class_of(numbers: dict[str, int], memory: str | None) -> str:
+    """``classify_oom`` for the figures of a message, also of one that was cut before ``bytes_per_bank``."""
+    bank_bytes, allocated, free, largest_free = (
+        numbers.get(name) for name in ("bank_bytes", "allocated", "free", "largest_free")
+    )
+    need = numbers.get("bytes_per_bank")
+    requested, banks = numbers.get("requested_bytes"), numbers.get("banks")
+    if bank_bytes is None and memory != "TRACE" and _is_beyond_any_bank(need, requested, banks, memory):
+        return "oom/too-big"
+    if need is not None:
+        return classify_oom(need, bank_bytes, allocated, free, largest_free, memory)
+    # Pages are dealt round robin, so no bank can need less than its even share: a bound that can prove a shortage,
+    # but not that a free block was large enough, hence no largest_free here.
+    least_need = -(-requested // banks) if requested is not None and banks else None
+    return classify_oom(least_need, bank_bytes, allocated, free, None, memory)
+
+
+def _is_beyond_any_bank(need: int | None, requested: int | None, banks: int | None, memory: str | None) -> bool:
+    """Whether no board has a bank for it, though the message does not say how large its banks are."""
+    if need is None and requested is not None and banks:
+        need = -(-requested // banks)
+    if need is not None:
+        largest = largest_bank_bytes(memory, banks)
+        return largest is not None and need > largest
+    most = _most_bytes(memory)
+    return requested is not None and most is not None and requested > most
+
+
+def statistics_note(numbers: dict[str, int]) -> str | None:
+    """What is wrong with the statistics of a message, if anything: ``allocated + free`` is always the bank."""
+    bank_bytes, allocated, free = (numbers.get(name) for name in ("bank_bytes", "allocated", "free"))
+    if bank_bytes is not None and allocated is not None and free is not None and allocated + free != bank_bytes:
+        return f"allocated + free is {allocated + free} B but the bank is {bank_bytes} B: a figure is mistyped"
+    largest_free = numbers.get("largest_free")
+    if free is not None and largest_free is not None and largest_free > free:
+        return f"the largest free block ({largest_free} B) exceeds all free space ({free} B): a figure is mistyped"
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,6 @@ def default_name(source: str | Path) -> str:
     return stem.removesuffix("_profile") or "log"
 
 
-__getattr__ = lazy_names(__name__, {"follow": "runtime_log.tail"})  # only one verb follows a log
+__getattr__ = lazy_names(__name__, {"follow": "runtime_log.reader"})  # only one verb follows a log
 
 __all__ = ["default_name", "read"]

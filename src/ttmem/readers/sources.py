@@ -27,7 +27,7 @@ class Located:
     def origin(self) -> str:
         """What tells one source from another; empty for standard input."""
         if self.stored:
-            return store.origin(self.stored)
+            return store.read_origin(self.stored)
         return "" if self.path == STDIN else os.path.realpath(self.path)
 
 
@@ -73,7 +73,7 @@ def _report_that_owns(path: Path) -> store.StoredReport | None:
 def _guess(source: str) -> str:
     import difflib
 
-    names = store.names()
+    names = store.list_names()
     with suppress(OSError, ValueError):
         names = [*names, *map(str, Path(source).parent.iterdir())]
     close = difflib.get_close_matches(source, names, n=3)

@@ -26,7 +26,7 @@ from ttmem.profile import profile_file
 from ttmem.profile.model import MEMORIES, STATE_NAMES, VIEW_ALLOCATED
 from ttmem.readers.capture.graph import read as read_graph_capture
 from ttmem.readers.registry import ReadOptions
-from ttmem.reports.profile import html
+from ttmem.reports import profile_files
 
 DRAM_CONFIG = (
     "MemoryConfig(memory_layout=TensorMemoryLayout::INTERLEAVED,buffer_type=BufferType::DRAM,shard_spec=std::nullopt)"
@@ -308,7 +308,7 @@ def test_a_buffer_is_where_it_was_allocated(tmp_path: Path) -> None:
     assert found is not None
     assert usual is not None
     assert [life.bytes_per_bank for life in found.tensors] == [life.bytes_per_bank for life in usual.tensors]
-    assert html.render(profile)
+    assert profile_files.render_html(profile)
 
 
 def test_the_oldest_release_that_runs_completely(tmp_path: Path) -> None:
@@ -367,7 +367,7 @@ def test_one_capture_per_rank(tmp_path: Path) -> None:
 
 def test_saved_and_loaded_it_is_the_same(tmp_path: Path) -> None:
     profile = read(unpacked_capture("n150-report", tmp_path))
-    again = profile_file.from_bytes(profile_file.to_bytes(profile))
+    again = profile_file.decode(profile_file.encode(profile))
     assert again.to_json() == profile.to_json()
 
 
@@ -459,5 +459,5 @@ def test_no_node_list_breaks_the_reader(tmp_path_factory: pytest.TempPathFactory
         profile = read_graph_capture(path, ReadOptions("random"))
     except TtmemError:
         return
-    profile_file.from_bytes(profile_file.to_bytes(profile))  # every column points where it may
+    profile_file.decode(profile_file.encode(profile))  # every column points where it may
     profile.to_json()

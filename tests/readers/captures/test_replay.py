@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from ttmem.hardware import WORMHOLE
 from ttmem.profile.model import BEFORE_OPERATION, MEMORIES, SNAPSHOT, WITHIN_OPERATION
-from ttmem.readers.capture._buffer_replay import BufferReplay, alive_at_start, before
-from ttmem.readers.capture._device import CapturedDevice, Span
-from ttmem.readers.capture._events import Allocated, CapturedBuffer, CapturedOperation, Event, Freed
+from ttmem.readers.capture.buffer_replay import BufferReplay, alive_at_start, before
+from ttmem.readers.capture.device import CapturedDevice, Span
+from ttmem.readers.capture.operations import Allocated, CapturedBuffer, CapturedOperation, Event, Freed
 from ttmem.twin.free_list import FreeList
 
 TOTALS = {"DRAM": 10_000 * 32, "L1": 3_000 * 32}

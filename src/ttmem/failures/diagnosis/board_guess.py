@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from ttmem.failures.facts import facts
 from ttmem.failures.failure import Failure
+from ttmem.failures.knowledge.tables import load_facts
 from ttmem.hardware import BOARDS, RELEASES, Architecture, Board
 from ttmem.twin.tensor_spec import CoreRange
 
@@ -143,7 +143,7 @@ def _can_have_l1_bank(board: Board, bank_bytes: int) -> bool:
     left = architecture.l1_bytes_per_core - bank_bytes
     bases = l1_bases(architecture)
     low, high = min(bases) - _BASE_DRIFT_BYTES, max(bases) + _BASE_DRIFT_BYTES
-    return any(low <= left - small <= high for small in facts("builds")["usual_l1_small_bytes"])
+    return any(low <= left - small <= high for small in load_facts("builds")["usual_l1_small_bytes"])
 
 
 @cache
@@ -153,7 +153,7 @@ def l1_bases(architecture: Architecture) -> dict[int, str]:
     for release in RELEASES:
         if reserved := dict(release.reserved).get(architecture.name):
             known.setdefault(reserved.l1_base_address, str(release))
-    for entry in facts("builds")["l1_base"]:
+    for entry in load_facts("builds")["l1_base"]:
         if entry["architecture"] == architecture.name:
             known.setdefault(entry["address"], f"builds of {entry['seen']}")
     return known
@@ -175,7 +175,7 @@ def _dram_parts(architecture: Architecture, bank_bytes: int, build: list[str], f
         return
     rest = chosen[0]
     regions = rests[rest]
-    words = facts("builds")["region_words"]
+    words = load_facts("builds")["region_words"]
     build.append(f"a build {' and '.join(words[name] for name in regions[1:] or regions)}")
     found["trace_region_bytes_per_bank"] = rest
     if "profiler" in regions:
@@ -201,7 +201,7 @@ def _roundness(trace_bytes: int) -> int:
 
 def _l1_parts(architecture: Architecture, bank_bytes: int, build: list[str], found: dict[str, int]) -> None:
     left = architecture.l1_bytes_per_core - bank_bytes
-    usual = facts("builds")["usual_l1_small_bytes"]
+    usual = load_facts("builds")["usual_l1_small_bytes"]
     options = [(base, left - base, origin) for base, origin in l1_bases(architecture).items() if left - base in usual]
     if not options:
         build.append(f"L1 base and L1_SMALL take {left:,} B together")
@@ -231,7 +231,7 @@ def _l1_base_of_region(
 def _old_chip(failure: Failure) -> str | None:
     """A chip that is known by sizes which no board of today has."""
     numbers = failure.numbers
-    for chip in facts("builds")["old_chip"]:
+    for chip in load_facts("builds")["old_chip"]:
         its_banks = failure.memory == "DRAM" and numbers.get("banks") == chip["dram_banks"]
         has_dram = its_banks and 0 < numbers.get("bank_bytes", 0) <= chip["dram_bytes_per_bank"]
         if has_dram or numbers.get("l1_bytes") == chip["l1_bytes_per_core"]:

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from ttmem.failures.diagnosis.board_guess import LIKELY, UNKNOWN, BoardGuess
 from ttmem.failures.diagnosis.failure_state import LiveTensor, Situation, situation_of
-from ttmem.failures.diagnosis.language import Names, evaluate, fill, holds
 from ttmem.failures.diagnosis.memory_diagram import Picture, picture_of
 from ttmem.failures.diagnosis.savings import Saving, compute, fits_free_block, region_solves, room_solves
 from ttmem.failures.diagnosis.tensor_guess import CERTAIN, TensorGuess
@@ -19,16 +18,20 @@ from ttmem.failures.knowledge.tables import (
     ArithmeticRow,
     FindingRule,
     Headline,
+    Names,
     Quantity,
     RemedyRule,
     Template,
     applying,
     entries,
+    evaluate,
     failure_class_named,
+    fill,
+    holds,
 )
 from ttmem.failures.text.context import Context, KnownTensor
+from ttmem.failures.text.find_in_stream import PARAPHRASED as PARAPHRASED
 from ttmem.failures.text.find_in_stream import Found, find_in_text
-from ttmem.failures.text.paraphrase import TEMPLATE as PARAPHRASED
 from ttmem.failures.text.template import Part, parse
 
 _Sentence = TypeVar("_Sentence", bound=Headline)

@@ -10,14 +10,11 @@ knowledge derives from these.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ttmem.failures.classes import largest_bank_bytes
 from ttmem.failures.diagnosis.board_guess import BoardGuess, core_range_of, guess_board, l1_bases
-from ttmem.failures.diagnosis.language import Value, evaluate
 from ttmem.failures.diagnosis.tensor_guess import TensorGuess, guess_tensor, shape_text
-from ttmem.failures.failure import Failure
-from ttmem.failures.knowledge.tables import Quantity, applying
-from ttmem.failures.text.context import Context, KnownTensor
-from ttmem.failures.text.operations import family_of, is_without_result, places_result
+from ttmem.failures.failure import Failure, largest_bank_bytes
+from ttmem.failures.knowledge.tables import Quantity, Value, applying, evaluate
+from ttmem.failures.text.context import Context, KnownTensor, family_of, is_without_result, places_result
 from ttmem.hardware import ARCHITECTURES, Architecture
 
 _LARGEST_QUANTUM_BYTES = 64

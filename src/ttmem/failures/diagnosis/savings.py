@@ -13,9 +13,9 @@ from ttmem.base.arithmetic import round_up
 from ttmem.failures.diagnosis.failure_state import LiveTensor, Situation
 from ttmem.failures.diagnosis.tensor_guess import CERTAIN, TILED, is_even_split, shape_text
 from ttmem.hardware import DATA_TYPES, MEMORIES, DataType, open_board
-from ttmem.twin.bank_sizes import interleaved_bytes_per_bank
+from ttmem.twin.placement import compute_interleaved_bytes_per_bank
 from ttmem.twin.padding import explain_padding
-from ttmem.twin.paging import paging_of
+from ttmem.twin.placement import compute_paging
 from ttmem.twin.tensor_spec import LAYOUTS, InvalidSpecError, TensorSpec
 
 _CHIP_COUNTS = (2, 4, 8, 32)
@@ -189,7 +189,7 @@ def _retyped_bytes(tensor: LiveTensor, dtype: DataType, situation: Situation) ->
     if not banks or now is None or tensor.layout != "tile" or not _is_lighter(dtype, now):
         return 0
     try:
-        pages = paging_of(TensorSpec(tensor.shape, dtype)).pages
+        pages = compute_paging(TensorSpec(tensor.shape, dtype)).pages
     except InvalidSpecError:
         return 0
     return max(0, tensor.bytes_per_bank - _share(situation, pages, dtype.tile_bytes(), banks))
@@ -352,7 +352,7 @@ def _smaller_request(
 
 
 def _share(situation: Situation, pages: int, page_bytes: int, banks: int) -> int:
-    return interleaved_bytes_per_bank(
+    return compute_interleaved_bytes_per_bank(
         pages=pages, page_bytes=page_bytes, alignment_bytes=situation.alignment_bytes, banks=banks
     )
 

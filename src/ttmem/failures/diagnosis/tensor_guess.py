@@ -17,12 +17,12 @@ from math import gcd, prod
 
 from ttmem.base.arithmetic import round_up
 from ttmem.failures.diagnosis.board_guess import LIKELY, POSSIBLE, UNKNOWN
-from ttmem.failures.facts import facts
 from ttmem.failures.failure import Failure
+from ttmem.failures.knowledge.tables import load_facts
 from ttmem.failures.text.context import KnownTensor
 from ttmem.hardware import BFLOAT4_B, BFLOAT8_B, BFLOAT16, DATA_TYPES, FLOAT32, UINT8, DataType
-from ttmem.twin.bank_sizes import interleaved_bytes_per_bank
-from ttmem.twin.paging import paging_of
+from ttmem.twin.placement import compute_interleaved_bytes_per_bank
+from ttmem.twin.placement import compute_paging
 from ttmem.twin.tensor_spec import LAYOUTS, ROW_MAJOR, InvalidSpecError, TensorSpec
 
 CERTAIN = "certain"
@@ -101,7 +101,7 @@ def _named_nearby(
         for layout in [LAYOUTS.find(tensor.layout)] if tensor.layout in LAYOUTS else LAYOUTS:
             try:
                 spec = TensorSpec(tensor.shape, dtype, layout)
-                paging = paging_of(spec)
+                paging = compute_paging(spec)
             except InvalidSpecError:
                 continue
             aligned = round_up(paging.page_bytes, alignment)
@@ -111,7 +111,7 @@ def _named_nearby(
                 banks
                 and share
                 and share
-                != interleaved_bytes_per_bank(
+                != compute_interleaved_bytes_per_bank(
                     pages=paging.pages, page_bytes=paging.page_bytes, alignment_bytes=alignment, banks=banks
                 )
             ):
@@ -148,7 +148,7 @@ def _by_dimensions(total: int, pages: tuple[int, ...], alignment: int) -> Tensor
 
 
 def _vocabularies(total: int, pages: tuple[int, ...], alignment: int) -> Iterator[TensorGuess]:
-    for entry in facts("dimensions")["vocabulary"]:
+    for entry in load_facts("dimensions")["vocabulary"]:
         size, whose = entry["size"], f"{entry['size']:,} is the vocabulary size of {entry['of']}"
         for dtype in _ROW_TYPES:
             page = round_up(size * (dtype.element_bytes or 0), alignment)
@@ -175,7 +175,7 @@ def _vocabularies(total: int, pages: tuple[int, ...], alignment: int) -> Iterato
 
 
 def _public_tensors(total: int, pages: tuple[int, ...]) -> Iterator[TensorGuess]:
-    for entry in facts("dimensions")["tensor"]:
+    for entry in load_facts("dimensions")["tensor"]:
         dtype = DATA_TYPES.find(entry["dtype"])
         page = dtype.tile_bytes()
         shape = tuple(entry["shape"])
@@ -236,7 +236,7 @@ def _named(
 
 @cache
 def _known(kind: str) -> dict[int, str]:
-    return {entry["size"]: entry["of"] for entry in facts("dimensions")[kind]}
+    return {entry["size"]: entry["of"] for entry in load_facts("dimensions")[kind]}
 
 
 def _odd_part(size: int) -> int:

@@ -1,35 +1,111 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known about failures, read from ``knowledge/*.toml`` when it is first needed: a new message is a new entry.
+"""The language of the knowledge: expressions (``bytes_per_bank - largest_free``) and sentences with slots for them.
 
-One file per family of classes. Four tables are about texts:
+Names are what is known of a failure. A message may lack any of its figures, so an expression has a value, or none
+because a name in it is unknown; a sentence that needs an unknown figure cannot be filled.
 
-- ``[[class]]`` what a class means and which status its results have;
-- ``[[template]]`` what the library prints (``_template`` describes the language);
-- ``[[wording]]`` what texts say that are no failures of memory;
-- ``[[paraphrase]]`` how people speak of a class in their own words.
-
-The others are each ``for`` the classes they name:
-
-- ``[[quantity]]`` a figure that follows from others; later entries may use earlier ones;
-- ``[[headline]]`` the one sentence that says what happened; the first that holds and can be filled counts;
-- ``[[arithmetic]]`` a row of the table that a person can check;
-- ``[[finding]]`` a remark that holds ``when`` its condition does;
-- ``[[remedy]]`` what to change, best first: ``families`` are the kinds of operations that it is for, ``general`` marks
-  what is true of the whole class, ``saves_per_bank`` is an expression, ``computes`` names a computation of the twin
-  (``savings``), ``effect`` says on what the saving acts, ``evidence`` are public threads where it worked;
-- ``[[example]]`` a message and what must be said about it, for the tests; every finding and remedy appears in one.
-
-Conditions, figures and sentences are written in the ``language`` of the knowledge. Where several texts may be given,
-one may stand without its list.
+A slot holds an expression and how to write it: ``{free}`` 1,024, ``{free:bytes}`` 1,024 B, ``{free:mb}`` 0.001 MiB,
+``{free:plain}`` 1024 (to be typed), ``{percent(free, bank_bytes):percent}`` 12.5%, ``{tensors:of tensor}`` 2 tensors.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeVar
 
 from ttmem.base import toml
+from ttmem.base.expression import ExpressionError, Language, NoValueError
+
+Value = int | float | str | bool
+Names = Mapping[str, Value]
+
+_LANGUAGE = Language(
+    constants=(int, float, str),
+    groups=True,
+    partial=True,
+    functions={
+        "ceil_div": lambda value, by: -(-value // by),
+        "round_up": lambda value, to: -(-value // to) * to,
+        "percent": lambda part, whole: 100 * part / whole,
+        "min": min,
+        "max": max,
+    },
+)
+
+
+def evaluate(expression: str, names: Names) -> Value | None:
+    """The value, or None when it depends on a name that is not known (or on a division by nothing)."""
+    try:
+        value: Value = _LANGUAGE.evaluate(expression, names)
+    except NoValueError:
+        return None
+    return value
+
+
+def holds(condition: str, names: Names) -> bool:
+    """Whether a condition is known to be true; no condition always holds."""
+    return not condition or evaluate(condition, names) is True
+
+
+_MIB = 1 << 20
+_SLOT = r"\{([^{}:]+)(?::([A-Za-z0-9 ]+))?\}"
+
+
+def _grouped(value: Value) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _megabytes(value: Value) -> str:
+    """MiB, which the library and its logs call MB. Small amounts keep their bytes, or they would read 0.00."""
+    amount = float(value)
+    return f"{amount / _MIB:,.2f} MiB" if amount >= _MIB // 100 else f"{int(amount):,} B"
+
+
+_FORMATS: dict[str, Callable[[Value], str]] = {
+    "": _grouped,
+    "bytes": lambda value: f"{_grouped(value)} B",
+    "mb": _megabytes,
+    "plain": str,
+    "percent": lambda value: "less than 0.1%" if 0 < float(value) < 0.05 else f"{float(value):.1f}%",
+}
+
+
+def _formatted(value: Value, form: str) -> str:
+    kind, _, noun = form.partition(" ")
+    if kind == "of":
+        return f"{_grouped(value)} {noun}{'' if value == 1 else 's'}"
+    return _FORMATS[form](value)
+
+
+def fill(text: str, names: Names) -> str | None:
+    """The sentence, or None when a figure that it needs is not known."""
+    literal, *slots = _pieces(text)
+    out = [literal]
+    for expression, form, literal in zip(slots[::3], slots[1::3], slots[2::3], strict=True):
+        value = evaluate(expression, names)
+        if value is None:
+            return None
+        out += [_formatted(value, form or ""), literal]
+    return "".join(out)
+
+
+def expressions_in(text: str) -> list[str]:
+    """What the slots of a sentence look at; for the tests of the knowledge."""
+    return _pieces(text)[1::3]
+
+
+@cache
+def _pieces(text: str) -> list[str]:
+    """A text, then for every slot its expression, its format and the text behind it."""
+    pieces = re.split(_SLOT, text)
+    for form in pieces[2::3]:
+        if form and form not in _FORMATS and not form.startswith("of "):
+            raise ExpressionError(f"no format {form!r} in {text!r}; known: {', '.join(filter(None, _FORMATS))}")
+    if unread := [literal for literal in pieces[::3] if "{" in literal or "}" in literal]:
+        raise ExpressionError(f"a slot that cannot be read in {unread[0]!r}")
+    return pieces
+
 
 REQUEST, ROOM, REGION = "request", "room", "region"
 """What a saving acts on: the buffer that did not fit, the space around it, or a program's static buffers."""
@@ -251,3 +327,15 @@ def title_of(failure_class: str, message: str) -> str:
     if known is not None and known.title:
         return known.title
     return next((wording.title for wording in entries(Wording) if wording.is_in(message)), "")
+
+
+@cache
+def load_facts(name: str) -> dict[str, Any]:
+    """Load a file of ``failures/facts``: builds and their sizes, dimensions of models, operations, patterns of logs."""
+    return toml.load_packaged("ttmem.failures", f"facts/{name}.toml")
+
+
+@cache
+def load_pattern(table: str, name: str) -> re.Pattern[str]:
+    """Compile a regular expression of ``facts/patterns.toml``."""
+    return re.compile(load_facts("patterns")[table][name])

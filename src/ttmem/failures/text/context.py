@@ -1,18 +1,307 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands around a failure: the operation, the test, the tensors and the settings that a log or traceback names.
+"""Which operation of the user's a text is about: a call of ttnn, from logs, tracebacks, backtraces and code.
 
-Nothing of it is needed to explain a failure; where it is there, the answer can name names.
+The plainest sign counts: the runtime's own log line, ttnn's decorator in a traceback, the Python line of a traceback,
+the outermost call in a backtrace, the device operation or prim below it, and last the only call that the text mentions.
+Template arguments name configurations and types, so they are removed first; a name that was cut names nothing.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from math import prod
+from typing import NamedTuple
 
-from ttmem.failures.facts import pattern
-from ttmem.failures.text.operations import family_of, operation_in
+from ttmem.failures.knowledge.tables import load_facts, load_pattern
 from ttmem.hardware import BOARDS, DATA_TYPES
+
+_INTERNAL = frozenset({"operations", "device_operation", "decorators", "detail", "core", "graph", "distributed"})
+_MOST_NESTED = 40
+"""How deep template arguments are removed; deeper than any print of a compiler's."""
+
+
+def operation_in(text: str, at: int = 0) -> str:
+    """The call of ttnn (``ttnn.transformer.x``) that a text is about; ``at`` is where its failure begins. May be empty.
+
+    A backtrace follows its message and a Python traceback precedes it, so each is looked for on that side first.
+    """
+    before, after = text[:at], text[at:]
+    if found := _pattern("executing").findall(text):
+        return _call_of_compiler(str(found[-1]))
+    if found := _pattern("python").findall(text):
+        return str(found[-1])
+    is_unclear = False
+    for lines in (*reversed(_tracebacks(before)), *_tracebacks(after)):
+        if (call := _of_code(lines)) is not None:
+            if call:
+                return call
+            is_unclear = True
+            break
+    for kind in (_api_of, _device_operation_of):
+        for frames in (*_backtraces(after), *reversed(_backtraces(before))):
+            if named := list(filter(None, map(kind, frames))):
+                return named[-1] if kind is _api_of else named[0]
+    if named := [call for call in map(call_of_device_operation, _pattern("device").findall(text)) if call]:
+        return named[0]
+    return _of_compiler(text) or ("" if is_unclear else _mentioned(text))
+
+
+def is_frame(line: str) -> bool:
+    """Whether it is a line of a C++ backtrace."""
+    return " --- " in f" {line}" or bool(_function(line))
+
+
+def is_traceback_head(line: str) -> bool:
+    """Whether a Python traceback begins, or pytest's view of a failed test."""
+    return "Traceback (most recent call last)" in line or bool(_pattern("traceback_ends").search(line))
+
+
+def family_of(operation: str, text: str = "") -> str:
+    """The kind of operations with the same advice; from the backtrace's device operations where no call is named."""
+    names = [operation] if operation else [_snake(name) for name in _pattern("device").findall(text)]
+    if not operation:
+        names += list(_pattern("prim").findall(text))
+    for name in names:
+        last = name.rpartition(".")[2].lower()
+        for family, expression in _families():
+            if expression.search(last):
+                return family
+    return ""
+
+
+def places_result(operation: str) -> bool:
+    """Whether the call writes its result into the memory that the caller chooses, and needs no other large buffer."""
+    kinds = load_facts("operations")["placement"]
+    is_upload = re.fullmatch(f"ttnn\\.(?:{kinds['uploads']})", operation) is not None
+    return is_upload or family_of(operation) in kinds["families"]
+
+
+def is_without_result(operation: str) -> bool:
+    """Whether the call makes no tensor: it opens, waits or frees."""
+    return re.fullmatch(f"ttnn\\.(?:{load_facts('operations')['placement']['no_result']})", operation) is not None
+
+
+def call_of_device_operation(name: str) -> str:
+    """``SdpaDecodeDeviceOperation`` or ``sdpa_decode`` as the call of ttnn that runs it; empty where several do."""
+    key = _key(re.sub(r"(?:DeviceOperation|Operation|DeviceOp|Op)$", "", name))
+    calls, device_operations = _names()
+    return device_operations[key] if key in device_operations else calls.get(key, "")
+
+
+@cache
+def _names() -> tuple[dict[str, str], dict[str, str]]:
+    """Calls by their last name without underscores, the shortest path first; device operations likewise."""
+    data = load_facts("operations")
+    calls: dict[str, str] = {}
+    for space in sorted(data["calls"], key=lambda space: space.count(".")):
+        for name in data["calls"][space].split():
+            calls.setdefault(_key(name), f"{space}.{name}")
+    return calls, {_key(name): call for name, call in data["device_operations"].items()}
+
+
+@cache
+def _calls() -> frozenset[str]:
+    return frozenset(
+        f"{space}.{name}" for space, names in load_facts("operations")["calls"].items() for name in names.split()
+    )
+
+
+@cache
+def _families() -> list[tuple[str, re.Pattern[str]]]:
+    return [(name, re.compile(words)) for name, words in load_facts("operations")["families"].items()]
+
+
+@cache
+def _bookkeeping() -> re.Pattern[str]:
+    return _words_of_calls("words")
+
+
+@cache
+def _describing() -> re.Pattern[str]:
+    return _words_of_calls("describing")
+
+
+def _words_of_calls(name: str) -> re.Pattern[str]:
+    return re.compile(f"ttnn\\.(?:{load_facts('operations')['bookkeeping'][name]})".replace("\n", ""))
+
+
+def _key(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+class _Line(NamedTuple):
+    """A line of code that was running; ``marks`` is what Python drew below it."""
+
+    code: str
+    marks: str = ""
+
+
+def _tracebacks(text: str) -> list[list[_Line]]:
+    """The lines of code that Python's or pytest's tracebacks show as running, one list for each traceback."""
+    found: list[list[_Line]] = []
+    begins, is_running, was_running = True, False, False
+    for line in text.split("\n"):
+        if is_traceback_head(line):
+            begins, is_running, was_running = True, False, False
+            continue
+        if was_running and _pattern("marks").fullmatch(line):
+            found[-1][-1] = found[-1][-1]._replace(marks=line)
+        was_running = is_running or bool(_pattern("pytest_running").search(line))
+        if was_running:
+            if begins:
+                found.append([])
+                begins = False
+            found[-1].append(_Line(line))
+        is_running = bool(_pattern("traceback_site").search(line))
+    return found
+
+
+def _of_code(lines: Sequence[_Line]) -> str | None:
+    """The call of ttnn in the innermost line that has one; empty where that line does not show which of several."""
+    for line in reversed(lines):
+        calls = [call for call in _calls_in(line.code) if not _describing().fullmatch(call.name)]
+        if line.marks and calls:
+            # Python marks the expression that failed: the call that begins there; those in its arguments are done.
+            start = len(line.marks) - len(line.marks.lstrip())
+            calls = [call for call in calls if call.start == start]
+            if not calls:
+                return ""
+        computing = [call.name for call in calls if not _bookkeeping().fullmatch(call.name)]
+        if len(computing) > 1:
+            return ""
+        moving = [call.name for call in calls if not call.is_argument]
+        if computing or moving:
+            return (computing or moving)[0]
+    return None
+
+
+class _Call(NamedTuple):
+    name: str
+    start: int
+    is_argument: bool
+
+
+def _calls_in(code: str) -> list[_Call]:
+    """The calls of ttnn in a line of code, without those that its comments and strings mention."""
+    code = _without_words(code)
+    found = []
+    for match in _pattern("call").finditer(code):
+        opened = code.count("(", 0, match.start()) - code.count(")", 0, match.start())
+        found.append(_Call(f"ttnn.{match[1]}", match.start(), opened > 0))
+    return found
+
+
+def _without_words(code: str) -> str:
+    """The line with blanks instead of its strings and its comment."""
+    return _pattern("words").sub(lambda match: " " * len(match[0]), code)
+
+
+def _of_compiler(text: str) -> str:
+    """The only operation of the compiler's dialect that a text shows."""
+    calls = {_call_of_compiler(name) for name in _pattern("dialect").findall(text)}
+    computed = {call for call in calls if not _bookkeeping().fullmatch(call)}
+    return computed.pop() if len(computed) == 1 else ""
+
+
+def _call_of_compiler(name: str) -> str:
+    """An operation of tt-mlir's dialect (``ttnn.slice_static``) as the call of ttnn; itself where there is none."""
+    space, _, last = name.rpartition(".")
+    if space != "ttnn" or name in _calls():
+        return name
+    return call_of_device_operation(last) or name
+
+
+def _backtraces(text: str) -> list[list[str]]:
+    """Names of functions in C++ backtraces without template arguments, innermost first, a list for each backtrace."""
+    found: list[list[str]] = []
+    begins = True
+    for line in text.split("\n"):
+        if "ttnn" not in line:
+            begins = begins or "backtrace:" in line
+            continue
+        if "backtrace:" in line:
+            begins = True
+        if name := _function(line):
+            if begins:
+                found.append([])
+                begins = False
+            found[-1].append(name)
+    return found
+
+
+def _function(line: str) -> str:
+    """``ttnn::transformer::x`` of a frame, demangled or not; empty where the line is no frame or its name was cut."""
+    if registered := _pattern("registered").search(line):
+        return registered[1]
+    if compiled := _pattern("compiled").search(line):
+        return call_of_device_operation(compiled[1]).replace(".", "::")
+    if mangled := _pattern("mangled").search(line):
+        return "::".join(_demangled(mangled[1]))
+    launched = _pattern("launched").search(line)
+    for _ in range(_MOST_NESTED):
+        shorter = re.sub(r"<[^<>]*>", "", line)
+        if shorter == line:
+            break
+        line = shorter
+    found = _pattern("function").search(line.partition("<")[0])
+    name = found[1] if found else ""
+    if found and not found[2] and f"ttnn.{name[6:].replace('::', '.')}" not in _calls() and not _is_prim(name):
+        return ""  # the line ends within the name, or right after it
+    return f"{name}::{launched[1]}" if launched and name else name
+
+
+def _demangled(text: str) -> Iterator[str]:
+    """The parts of a nested name as compilers mangle it: ``4ttnn4prim7softmaxE``."""
+    while match := re.match(r"(\d{1,3})([A-Za-z_]\w*)", text):
+        size = int(match[1])
+        if size > len(match[2]):
+            return
+        yield match[2][:size]
+        text = match[2][size:]
+
+
+def _is_prim(name: str) -> bool:
+    return "::prim::" in name
+
+
+def _api_of(function: str) -> str:
+    spaces = function.split("::")[1:]
+    if not spaces or spaces[0] in _INTERNAL or "prim" in spaces or "detail" in spaces:
+        return ""
+    call = "ttnn." + ".".join(spaces)
+    is_newer = spaces[0] in ("experimental", "transformer") and len(spaces) > 1 and spaces[-1].islower()
+    return call if call in _calls() or is_newer else ""
+
+
+def _device_operation_of(function: str) -> str:
+    """From ``ttnn::prim::x``, ``ttnn::...::XDeviceOperation::...`` or, in older builds, ``ExecuteX::invoke``."""
+    spaces = function.split("::")
+    for part in reversed(spaces):
+        if re.search(r"(?:Operation|Op)$", part) and (call := call_of_device_operation(part)):
+            return call
+    if spaces[-1] == "invoke":
+        return call_of_device_operation(spaces[-2].removeprefix("Execute"))
+    return call_of_device_operation(spaces[spaces.index("prim") + 1]) if "prim" in spaces[:-1] else ""
+
+
+def _mentioned(text: str) -> str:
+    """The only computation that a text calls or mentions."""
+    code = _pattern("code")
+    text = "\n".join(_without_words(line) if code.search(line) else line for line in text.split("\n"))
+    for kind in ("call", "mention"):
+        calls = {f"ttnn.{call}" for call in _pattern(kind).findall(text)}
+        if kind == "mention":
+            calls &= _calls()
+        computed = {call for call in calls if not _bookkeeping().fullmatch(call)}
+        if computed:
+            return computed.pop() if len(computed) == 1 else ""
+    return ""
+
 
 _MOST_TENSORS = 192
 _LARGEST_DIMENSION = 1 << 32
@@ -53,7 +342,7 @@ class Context:
     """Functions of the backtrace, innermost first, without paths and addresses."""
 
 
-_pattern = partial(pattern, "context")
+_pattern = partial(load_pattern, "context")
 
 
 @cache

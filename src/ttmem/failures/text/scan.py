@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from ttmem.base.limits import LongLines
-from ttmem.failures.facts import facts
-from ttmem.failures.knowledge.tables import Template, entries
-from ttmem.failures.text.normalize import EXPECTED_BEGIN, EXPECTED_END
+from ttmem.failures.knowledge.tables import Template, entries, load_facts
+from ttmem.failures.text.clean_text import EXPECTED_BEGIN, EXPECTED_END
 from ttmem.failures.text.template import Part, parse, split_lead
 
 MARKERS: tuple[bytes, ...] = (
@@ -67,7 +66,7 @@ class Piece:
 @cache
 def scan_words() -> tuple[bytes, ...]:
     """Words of which each match of each template contains one: a new template brings its own when it has to."""
-    words = facts("patterns")["scan"]["words"].split()
+    words = load_facts("patterns")["scan"]["words"].split()
     for template in entries(Template):
         _, sentence = split_lead(parse(template.text))
         if not _is_covered(sentence, words):

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ttmem.engines.worker.graph_nodes.programs import StaticBuffer, worst_core
+from ttmem.engines.worker.graph_nodes import CapturedStaticBuffer, sum_worst_core
 from ttmem.profile.model import BEFORE_OPERATION, MEMORIES, SNAPSHOT, WITHIN_OPERATION
-from ttmem.profile.tables import View, largest_free_block
-from ttmem.readers.capture._device import CapturedDevice
-from ttmem.readers.capture._events import Allocated, CapturedBuffer, CapturedOperation, Event, Freed, Used
-from ttmem.twin.bank_sizes import taken_bytes_per_bank
+from ttmem.profile.tables import View, find_largest_free_block
+from ttmem.readers.capture.device import CapturedDevice
+from ttmem.readers.capture.operations import Allocated, CapturedBuffer, CapturedOperation, Event, Freed, Used
+from ttmem.twin.placement import compute_taken_bytes_per_bank
 
 _L1 = MEMORIES.index("L1")
 _NEVER = np.iinfo(np.int64).max
@@ -77,7 +77,7 @@ class BufferReplay:
     _highest: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)] * len(MEMORIES))
     """Per memory since the last state, or since an operation ended: (allocated, moment)."""
     _freed_since: list[BufferLife] = field(default_factory=list)
-    _program: list[StaticBuffer] = field(default_factory=list)
+    _program: list[CapturedStaticBuffer] = field(default_factory=list)
     _operation: int = -1
     _ended: int = -1
     """The operation that ended since the last state."""
@@ -154,7 +154,7 @@ class BufferReplay:
         ]
         if not span.bytes_per_bank or any(not address for address, _ in alive):
             return free
-        largest = largest_free_block(span.base_address, span.bytes_per_bank, alive)
+        largest = find_largest_free_block(span.base_address, span.bytes_per_bank, alive)
         if moment == self.moment:
             self._known_free[memory] = largest
         return min(largest, free)
@@ -163,7 +163,7 @@ class BufferReplay:
 
     def _apply(self, events: Iterable[Event]) -> None:
         for event in events:
-            if isinstance(event, StaticBuffer):
+            if isinstance(event, CapturedStaticBuffer):
                 self._program.append(event)
             elif isinstance(event, Used):
                 self._use(event.buffer)
@@ -230,7 +230,7 @@ class BufferReplay:
             stored = buffer.tensor.bytes_per_bank(banks, chip.page_alignment_bytes(in_dram=buffer.memory == "DRAM"))
         if not stored:
             return 0
-        return taken_bytes_per_bank(stored, quantum_bytes=chip.quantum_bytes) if chip else stored
+        return compute_taken_bytes_per_bank(stored, quantum_bytes=chip.quantum_bytes) if chip else stored
 
     def _correct(self, expected: dict[Hashable, CapturedBuffer]) -> None:
         """Make the live buffers those that a snapshot proves."""
@@ -254,7 +254,7 @@ class BufferReplay:
         """Compare the program's moment with the operation's worst one; the core with most program bytes counts."""
         if not self._program or self._operation < 0:
             return
-        needs = L1Needs(self._allocated[_L1], worst_core(self._program))
+        needs = L1Needs(self._allocated[_L1], sum_worst_core(self._program))
         if needs.total > self.needs[-1].total:
             self.needs[-1] = needs
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ttmem.base.errors import BadInputError
-from ttmem.engines.worker.graph_nodes.parameters import number
+from ttmem.engines.worker.graph_nodes import read_number
 from ttmem.hardware import (
     ARCHITECTURES,
     BOARDS,
@@ -26,7 +26,7 @@ from ttmem.hardware import (
     open_board,
 )
 from ttmem.profile.model import MEMORIES
-from ttmem.twin.bank_sizes import interleaved_bytes_per_bank
+from ttmem.twin.placement import compute_interleaved_bytes_per_bank
 
 _BOARD_TYPE = re.compile(r"board_type\"?\s*:\s*\"?(\w+)")
 _L1_BASE = "address_at_first_l1_cb_buffer"
@@ -90,11 +90,11 @@ def device_described(
     device: Mapping[str, Any], *, version: str, cluster_descriptor: str, samples: Iterable[InterleavedSample]
 ) -> CapturedDevice:
     """From a device's own description (a report's ``devices`` or the table of a database)."""
-    l1_bank, base, banks = (number(device, key) for key in ("l1_bank_size", _L1_BASE, "l1_num_banks"))
-    whole_l1 = number(device, "worker_l1_size")
+    l1_bank, base, banks = (read_number(device, key) for key in ("l1_bank_size", _L1_BASE, "l1_num_banks"))
+    whole_l1 = read_number(device, "worker_l1_size")
     chips = [chip for chip in ARCHITECTURES if whole_l1 and chip.l1_bytes_per_core == whole_l1]
     architecture = ARCHITECTURES.get(str(device.get("arch", ""))) or next(iter(chips), None)
-    small = max(0, number(device, "cb_limit") - l1_bank) if l1_bank else 0
+    small = max(0, read_number(device, "cb_limit") - l1_bank) if l1_bank else 0
     spans = {
         **UNKNOWN.spans,
         "L1": Span(banks, base, l1_bank),
@@ -102,7 +102,7 @@ def device_described(
     }
     release = release_named(version) or _release_with_base(architecture, base)
     boards = [board for board in BOARDS if board.architecture is architecture]
-    boards = _fitting(boards, cluster_descriptor, number(device, "num_dram_channels"))
+    boards = _fitting(boards, cluster_descriptor, read_number(device, "num_dram_channels"))
     boards = [board for board in boards if _explains(board.dram_banks, "DRAM", samples, board.architecture)] or boards
     warnings: list[str] = []
     memory_map = _map(boards[0], release) if boards else None
@@ -193,7 +193,7 @@ def _explains(banks: int, memory: str, samples: Iterable[InterleavedSample], arc
     """Whether so many banks give every buffer the share that it was seen to have."""
     alignment = architecture.page_alignment_bytes(in_dram=memory == "DRAM")
     return all(
-        interleaved_bytes_per_bank(
+        compute_interleaved_bytes_per_bank(
             pages=sample.total_bytes // sample.page_bytes,
             page_bytes=sample.page_bytes,
             alignment_bytes=alignment,

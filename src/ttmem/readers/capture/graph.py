@@ -1,29 +1,169 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ttnn graph captures: a bare list of nodes, or the report that full_graph_capture writes."""
+"""Replayed captures as a Profile: columns, buffer table, what programs needed in L1."""
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from ttmem.base.errors import BadInputError
-from ttmem.engines.worker.graph_nodes.parameters import memory_of
-from ttmem.engines.worker.graph_nodes.programs import CoreRectangle
-from ttmem.profile.model import Profile, Source, Timeline
-from ttmem.profile.tables import ProfileTables
+from ttmem.engines.worker.graph_nodes import CoreRectangle, read_memory
+from ttmem.profile.model import MEMORIES, FailureText, Profile, Source, Timeline
+from ttmem.profile.tables import (
+    BufferEntry,
+    ProfileTables,
+    States,
+    build_buffer_table,
+    build_programs_l1,
+    build_timeline,
+)
 from ttmem.readers.byte_source import OpenedSource
 from ttmem.readers.capture import KIND, files_in
-from ttmem.readers.capture._buffer_replay import BufferReplay, alive_at_start
-from ttmem.readers.capture._device import CapturedDevice, device_described, device_of_nodes
-from ttmem.readers.capture._events import Allocated, CapturedOperation
-from ttmem.readers.capture._nodes import Node, PythonCall, Report
-from ttmem.readers.capture._operations import BUFFER_NODES, GraphWalk, interleaved_samples
-from ttmem.readers.capture._profile import timeline_of
+from ttmem.readers.capture.buffer_replay import BufferLife, BufferReplay, alive_at_start
+from ttmem.readers.capture.device import CapturedDevice, device_described, device_of_nodes
+from ttmem.readers.capture.nodes import Node, PythonCall, Report
+from ttmem.readers.capture.operations import (
+    BUFFER_NODES,
+    Allocated,
+    CapturedBuffer,
+    CapturedOperation,
+    Freed,
+    GraphWalk,
+    Used,
+    interleaved_samples,
+)
 from ttmem.readers.registry import ReadOptions
+
+
+def timeline_of(
+    operations: Sequence[CapturedOperation], replay: BufferReplay, tables: ProfileTables, *, rank: int = -1
+) -> Timeline:
+    """One process of a capture."""
+    executed = [operation for operation in operations if not operation.is_outside]
+    shown = _shown_memories(replay)
+    states = States()
+    for state in replay.states:
+        views = {memory: view for memory, view in state.views.items() if memory in shown}
+        states.add(state.kind, state.operation, state.cause, tables.add_views(views))
+    needs = [
+        (need.tensors, *need.parts, operation.programs_known)
+        for need, operation in zip(replay.needs, executed, strict=True)
+    ]
+    return build_timeline(
+        [_form(operation, tables) for operation in executed],
+        states,
+        rank=rank,
+        failures=tuple(_failures(operations)),
+        needs=build_programs_l1(needs),
+        buffers=build_buffer_table(_buffers(executed, replay, tables)),
+    )
+
+
+def _form(operation: CapturedOperation, tables: ProfileTables) -> int:
+    """The distinct form of an operation: its name, the tensors it read and made, and where it was called."""
+    operands, results = _read_by(operation), _made_by(operation)
+    return tables.add_form(
+        operation.name,
+        location=operation.location,
+        operand_types=[tables.add_type(buffer.tensor) for buffer in operands.values()],
+        result_types=[tables.add_type(buffer.tensor) for buffer in results.values()],
+        values=f"{' '.join(map(_value, results))}={' '.join(map(_value, operands))}",
+    )
+
+
+def _failures(operations: Sequence[CapturedOperation]) -> Iterator[FailureText]:
+    started = 0
+    for operation in operations:
+        started += not operation.is_outside
+        if operation.failure:
+            text = operation.failure.partition("\nbacktrace:")[0]  # frames of the library, with paths of the machine
+            running = -1 if operation.is_outside else started - 1
+            yield FailureText(" ".join(text.split()), 0, running, started, is_exception=True)
+
+
+def _read_by(operation: CapturedOperation) -> dict[str, CapturedBuffer]:
+    """The tensors that an operation took, by name; what it made itself in between is none of them."""
+    kinds = (Used, Freed) if operation.name.endswith("deallocate") else (Used,)
+    made = {event.buffer.key for event in operation.events if isinstance(event, Allocated)}
+    return {
+        event.buffer.tensor_name: event.buffer
+        for event in operation.events
+        if isinstance(event, kinds) and event.buffer.tensor is not None and event.buffer.key not in made
+    }
+
+
+def _made_by(operation: CapturedOperation) -> dict[str, CapturedBuffer]:
+    """The tensors that an operation left behind."""
+    made: dict[Hashable, CapturedBuffer] = {}
+    for event in operation.events:
+        if isinstance(event, Allocated) and event.buffer.tensor is not None:
+            made[event.buffer.key] = event.buffer
+        elif isinstance(event, Freed):
+            made.pop(event.buffer.key, None)
+    return {buffer.tensor_name: buffer for buffer in made.values()}
+
+
+def _shown_memories(replay: BufferReplay) -> set[int]:
+    """A memory that was not configured and never used is left out; DRAM and L1 always are there."""
+    used = {life.memory for life in replay.lives}
+    configured = {MEMORIES.index(name) for name, span in replay.device.spans.items() if span.bytes_per_bank}
+    return {0, 1} | used | configured
+
+
+def _buffers(executed: Sequence[CapturedOperation], replay: BufferReplay, tables: ProfileTables) -> list[BufferEntry]:
+    banks = [replay.device.spans[memory].banks for memory in MEMORIES]
+    return [
+        BufferEntry(
+            life.buffer.address,
+            life.memory,
+            life.taken_bytes_per_bank,
+            # A snapshot says what a bank holds and not what was asked for: then all banks together.
+            life.buffer.total_bytes or life.taken_bytes_per_bank * banks[life.memory],
+            first,
+            last,
+            life.producer,
+            life.last_use,
+            tables.add_type(life.buffer.tensor),
+            _name(life, executed),
+        )
+        for life, first, last in zip(replay.lives, *_state_ranges(replay), strict=True)
+        if first <= last
+    ]
+
+
+def _state_ranges(replay: BufferReplay) -> tuple[list[int], list[int]]:
+    """Per buffer: the first and the last state whose moment lies in its life; first > last when it shows in none."""
+    first, last = [0] * len(replay.lives), [-1] * len(replay.lives)
+    for memory in range(len(MEMORIES)):
+        numbers = [number for number, state in enumerate(replay.states) if memory in state.moments]
+        moments = np.array([replay.states[number].moments[memory] for number in numbers], np.int64)
+        mine = [row for row, life in enumerate(replay.lives) if life.memory == memory]
+        starts = np.searchsorted(moments, [replay.lives[row].allocated_at for row in mine], side="left").tolist()
+        ends = np.searchsorted(moments, [replay.lives[row].freed_at for row in mine], side="left").tolist()
+        for row, start, end in zip(mine, starts, ends, strict=True):
+            if start < end:
+                first[row], last[row] = numbers[start], numbers[end - 1]
+            else:
+                first[row], last[row] = 1, 0
+    return first, last
+
+
+def _name(life: BufferLife, executed: Sequence[CapturedOperation]) -> str:
+    """The tensor that owns it, else what is known of it."""
+    if life.buffer.tensor_name:
+        return life.buffer.tensor_name
+    return f"buffer of {executed[life.producer].name}" if life.producer >= 0 else "buffer made outside operations"
+
+
+def _value(tensor_name: str) -> str:
+    """A tensor as a value name: names may hold blanks, value names may not."""
+    return f"%{tensor_name.replace(' ', '_')}" if tensor_name else "%?"
+
 
 _CORNERS = re.compile(r'"end":\{"x":(\d{1,6}),"y":(\d{1,6})\},"start":\{"x":(\d{1,6}),"y":(\d{1,6})\}')
 _AGAIN = "capture again with ttnn.graph.end_graph_capture() or ttnn.graph.full_graph_capture(FILE)"
@@ -37,7 +177,7 @@ def read(source: str | Path, options: ReadOptions) -> Profile:
     origin = Source(KIND, str(source), sum(sizes), warnings=tuple(dict.fromkeys(chain.from_iterable(warnings))))
     if len({timeline.rank for timeline in timelines}) < len(timelines):
         timelines = tuple(replace(timeline, rank=rank) for rank, timeline in enumerate(timelines))
-    return tables.profile(timelines, name=options.name, source=origin, facts=facts[0])
+    return tables.build(timelines, name=options.name, source=origin, facts=facts[0])
 
 
 def _part(path: str | Path, tables: ProfileTables) -> tuple[Timeline, int, list[str], dict[str, str]]:
@@ -134,7 +274,7 @@ def _captured_device(report: Report, device: int, version: str) -> CapturedDevic
     ends = [
         node.number("address") + node.number("max_size_per_bank")
         for node in report.graph
-        if node.node_type in BUFFER_NODES and node.number("address") and memory_of(node.stated) == "L1"
+        if node.node_type in BUFFER_NODES and node.number("address") and read_memory(node.stated) == "L1"
     ]
     return device_of_nodes(
         samples,

@@ -17,4 +17,4 @@ def sniff(head: Head) -> bool:
     return head.path.suffix == ".mlir" or (bool(lines) and lines[0].startswith(_STARTS))
 
 
-__getattr__ = lazy_names(__name__, {"read": "_module"})
+__getattr__ = lazy_names(__name__, {"read": "module_dump"})

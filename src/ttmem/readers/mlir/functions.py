@@ -13,9 +13,15 @@ from typing import Any
 
 from ttmem.base.errors import BadInputError
 from ttmem.base.limits import LAYOUT_BYTES
-from ttmem.readers.mlir._attributes import parse_properties
-from ttmem.readers.mlir._module import MODULE_NAME, STAGE_END_MARKS, STAGE_MARK, argument_of, resolved, split_arguments
-from ttmem.readers.mlir._operation import location_text, parse_operation, split_signature, without_escapes
+from ttmem.readers.mlir.module_dump import (
+    MODULE_NAME,
+    STAGE_END_MARKS,
+    STAGE_MARK,
+    argument_of,
+    resolved,
+    split_arguments,
+)
+from ttmem.readers.mlir.syntax import location_text, parse_operation, parse_properties, split_signature, without_escapes
 
 _STATEMENT = re.compile(
     rb'\s*(?:%\w+(?::\d+)?(?:, %\w+)* = |"[\w.]+"\(|func\.|call\b|return\b|ttcore\.|ttnn\.|#\w+ += )'

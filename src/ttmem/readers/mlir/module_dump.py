@@ -21,10 +21,9 @@ from ttmem.profile.tables import ProfileTables
 from ttmem.profile.tensor_type import HOST, TensorType
 from ttmem.readers.byte_source import OpenedSource, TruncatedSourceError
 from ttmem.readers.mlir import KIND
-from ttmem.readers.mlir._operation import unescaped, without_escapes
-from ttmem.readers.mlir._types import parse_tensor_type
+from ttmem.readers.mlir.syntax import parse_tensor_type, unescaped, without_escapes
 from ttmem.readers.registry import ReadOptions
-from ttmem.readers.runtime_log._lines import LineSplitter
+from ttmem.readers.wrappings import LineSplitter
 
 STAGE_MARK = re.compile(rb"MLIR Module (\w+):")
 MODULE_NAME = re.compile(rb"\bmodule @\"?([\w.$-]+)")
@@ -243,7 +242,7 @@ def read(path: str | Path, options: ReadOptions) -> Profile:
             where=str(path),
             hint="dump the ttir or ttnn stage: earlier stages do not mark weights",
         )
-    return ProfileTables().profile(
+    return ProfileTables().build(
         (),
         name=options.name,
         source=Source(

@@ -7,7 +7,7 @@ from itertools import chain
 
 from ttmem.base.limits import FAILURES_NOTED, FAILURES_READ, FAILURES_READ_LAST
 from ttmem.failures import MARKERS, find_failures
-from ttmem.readers.runtime_log._lines import TIME_PREFIX, rank_of
+from ttmem.readers.wrappings import TIME_PREFIX, rank_of
 
 FAILURE_REACH_LINES = 64
 """How far below its first line a failure may go on; ranks that print at once stretch it."""

@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from ttmem.base.limits import LINE_BYTES
 from ttmem.failures import EXPECTED_BEGIN, EXPECTED_END
 from ttmem.failures import MARKERS as FAILURE_MARKERS
-from ttmem.readers.mlir._module import STAGE_END_MARKS, parse_module_line
-from ttmem.readers.mlir._operation import OperationText, parse_operation
+from ttmem.readers.mlir.module_dump import STAGE_END_MARKS, parse_module_line
+from ttmem.readers.mlir.syntax import OperationText, parse_operation
 from ttmem.readers.runtime_log._failures import Failures
-from ttmem.readers.runtime_log._lines import (
+from ttmem.readers.runtime_log._mending import PIECES, damage_of, ends_in_header, looks_torn, mended, open_record
+from ttmem.readers.runtime_log._tokens import VIEW_KIND_OF_MEMORY, Event, Kind, LexedLog, Signatures, Tables, What
+from ttmem.readers.wrappings import (
     MPI_TAG,
     PREFIX_BYTES,
     RECORD,
@@ -32,9 +34,6 @@ from ttmem.readers.runtime_log._lines import (
     rank_of,
     split_repeats,
 )
-from ttmem.readers.runtime_log._mending import PIECES, damage_of, ends_in_header, looks_torn, mended, open_record
-from ttmem.readers.runtime_log._signatures import Signatures
-from ttmem.readers.runtime_log._tokens import VIEW_KIND_OF_MEMORY, Event, Kind, LexedLog, Tables, What
 
 _KNOWN_LINES_BYTES = 40 << 20
 """How much line text the look-up table may hold before it starts anew: bounds memory, costs only repeated parsing."""

@@ -10,8 +10,8 @@ import itertools
 import re
 from collections.abc import Sequence
 
-from ttmem.readers.mlir._operation import parse_operation
-from ttmem.readers.runtime_log._lines import MPI_TAG, PREFIX_BYTES, RECORD, TIME_PREFIX, rank_of
+from ttmem.readers.mlir.syntax import parse_operation
+from ttmem.readers.wrappings import MPI_TAG, PREFIX_BYTES, RECORD, TIME_PREFIX, rank_of
 
 PIECES = 64
 """Lines that one record may have been wrapped into."""

@@ -1,26 +1,109 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tt-mlir / TT-XLA runtime logs: the operations that ran and the memory states printed before them."""
+"""Memory figures that a log held and that could not be read: the true peak of a memory may be among them."""
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from ttmem.base.errors import BadInputError
 from ttmem.base.limits import FAILURES_READ, FAILURES_READ_LAST, RANKS
-from ttmem.profile.model import UNREAD, Argument, Profile, Source, Timeline
-from ttmem.readers.byte_source import OpenedSource, Progress, TruncatedSourceError
-from ttmem.readers.mlir._module import read_module, registry
+from ttmem.profile.model import (
+    MEMORIES,
+    UNREAD,
+    VIEW_ALLOCATED,
+    VIEW_FREE,
+    VIEW_LARGEST_FREE,
+    VIEW_TOTAL,
+    Argument,
+    Profile,
+    Source,
+    Timeline,
+)
+from ttmem.readers.byte_source import OpenedSource, Progress, TruncatedSourceError, chunks
+from ttmem.readers.mlir.module_dump import read_module, registry
 from ttmem.readers.registry import ReadOptions
 from ttmem.readers.runtime_log import KIND
 from ttmem.readers.runtime_log._lexer import Lexer
 from ttmem.readers.runtime_log._parallel import lex_in_parallel, worth_splitting
 from ttmem.readers.runtime_log._tokens import Kind, LexedLog
-from ttmem.readers.runtime_log._unread import unread_figures, warnings_of
 from ttmem.readers.runtime_log.build_timelines import RANKS_LEFT_OUT, assemble
+from ttmem.readers.unpacking import PACKED_MAGIC
+from ttmem.readers.wrappings import SNIFFED_BYTES, Unwrapper, unwrapper_for
+
+_LINES_NAMED = 3
+_ADDS_UP_BYTES = 2_600
+"""Half of 0.001 MiB for each of the figures that are added up, and as much again."""
+_ANY = ""
+
+
+def unread_figures(
+    log: LexedLog, timelines: Sequence[Timeline], *, where: str, left_out: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """By memory (``""``: any of them), what of its figures could not be read, with the lines."""
+    lines = {memory: list(numbers) for memory, numbers in log.unread.items()}
+    contradictions = _contradictions(log)
+    for memory, numbers in contradictions.items():
+        lines[memory] = sorted([*lines.get(memory, ()), *numbers])
+    if _ANY not in lines:
+        lines |= _gaps(timelines, lines)
+    texts = {memory: _sentence(memory, numbers, where) for memory, numbers in lines.items()}
+    if left_out:
+        texts[_ANY] = "; ".join([*left_out, *([texts[_ANY]] if _ANY in texts else [])])
+    return {memory: {"text": text, "contradicts": memory in contradictions} for memory, text in texts.items()}
+
+
+def warnings_of(log: LexedLog) -> list[str]:
+    """A warning for each figure that was used although it contradicts the others of its line; at most a few."""
+    found = [(line, memory) for memory, lines in _contradictions(log).items() for line in lines]
+    return [f"line {line}: the figures of {memory} do not add up" for line, memory in sorted(found)[:_LINES_NAMED]]
+
+
+def _sentence(memory: str, lines: Sequence[int], where: str) -> str:
+    named = ", ".join(f"{where}:{line}" for line in lines[:_LINES_NAMED])
+    more = f" and {len(lines) - _LINES_NAMED:,} more" if len(lines) > _LINES_NAMED else ""
+    what = f"memory line{'s' if len(lines) > 1 else ''}{f' of {memory}' if memory else ''}"
+    return f"{len(lines):,} {what} could not be read: {named}{more}"
+
+
+def _contradictions(log: LexedLog) -> dict[str, list[int]]:
+    """The lines whose figures do not add up, by memory."""
+    views = log.tables.views()
+    odd = np.abs(views[:, VIEW_TOTAL] - views[:, VIEW_ALLOCATED] - views[:, VIEW_FREE]) > _ADDS_UP_BYTES
+    odd |= views[:, VIEW_LARGEST_FREE] > views[:, VIEW_FREE] + _ADDS_UP_BYTES
+    if not odd.any():
+        return {}
+    kinds = np.array(log.tables.kind, np.int8)[log.token]
+    payloads = np.array(log.tables.payload, np.int32)[log.token]
+    found = {}
+    for number, memory in enumerate(MEMORIES):
+        at = np.flatnonzero(kinds == Kind.VIEW_DRAM + number)
+        lines = log.line[at[odd[payloads[at]]]].tolist()
+        if lines:
+            found[memory] = lines
+    return found
+
+
+def _gaps(timelines: Iterable[Timeline], known: dict[str, list[int]]) -> dict[str, list[int]]:
+    """The states that should hold a view of a memory and do not; the last one may be cut, but not empty."""
+    found: dict[str, list[int]] = {}
+    for timeline in timelines:
+        has = timeline.state_view >= 0
+        for number, memory in enumerate(MEMORIES):
+            if memory in known or not has[:, number].any():
+                continue
+            without = np.flatnonzero(~has[:-1, number])
+            spare = int(has.sum(axis=0).max()) - int(has[:, number].sum()) - int(not has[-1, number])
+            if without.size and spare > 0:
+                found.setdefault(memory, []).extend(timeline.state_line[without].tolist())
+            elif not has[-1].any() and has[:-1, number].all():
+                found.setdefault(memory, []).append(int(timeline.state_line[-1]))
+    return found
+
 
 PRINTED_ERROR_BYTES = 525
 """Views print MiB with three decimals: half of 0.001 MiB, rounded up."""
@@ -193,3 +276,103 @@ def _what_is_missing(log: LexedLog, timelines: Sequence[Timeline]) -> list[str]:
     if owned and operations - owned > len(timelines):  # a source that is cut loses one state per process
         return [f"{operations - owned} of {operations} operations have no memory state of their own"]
     return []
+
+
+_POLL_SECONDS = 0.25
+_UPDATE_SECONDS = 1.0
+_REST = 4
+"""After an update, so many times as long as it took: each one looks at the whole log again."""
+_TAIL_BYTES = 256
+
+
+def follow(
+    path: str | Path,
+    *,
+    name: str,
+    on_update: Callable[[Profile], None] | None = None,
+    stop: Callable[[], bool] = lambda: False,
+    idle_seconds: float | None = None,
+) -> Profile:
+    """The profile of a growing log, once ``stop`` says so, nothing came for ``idle_seconds``, or on Ctrl-C.
+
+    ``on_update`` gets the profile so far, at most once a second, and seldom enough that a log of any length costs
+    little more than reading it once. A file that shrinks or is replaced (rotation, a new
+    run of the same script) is read from its beginning.
+    """
+    log = _GrowingLog(Path(path))
+    last_growth = time.monotonic()
+    next_update = last_growth + _UPDATE_SECONDS
+    fresh = False
+    try:
+        while True:
+            if log.catch_up():
+                last_growth = time.monotonic()
+                fresh = True
+            now = time.monotonic()
+            if on_update and fresh and now >= next_update:
+                on_update(profile_of(log.lexer.snapshot(), name=name, where=str(path), allow_empty=True))
+                done = time.monotonic()
+                next_update, fresh = max(now + _UPDATE_SECONDS, done + _REST * (done - now)), False
+            if stop() or (idle_seconds is not None and now - last_growth >= idle_seconds):
+                break
+            time.sleep(_POLL_SECONDS)
+    except KeyboardInterrupt:
+        pass  # the ordinary way to end following: the answer comes now
+    return profile_of(log.lexer.finish(), name=name, where=str(path))
+
+
+class _GrowingLog:
+    """A file, how far it has been read, and what was understood of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self.lexer = Lexer()
+        self._offset = 0
+        self._unwrapper: Unwrapper | None = None
+        self._tail = b""
+        """The last bytes that were read: a file that was emptied and filled again has others there, even when it
+        is already longer and, as file systems reuse them, has the same number."""
+        self._state: tuple[int, ...] = ()
+
+    def catch_up(self) -> bool:
+        """Read what is new; whether there was anything."""
+        try:
+            status = self.path.stat()
+            state = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+            if state == self._state:
+                return False
+            with self.path.open("rb") as file:
+                if not self._is_the_same(file, state):
+                    self._start_over()
+                before = self._offset
+                self._read(file)
+        except FileNotFoundError:
+            return False  # between the rename and the new file, or not yet written
+        except OSError as error:
+            raise BadInputError(f"cannot be read: {error.strerror or error}", where=str(self.path)) from error
+        self._state = state
+        return self._offset > before
+
+    def _is_the_same(self, file: BinaryIO, state: tuple[int, ...]) -> bool:
+        if self._state and (self._state[:2] != state[:2] or state[2] < self._offset):
+            return False
+        file.seek(self._offset - len(self._tail))
+        return file.read(len(self._tail)) == self._tail
+
+    def _read(self, file: BinaryIO) -> None:
+        file.seek(self._offset)
+        for chunk in chunks(file, str(self.path)):
+            if not self._offset and chunk.startswith(PACKED_MAGIC):
+                raise BadInputError(
+                    "a packed file cannot be followed", where=str(self.path), hint="follow the plain log"
+                )
+            if not self._offset:
+                if b"\n" not in chunk and len(chunk) < SNIFFED_BYTES:
+                    return  # how it is wrapped shows in its first line, which is not whole yet
+                self._unwrapper = unwrapper_for(chunk)
+            self._offset += len(chunk)
+            self._tail = (self._tail + chunk)[-_TAIL_BYTES:]
+            self.lexer.take(self._unwrapper.take(chunk) if self._unwrapper else chunk)

@@ -16,20 +16,27 @@ import msgspec
 
 from ttmem.base.errors import BadInputError
 from ttmem.base.text_files import read_bytes
-from ttmem.engines.worker.graph_nodes.parameters import memory_named, whole_number
+from ttmem.engines.worker.graph_nodes import parse_memory, parse_number
 from ttmem.profile.model import Profile, Source, Timeline
 from ttmem.profile.tables import ProfileTables
 from ttmem.profile.tensor_type import HOST
-from ttmem.readers.capture._buffer_replay import BufferReplay
-from ttmem.readers.capture._device import CapturedDevice, InterleavedSample, device_described
-from ttmem.readers.capture._events import Allocated, CapturedBuffer, CapturedOperation, Event, Freed, Used
-from ttmem.readers.capture._nodes import Node
-from ttmem.readers.capture._operations import GraphWalk, interleaved_samples
-from ttmem.readers.capture._profile import timeline_of
-from ttmem.readers.capture._text import innermost_frame, operation_named, tensor_type
+from ttmem.readers.capture.buffer_replay import BufferReplay
+from ttmem.readers.capture.device import CapturedDevice, InterleavedSample, device_described
+from ttmem.readers.capture.graph import timeline_of
+from ttmem.readers.capture.nodes import Node, innermost_frame, operation_named, tensor_type
+from ttmem.readers.capture.operations import (
+    Allocated,
+    CapturedBuffer,
+    CapturedOperation,
+    Event,
+    Freed,
+    GraphWalk,
+    Used,
+    interleaved_samples,
+)
 from ttmem.readers.registry import ReadOptions
+from ttmem.readers.sqlite_tables import Database, Row, opened
 from ttmem.readers.visualizer import DATABASE_NAME, KIND
-from ttmem.readers.visualizer._database import Database, Row, opened
 
 _DEVICE_COLUMNS = dict.fromkeys(
     ("device_id", "worker_l1_size", "l1_num_banks", "l1_bank_size", "address_at_first_l1_cb_buffer", "cb_limit"), 0
@@ -63,7 +70,7 @@ def read(source: str | Path, options: ReadOptions) -> Profile:
         facts["ttnn"] = version
     facts["schema"] = metadata.get("schema_version", "unversioned")
     origin = Source(kind=KIND, name=str(path), bytes=database_path.stat().st_size, lines=0, warnings=tuple(warnings))
-    return tables.profile(timelines, name=options.name, source=origin, facts=facts)
+    return tables.build(timelines, name=options.name, source=origin, facts=facts)
 
 
 def _cluster_descriptor(folder: Path) -> str:
@@ -126,14 +133,14 @@ class _Process:
         ranked = sorted(held, key=lambda device: -held[device])
         if ranked:
             return ranked[0], ranked[1:]
-        described = [whole_number(row[0]) for row in self.database.select("devices", {"device_id": 0}, rank=self.rank)]
+        described = [parse_number(row[0]) for row in self.database.select("devices", {"device_id": 0}, rank=self.rank)]
         return (described[-1] if described else 0), []
 
     def _captured_device(self) -> CapturedDevice:
         rows = self.database.select("devices", _DEVICE_COLUMNS, rank=self.rank)
         devices = [dict(zip(_DEVICE_COLUMNS, row, strict=True)) for row in rows]
         described: dict[str, Any] = next(
-            (device for device in devices if whole_number(device["device_id"]) == self._device),
+            (device for device in devices if parse_number(device["device_id"]) == self._device),
             devices[0] if devices else {},
         )
         return device_described(
@@ -154,7 +161,7 @@ class _Process:
         """The operations with their events; ``executed`` collects them without their snapshots, which are large."""
         columns = {"operation_id": 0, "name": ""}
         rows = self.database.select("operations", columns, rank=self.rank, order="operation_id")
-        operations = [(whole_number(number), str(name or "unknown")) for number, name in rows]
+        operations = [(parse_number(number), str(name or "unknown")) for number, name in rows]
         places, errors = self._locations(), self._errors()
         inputs, outputs = (self._arguments(table) for table in ("input_tensors", "output_tensors"))
         snapshots = self._snapshots(outputs)
@@ -213,11 +220,11 @@ class _Process:
         order = "operation_id" if self._unsorted else ""
         rows: Iterable[Row] = self.database.select("buffers", columns, rank=self.rank, order=order)
         if self._unsorted:  # numbers written as text or not at all are sorted otherwise by SQLite
-            rows = sorted(rows, key=lambda row: whole_number(row[0]))
+            rows = sorted(rows, key=lambda row: parse_number(row[0]))
         known = self._known
         latest: int | None = None
         for key, group in groupby(rows, key=itemgetter(0)):
-            number = whole_number(key)
+            number = parse_number(key)
             if latest is not None and number < latest:
                 raise _UnsortedError
             latest = number
@@ -231,10 +238,10 @@ class _Process:
             yield number, self._with_tensors(alive, outputs.get(number, ()))
 
     def _buffer(self, address: object, size: object, buffer_type: object, device: object) -> CapturedBuffer | None:
-        memory = memory_named(buffer_type)
-        if memory in ("", HOST) or whole_number(device) != self._device:
+        memory = parse_memory(buffer_type)
+        if memory in ("", HOST) or parse_number(device) != self._device:
             return None
-        return CapturedBuffer((memory, whole_number(address)), memory, whole_number(address), whole_number(size), 0)
+        return CapturedBuffer((memory, parse_number(address)), memory, parse_number(address), parse_number(size), 0)
 
     def _with_tensors(self, alive: list[CapturedBuffer], outputs: Sequence[int]) -> list[CapturedBuffer]:
         """The operation's results described as the tensors that they are."""
@@ -254,25 +261,25 @@ class _Process:
         for *texts, buffer_type, tensor, address in self.database.select("tensors", columns, rank=self.rank):
             type_ = tensor_type(*(str(text or "") for text in texts), buffer_type)
             if type_ is not None and address is not None and type_.on_device:
-                number, at, memory = whole_number(tensor), whole_number(address), type_.memory
+                number, at, memory = parse_number(tensor), parse_number(address), type_.memory
                 name = f"tensor {number}"
                 self._tensors[number] = CapturedBuffer((memory, at), memory, at, -1, type_.padded_bytes, type_, name)
 
     def _arguments(self, table: str) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
         for number, tensor in self.database.select(table, {"operation_id": 0, "tensor_id": 0}, rank=self.rank):
-            found.setdefault(whole_number(number), []).append(whole_number(tensor))
+            found.setdefault(parse_number(number), []).append(parse_number(tensor))
         return found
 
     def _locations(self) -> dict[int, str]:
         rows = self.database.select("stack_traces", {"operation_id": 0, "stack_trace": ""}, rank=self.rank)
-        return {whole_number(number): innermost_frame(str(trace or "")) for number, trace in rows}
+        return {parse_number(number): innermost_frame(str(trace or "")) for number, trace in rows}
 
     def _errors(self) -> dict[int, str]:
         columns = {"operation_id": 0, "operation_name": "", "error_type": "", "error_message": ""}
         found: dict[int, str] = {}
         for number, name, kind, message in self.database.select("errors", columns, rank=self.rank):
-            key = whole_number(number)
+            key = parse_number(number)
             # An error without an operation of its own gets a key of its own, so that none is lost.
             found[key if key > 0 and key not in found else -1 - len(found)] = f"{kind or 'Error'}: {message or name}"
         return found
@@ -280,7 +287,7 @@ class _Process:
     def _graphs(self) -> Iterator[tuple[int, list[object]]]:
         columns = {"operation_id": 0, "captured_graph": ""}
         rows = self.database.select("captured_graph", columns, rank=self.rank, order="operation_id")
-        for number, group in groupby(rows, key=lambda row: whole_number(row[0])):
+        for number, group in groupby(rows, key=lambda row: parse_number(row[0])):
             yield number, [text for _, text in group]
 
     def _decoded(self, text: object, number: int) -> list[Node]:
