@@ -130,7 +130,7 @@ def test_the_largest_free_block_is_that_of_what_is_there(script: list[tuple[int,
             largest = account.find_largest_free("DRAM")
         else:
             effect = account.apply([take("DRAM", address, size) if kind else give("DRAM", address)])
-            largest = effect.fullest["DRAM"].find_largest_free if effect.fullest else account.find_largest_free("DRAM")
+            largest = effect.fullest["DRAM"].largest_free if effect.fullest else account.find_largest_free("DRAM")
         # THEN it is that of the plain list of them
         there = [(buffer.address, buffer.bytes_per_bank) for buffer in account.live["DRAM"].values()]
         assert largest == find_largest_free_block(base, total, there)

@@ -143,5 +143,5 @@ def test_what_a_call_makes_can_be_told_where_there_is_no_record(engine: TwinEngi
 
 def test_an_outcome_is_as_certain_as_its_least_certain_step(engine: TwinEngine) -> None:
     outcome = engine.ask([{"alloc": "x", **TILE}, call("add", "x", "x", activations=[]), call("relu", "x")])
-    assert (outcome.confidence, outcome.doubt) == ("bounded", "calls with activations were not compared")
+    assert (outcome.confidence, outcome.doubt) == ("bounded", "calls with activations are not verified")
     assert not outcome.is_judged
