@@ -17,7 +17,7 @@ HOSTILE = 'x</script><script>alert(1)</script>|"a\\b`\n# Head, \r\x1b[31m=1+1\u2
 
 
 def two_layers(*, runs: int = 3, leak_bytes: int = 0, failed: bool = False) -> Profile:
-    """One weight folded in the first run, two operations per run; the second has the peak. Banks of 100 MiB."""
+    """A weight folded in the first run, two operations per run; the second has the peak. Banks of 100 MiB."""
     weight, wide, narrow = tensor(1024, 1024), tensor(30, 2048), tensor(32, 32, memory="L1", shard_bytes=4096)
     host = replace(weight, memory="HOST")
     build = ProfileBuilder("two-layers", totals={"DRAM": 100 * MIB}, error_bytes=525, facts={"grid": "8x8"})
@@ -76,7 +76,7 @@ def two_layers(*, runs: int = 3, leak_bytes: int = 0, failed: bool = False) -> P
 
 
 def hostile() -> Profile:
-    """Every text that comes out of a source is as nasty as it can be."""
+    """All texts of a source are as hostile as possible."""
     type_ = tensor(30, 30)
     build = ProfileBuilder(HOSTILE, warnings=[HOSTILE], facts={HOSTILE: HOSTILE}, kind="tt-mlir-log")
     build.argument(HOSTILE, 32, 32, graph=HOSTILE, on_device=True)

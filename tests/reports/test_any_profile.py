@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever a source holds, every question has an answer and every report can be written."""
+"""For any profile all questions have an answer and all reports can be written."""
 
 from __future__ import annotations
 

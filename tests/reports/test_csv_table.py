@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One row per memory state, readable by any CSV reader."""
+"""The CSV has a row per memory state and any CSV reader reads it."""
 
 from __future__ import annotations
 

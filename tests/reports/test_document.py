@@ -62,7 +62,7 @@ CONTRACT: dict[str, Any] = {
 
 
 def missing(contract: Any, found: Any, path: str = "$") -> list[str]:
-    """Where a document falls short of a contract; more keys are welcome."""
+    """List the keys that a document lacks; more keys are allowed."""
     if isinstance(contract, dict):
         if not isinstance(found, dict):
             return [f"{path} is {type(found).__name__}"]

@@ -99,7 +99,7 @@ def test_every_column_of_the_profile_is_on_the_page(story: str) -> None:
 
 
 def alive_on_page(profile: Profile, memory: str, timeline: int, state: int) -> list[tuple[str, int]]:
-    """Who the page takes for alive in a state, from its table of tensors."""
+    """Return the tensors that the page shows as alive in a state."""
     block = blocks(profile_files.render_html(profile))[0]
     lives = {name.removeprefix("lives."): values for name, values in block.columns.items() if name.startswith("lives.")}
     here = (lives["first_state"] <= state) & (state <= lives["last_state"]) & (lives["timeline"] == timeline)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all reports are made of: one table in every format, one console, one drawer, one SARIF writer."""
+"""The shared parts of reports: tables in all formats, the console, drawings, SARIF."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def table() -> Table:
-    """Two tensors, one of which nobody knows much about."""
+    """Two tensors, one with unknown figures."""
     columns = [
         name_column("Tensor"),
         mib_column("MiB/bank"),

@@ -85,7 +85,7 @@ def test_five_thousand_long_names_stay_within_eight_thousand_tokens() -> None:
 
 
 def cells_per_table(text: str) -> set[bool]:
-    """Whether each table has rows of one length; an escaped bar is no border."""
+    """Return whether each table has rows of equal length; an escaped bar is no border."""
     even, table = set(), []
     for line in [*text.splitlines(), ""]:
         if line.startswith("|"):

@@ -13,7 +13,7 @@ from support.recorded_suite import BANK, grown_suite, recorded_suite
 from ttmem import TtmemError
 from ttmem.analysis.budget import parse_limit
 from ttmem.analysis.suite import memory_of_tests, suite_growth
-from ttmem.commands.test import BaselineSuite, judge_suite, choose_suite_name
+from ttmem.commands.test import BaselineSuite, choose_suite_name, judge_suite
 from ttmem.profile import profile_file
 from ttmem.reports import suite as suite_report
 
