@@ -18,7 +18,7 @@ PAGE = (ROOT / "docs" / "extending.md").read_text()
 SECTIONS = {
     section.partition("\n")[0]: section for section in re.split(r"^## ", PAGE, flags=re.MULTILINE) if "```" in section
 }
-FILE = re.compile(r'^```\w+ title="(?P<path>[^"]+)"\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL)
+FILE = re.compile(r'^```(?P<kind>\w+) title="(?P<path>[^"]+)"\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL)
 CONSOLE = re.compile(r"^```console\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 PROGRAMS = {name: f'"{sys.executable}" -m {name}' for name in ("ttmem", "pytest", "python")}
 LEFT_BEHIND = shutil.ignore_patterns("__pycache__", ".*", "*.so")
@@ -27,14 +27,19 @@ LEFT_BEHIND = shutil.ignore_patterns("__pycache__", ".*", "*.so")
 @pytest.mark.slow
 @pytest.mark.parametrize("section", SECTIONS.values(), ids=SECTIONS)
 def test_the_example_works_as_it_stands(section: str, tmp_path: Path) -> None:
-    # GIVEN the source with what the example adds: a new file, or more of one that is there
+    # GIVEN the source with what the example adds: a new file, more at the end of a file, or changed lines
     for folder in ("src", "tests"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=LEFT_BEHIND)
     for entry in ("docs", "tools", "bench", "pyproject.toml"):
         (tmp_path / entry).symlink_to(ROOT / entry)
     for block in FILE.finditer(section):
-        with (tmp_path / block["path"]).open("a") as file:
-            file.write(block["text"])
+        path = tmp_path / block["path"]
+        if block["kind"] == "diff":
+            path.write_text(_apply(block["text"], path.read_text()))
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a") as file:
+                file.write(block["text"])
     # WHEN its commands are typed
     shown = [(line, wanted) for block in CONSOLE.finditer(section) for line, wanted in _commands(block["text"])]
     assert shown, "an example that shows nothing proves nothing"
@@ -52,6 +57,13 @@ def test_the_example_works_as_it_stands(section: str, tmp_path: Path) -> None:
         assert done.returncode == 0, f"$ {line}\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
         pattern = re.escape(wanted.strip()).replace(re.escape("..."), ".*")
         assert re.fullmatch(pattern, done.stdout.strip(), re.DOTALL), f"$ {line}\n{done.stdout[-3000:]}"
+
+
+def _apply(diff: str, text: str) -> str:
+    """The text after a diff without line numbers, whose old lines occur once."""
+    old, new = ("".join(line[1:] for line in diff.splitlines(True) if line[0] in " " + sign) for sign in "-+")
+    assert text.count(old) == 1, f"these lines of the page are not in the file once:\n{old}"
+    return text.replace(old, new)
 
 
 def _commands(text: str) -> list[tuple[str, str]]:
