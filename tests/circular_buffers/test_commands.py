@@ -93,7 +93,7 @@ def test_multi_runs_seven_workloads(run_cb: Run) -> None:
         (("simulate", 16, 16, "--board", "n15"), "did you mean 'n150'"),
         (("simulate", 16, 16, "--dtype", "foo"), "data type"),
         (("simulate", 16, 16, "--compute-cycles", "fast"), "--compute-cycles takes one number"),
-        (("simulate", 16, 16, "--compute-cycles", "nan"), "--compute-cycles must lie"),
+        (("simulate", 16, 16, "--compute-cycles", "nan"), "--compute-cycles must be between"),
         (("profile",), "Missing argument"),
         (("profile", "none.log"), "no such file or stored report 'none.log'"),
         (("analyze",), "nothing to analyze"),

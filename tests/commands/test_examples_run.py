@@ -15,6 +15,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -23,6 +24,7 @@ import zstandard
 
 from support.command_line import BLACKHOLE_OOM, FIVE_RUNS, ROOT, environment
 from support.command_line import EXAMPLES as EXAMPLE_LOGS
+from support.fork_server import forking_program
 from ttmem.base.home import home_folder
 from ttmem.commands.main import cli
 from ttmem.commands.tt_memory_profiler import command as profiler
@@ -177,7 +179,7 @@ def _database(report: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def shell(folder: Path, engines_home: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def shell(folder: Path, engines_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """An environment in which the two programs are on the path, and reports, cases and results are there."""
     programs, home = tmp_path_factory.mktemp("programs"), tmp_path_factory.mktemp("home")
     for program, module in (("ttmem", "commands"), ("tt-memory-profiler", "commands.tt_memory_profiler")):
@@ -198,7 +200,9 @@ def shell(folder: Path, engines_home: Path, tmp_path_factory: pytest.TempPathFac
     _run("ttmem sweep run cases.jsonl -q -o results && cp results/results.jsonl expected.jsonl", folder, variables)
     for name in ("results-0.78.0", "before", "after"):
         shutil.copytree(folder / "results", folder / name)
-    return variables
+    forking = tmp_path_factory.mktemp("forking")
+    with forking_program(forking, environment()):
+        yield variables | {"FORKING": str(forking)}
 
 
 @pytest.fixture
@@ -236,6 +240,8 @@ def test_an_example_does_what_it_shows(line: str, folder: Path, prepared: dict[s
     line = line.replace("some-command", "cat run.log").replace("pytest tests/test_model.py", "cat pytest.log")
     if any(line.startswith(words) for words in GOES_ON) and "--once" not in line:
         line = f"timeout --signal=INT 3 {line}"
+    elif not any(words in line for words in (*NEEDS_TORCH, *NEEDS_TTNN)):  # these start children of their own
+        prepared = prepared | {"PATH": f"{prepared['FORKING']}{os.pathsep}{prepared['PATH']}"}
     done = _run(line, folder, prepared)
     shown = f"{done.stdout[-1500:]}\n{done.stderr[-1500:]}"
     if done.returncode == 3 and any(words in line for words in (*NEEDS_TORCH, *NEEDS_TTNN)):

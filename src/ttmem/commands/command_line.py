@@ -14,7 +14,6 @@ import click
 
 from ttmem.base.errors import TtmemError
 from ttmem.base.text_safety import one_line
-from ttmem.commands.options import complete_words
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -33,11 +32,10 @@ class Settings:
 
 
 class WithExamples(click.Command):
-    """A command whose epilog holds examples, shown as they would be typed, and whose options know their words."""
+    """A command whose epilog holds examples, shown as they would be typed."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **{"context_settings": CONTEXT, **settings})
-        complete_words(self.params)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, never re-wrapped."""
@@ -103,9 +101,12 @@ def verb(
     It has the name of its file, or in a ``group`` that of its function; ``line`` is its help in the group's table.
     """
 
+    from ttmem.commands.options import complete_words
+
     def declare(function: Callable[..., Any]) -> WithExamples:
         name = (function.__name__ if group else function.__module__.rpartition(".")[2]).strip("_").replace("_", "-")
         command = click.command(name, cls=cls, epilog=examples, short_help=line, **settings)(function)
+        complete_words(command.params)
         command.params.append(debug_option())
         if group:
             group.add_command(command)

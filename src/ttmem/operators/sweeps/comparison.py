@@ -3,8 +3,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from ttmem.analysis.budget import PERCENT, parse_limit
+from ttmem.analysis.budget import Limit as GrowthLimit
+from ttmem.base.errors import BadInputError
 from ttmem.failures.outcome import PASS
+from ttmem.operators.sweeps.journal import is_results, read_results
 from ttmem.operators.sweeps.result import Result
 
 NEWLY_FAILS, NEWLY_PASSES, FAILS_OTHERWISE, NEEDS_MORE, NEEDS_LESS = (
@@ -48,6 +53,39 @@ class Comparison:
 
     def count_kind(self, change: str) -> Sequence[Change]:
         return [one for one in self.changes if one.change == change]
+
+    def is_regression(self, limit: GrowthLimit | None) -> bool:
+        """Return whether a case newly fails, or a peak grew by more than the limit (None: any growth is fine)."""
+        if self.count_kind(NEWLY_FAILS):
+            return True
+        if limit is None:
+            return False
+        in_percent = limit.unit == PERCENT
+        figures = (one.growth_percent if in_percent else one.growth_bytes_per_bank for one in self.changes)
+        return any(figure is not None and figure > limit.amount for figure in figures)
+
+
+def parse_fail_on(text: str) -> GrowthLimit | None:
+    """Parse ``new-failure`` (None) or ``growth:5%``."""
+    if text == "new-failure":
+        return None
+    kind, _, amount = text.partition(":")
+    if kind != "growth" or not amount:
+        hint = "write new-failure, or growth:5% (also growth:64KiB per bank)"
+        raise BadInputError(f"'{text}' is nothing to fail on", hint=hint)
+    return parse_limit(amount)
+
+
+def compare_folders(before: Path, after: Path) -> Comparison:
+    """Compare two folders of ``ttmem sweep run``."""
+    for place in (before, after):
+        if not place.exists():
+            raise BadInputError("no such file or folder", where=str(place))
+        if not is_results(place):
+            raise BadInputError(
+                "holds no results of a sweep", where=str(place), hint="'ttmem sweep run' makes such folders"
+            )
+    return compare(read_results(before)[0], read_results(after)[0])
 
 
 def compare(before: Iterable[Result], after: Iterable[Result]) -> Comparison:

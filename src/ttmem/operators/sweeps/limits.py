@@ -15,7 +15,7 @@ from ttmem.failures.outcome import MEMORY_STATUSES, PASS
 from ttmem.operators.case import Case, CaseTensor
 from ttmem.operators.catalogue_entries import DEVICE, catalogue
 from ttmem.operators.sweeps.ask_engine import CaseRunner
-from ttmem.operators.sweeps.plan import Point, SweepSettings
+from ttmem.operators.sweeps.plan import Point, SweepSettings, padded_tile_elements
 from ttmem.operators.sweeps.resize import main_shape, resizable, resize
 from ttmem.operators.sweeps.result import Result
 
@@ -67,6 +67,16 @@ MOST_ELEMENTS = 1 << 34
 """Four times what the largest board's DRAM holds in bfloat16: beyond, a dimension has no limit worth the name."""
 WIDTHS = tuple(32 << step for step in range(10))
 """Widths of a frontier, 32 to 16,384."""
+
+
+def find_smallest_cases(cases: Sequence[Case], ops: Sequence[str]) -> list[Case]:
+    """Return the smallest case of each of these operators (none: of all)."""
+    wanted = {catalogue().aten_name(op) for op in ops}
+    smallest: dict[str, Case] = {}
+    for case in sorted(cases, key=padded_tile_elements):
+        if not wanted or case.op in wanted:
+            smallest.setdefault(case.op, case)
+    return list(smallest.values())
 
 
 def base_case(op: str, shape: Sequence[int] | None = None) -> Case:
