@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ttmem.operators.sweeps.expectations import Deviation
     from ttmem.operators.sweeps.result import Result
     from ttmem.operators.sweeps.run import Finished, Progress, Watch
-    from ttmem.reports.sweep import SweepRun as SweepRunDocument
+    from ttmem.reports.sweep import SweepRunDocument
     from ttmem.reports.sweep_diff import SweepDiff
 
 

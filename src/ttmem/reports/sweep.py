@@ -58,7 +58,7 @@ class Unexpected(Document, frozen=True):
     expected: str
 
 
-class SweepRun(Document, frozen=True, tag_field="schema", tag="ttmem.sweep-run/1"):
+class SweepRunDocument(Document, frozen=True, tag_field="schema", tag="ttmem.sweep-run/1"):
     """The result of a sweep."""
 
     folder: str
@@ -77,7 +77,7 @@ class SweepRun(Document, frozen=True, tag_field="schema", tag="ttmem.sweep-run/1
     unexpected: Sequence[Unexpected]
 
 
-def build_run(finished: Finished, results: Iterable[Result], unexpected: Sequence[Deviation]) -> SweepRun:
+def build_run(finished: Finished, results: Iterable[Result], unexpected: Sequence[Deviation]) -> SweepRunDocument:
     """Build the document of a sweep."""
     statuses: dict[str, dict[str, dict[str, int]]] = {}
     not_judged = 0
@@ -85,7 +85,7 @@ def build_run(finished: Finished, results: Iterable[Result], unexpected: Sequenc
         not_judged += not result.is_judged
         here = statuses.setdefault(result.board, {}).setdefault(result.memory, {})
         here[result.status] = here.get(result.status, 0) + 1
-    return SweepRun(
+    return SweepRunDocument(
         folder=str(finished.folder),
         results=str(finished.results),
         total=finished.total,
