@@ -104,7 +104,7 @@ def test_a_net_that_does_not_fit_ends_fitting(capture: Capture, net: str, memory
     assert tuned.verified.fits
     assert tuned.verified.agrees
     assert len(tuned.steps) <= 5
-    assert tuned.history.operations[-1].index > failed["operation"]["index"]
+    assert tuned.answer.history.operations[-1].index > failed["operation"]["index"]
 
 
 @pytest.mark.usefixtures("with_ttnn")

@@ -18,7 +18,7 @@ def main() -> int:
     folder = Path(__file__).resolve().parent
     # Python puts the folder of the file that it runs there, unless PYTHONSAFEPATH forbids it.
     sys.path[:] = [place for place in sys.path if Path(place) != folder]
-    _load("ttmem_child_start", folder.parents[1] / "base/child_entry.py", None).end_with(int(sys.argv[1]))
+    _load("ttmem_child_start", folder.parents[1] / "base/child_entry.py", None).end_with_parent(int(sys.argv[1]))
     _load(NAME, folder / "__init__.py", [str(folder)])
     status: int = importlib.import_module(f"{NAME}.server").main()
     return status

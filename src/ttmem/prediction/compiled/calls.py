@@ -10,7 +10,7 @@ from ttmem.hardware import DATA_TYPES
 from ttmem.prediction.compiled.operations import CALL_FORMS, CREATED, PREPARED, UPLOADS, CallForm, convert_convolution
 from ttmem.profile.tensor_type import HOST
 from ttmem.readers.mlir.functions import ModuleOperation
-from ttmem.readers.mlir.syntax import parse_tensor_type, shard_of
+from ttmem.readers.mlir.syntax import parse_tensor_type, parse_shard
 
 TensorForm = dict[str, Any]
 """``{"shape", "dtype", "layout", "memory"}`` and a ``shard`` where there is one: an ``alloc`` step without its name."""
@@ -60,7 +60,7 @@ class ModuleTypes:
             "layout": parsed.layout or "tile",
             "memory": parsed.memory or "DRAM",
         }
-        shard = shard_of(type_text, self._columns) if parsed.memory not in ("", HOST) else None
+        shard = parse_shard(type_text, self._columns) if parsed.memory not in ("", HOST) else None
         return {**form, "shard": shard} if shard else form
 
 
