@@ -30,7 +30,7 @@ def fit_list(asked: FitOptions, command: click.Command, model_options: Collectio
     """Predict the whole list; exit 1 when a row could not be answered, 0 however many fit."""
     from ttmem.prediction.answer import list_boards
     from ttmem.prediction.model_matrix import make_matrix
-    from ttmem.reports import model_matrix as report
+    from ttmem.reports import model_matrix
     from ttmem.reports.kit.console import TextReport
 
     folder, path, quiet = asked.output, asked.list_path, asked.quiet
@@ -49,17 +49,18 @@ def fit_list(asked: FitOptions, command: click.Command, model_options: Collectio
             progress=_report_rows(progress, quiet=quiet),
             remark=remarks.append,
         )
-    matrix = report.build_document(rows)
-    report.write_files(matrix, folder)
+    matrix = model_matrix.build_document(rows)
+    model_matrix.write_files(matrix, folder)
     for text in remarks:
         note(text, quiet=quiet)
     if asked.as_json:
         emit(json_text(matrix), None)
     else:
-        overview = TextReport(color=looks()["color"])
-        overview.print(report.build_overview(matrix))
-        emit(overview.render(), None)
-    note(f"wrote {folder / report.PAGE}, {report.CSV}, {report.JSON} and {report.MARKDOWN}", quiet=quiet)
+        report = TextReport(color=looks()["color"])
+        report.print(model_matrix.build_overview(matrix))
+        emit(report.render(), None)
+    names = (model_matrix.CSV, model_matrix.JSON, model_matrix.MARKDOWN)
+    note(f"wrote {folder / model_matrix.PAGE}, {names[0]}, {names[1]} and {names[2]}", quiet=quiet)
     failed: dict[tuple[str, str], list[str]] = {}
     for row in matrix.rows:
         if row.fits is None:
