@@ -55,7 +55,7 @@ hard-coded. "As recorded" is the shape as the model has it.
 
 {names} operator names of the 2176x3840 reports, each with the 13 shapes that most of them share, as recorded (channels
 first); matrix products, softmax and split_with_sizes with those that the reports name for them. Arguments that those
-tests did not pass, the reason why many could never pass, are filled in by the catalogue and stand on each result.
+tests did not pass, the reason why many could never pass, are filled in by the catalogue and listed in each result.
 Their counts hold every failure twice, once from the log and once from pytest's summary: halve them. "Memory" counts
 out-of-memory and clashes of static buffers with L1 tensors.
 

@@ -81,7 +81,7 @@ def tools_page() -> str:
     before, mark, rest = text.partition("-->\n")
     _, end, after = rest.partition("<!-- end -->")
     rows = [f"| `{tool.name}` | {tool.line} |\n" for tool in list_tools(cli, is_for_people)]
-    return "".join([before, mark, "\n| tool | asks |\n|---|---|\n", *rows, "\n", end, after])
+    return "".join([before, mark, "\n| tool | purpose |\n|---|---|\n", *rows, "\n", end, after])
 
 
 def main() -> int:

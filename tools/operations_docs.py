@@ -14,7 +14,7 @@ from typing import Any
 
 from ttmem.hardware import DEFAULT_RELEASE
 from ttmem.operators.catalogue_entries import catalogue
-from ttmem.operators.twin_coverage import KnownCalls, model_calls
+from ttmem.operators.mapping import KnownCalls, model_calls
 from ttmem.twin.operations import BOUNDED, EXACT, RECORDS, OperationRecord
 
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "operations.md"
@@ -24,20 +24,19 @@ _HEAD = """\
 
 # Operations that the twin knows
 
-The twin is a model of ttnn's memory that needs no ttnn. Of each operation below it has a record
-(`src/ttmem/twin/operations/`): its arguments, what it does to memory, how a random call of it is drawn. Random
-calls are made on {release} and on the twin, and every address, message and free block is compared (`make oracle`).
+The twin models ttnn's memory and needs no ttnn. It has a record of each operation below (`src/ttmem/twin/operations/`):
+its arguments, its effect on memory, an example. `make oracle` makes random calls on {release} and on the twin and
+compares every address, message and free block.
 
-- **exact**: a plain call as in the example was compared and is right to the byte. Some calls of an exact operation are
-  less certain (uneven shards, row-major tensors, options that are not listed); each answer says how certain it is, and
-  why.
-- **bounded**: the result is right, and the call needs at least as much as the twin says.
-- **calls of models**: how often the models of [twin.md](twin.md) call it; all of these calls are exact where no share
-  stands.
+- **exact**: a plain call as in the example is right to the byte. Some calls of an exact operation are less certain
+  (uneven shards, row-major tensors, options that are not listed); each answer gives its level and the reason.
+- **bounded** (estimated): the result is right, and the call needs at least the twin's figures.
+- **calls of models**: the number of calls in the models of [twin.md](twin.md). All of them are exact unless a share is
+  given.
 
-Operations write into a tensor that is there when they are given `output_tensor=`; those with a form of their own for
-it (`add_`) are marked. An operation that is not listed has no record: `ttmem ops map` shows it as `none`, and sweeps on
-the twin say what they left open. In the examples `t0` and `t1` are bfloat16 tiles of 1x1x64x64.
+Operations write into an existing tensor when they get `output_tensor=`; those with an in-place form (`add_`) are
+marked. An operation that is not listed has no record: `ttmem ops map` shows it as `none`, and sweeps on the twin report
+it as not judged. In the examples `t0` and `t1` are bfloat16 tiles of 1x1x64x64.
 """
 
 
@@ -73,7 +72,7 @@ def _users() -> dict[str, list[str]]:
 
 def _used(record: OperationRecord) -> str:
     """How often models call it, and how many of these calls are exact where not all are."""
-    known = [model_calls().of_operation(name) for name in (record.name, *record.aliases)]
+    known = [model_calls().find_operation(name) for name in (record.name, *record.aliases)]
     calls = [one for one in known if one is not None]
     if not calls:
         return "-"
