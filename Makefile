@@ -76,8 +76,9 @@ check: lint
 test: setup lint
 	$(BIN)/pytest -n 2
 
+# Random calls on the twin and the real library: make oracle N=10000 ONLY=topk,matmul (operations or families)
 oracle: setup
-	TTMEM_ORACLE_CASES=$(N) $(BIN)/pytest tests/oracle
+	TTMEM_ORACLE_CASES=$(N) TTMEM_ORACLE_ONLY=$(ONLY) $(BIN)/pytest $(if $(ONLY),tests/oracle/test_operations.py,tests/oracle)
 
 fuzz: $(READY)
 	PYTHONPATH=src:bench $(BIN)/python -m fuzz $(N) $(if $(SEED),--seed $(SEED))
@@ -95,7 +96,7 @@ docs: $(READY)
 
 # The documentation as a site. A broken link, a missing anchor or a page outside of the navigation fails.
 site: $(DOCS_READY)
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "wrote .cache/site/index.html"
 
 # Slow checks that do not run for every change.

@@ -67,6 +67,11 @@ class Side:
                 self._settings = settings
         return self._open
 
+    @property
+    def settings(self) -> dict[str, Any] | None:
+        """The settings with which the board is open."""
+        return self._settings
+
     def forget(self) -> None:
         """Open the board anew: whatever lies on it is gone."""
         self._settings = None
