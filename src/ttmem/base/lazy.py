@@ -6,16 +6,15 @@ from collections.abc import Callable, Mapping
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """A package's ``__getattr__``; ``homes`` says in which module each name lives ("": the name is a module itself)."""
+    """Return a package's ``__getattr__``; ``homes`` maps each name to its module."""
 
-    def getattr_(name: str) -> object:
+    def load_name(name: str) -> object:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         from importlib import import_module
 
-        home = import_module(f"{package}.{homes[name] or name}")
-        value = getattr(home, name) if homes[name] else home
+        value = getattr(import_module(f"{package}.{homes[name]}"), name)
         setattr(sys.modules[package], name, value)
         return value
 
-    return getattr_
+    return load_name

@@ -49,7 +49,7 @@ def _build_document(seen: Sample, peaks: PeakHold) -> LiveSample:
             updated_ns=device.updated_ns,
             torn=device.torn,
             total=device.total,
-            peak=peaks.of_chip(device.chip_unique_id),
+            peak=peaks.find_chip_peak(device.chip_unique_id),
             abandoned=device.abandoned,
             chips=device.chips,
             processes=[
@@ -59,7 +59,7 @@ def _build_document(seen: Sample, peaks: PeakHold) -> LiveSample:
                     running=process.running,
                     held=process.held,
                     updated_ns=process.updated_ns,
-                    peak=peaks.of_process(device.chip_unique_id, process.pid),
+                    peak=peaks.find_process_peak(device.chip_unique_id, process.pid),
                     mock=process.mock,
                 )
                 for process in device.processes
