@@ -16,8 +16,8 @@ from pathlib import Path
 
 from measure import Measured, Row, print_table, run
 from profile_speed import make_log
-from ttmem.failures.knowledge.tables import Template, entries
-from ttmem.failures.text.template import anchor_of
+from ttmem.failures.knowledge.tables import Template, load_entries
+from ttmem.failures.text.template import find_anchor
 
 FAILURE = (
     "2026-05-14 01:00:31.755 | critical |          Always | TT_FATAL: Out of Memory: Not enough space to allocate "
@@ -60,7 +60,7 @@ def rows(folder: Path, *, quick: bool) -> list[Row]:
     """All figures of this benchmark."""
     megabytes = 30 if quick else 100
     wordings = folder / "templates.txt"
-    wordings.write_text("\n".join(sorted({anchor_of(template.text) for template in entries(Template)})) + "\n")
+    wordings.write_text("\n".join(sorted({find_anchor(template.text) for template in load_entries(Template)})) + "\n")
     logs = {
         "runtime log, lines repeat": make_log(folder, "repeating", megabytes),
         "runtime log, lines never repeat": make_log(folder, "unique", megabytes),
@@ -74,7 +74,11 @@ def rows(folder: Path, *, quick: bool) -> list[Row]:
             grep = run(["sh", "-c", f"grep -F -f '{wordings}' '{log}' || true"], repeat=5)
             ours = explain(log, home)
             found += [
-                Row(f"{name}, {megabytes} MB: grep -F, {len(entries(Template))} templates", grep.cpu_seconds, "s CPU"),
+                Row(
+                    f"{name}, {megabytes} MB: grep -F, {len(load_entries(Template))} templates",
+                    grep.cpu_seconds,
+                    "s CPU",
+                ),
                 Row(f"{name}: explain (wall)", ours.wall_seconds / grep.wall_seconds, "x grep", LIMIT),
                 Row(f"{name}: explain (CPU)", ours.cpu_seconds / grep.cpu_seconds, "x grep", LIMIT),
                 Row(f"{name}: peak resident set", ours.rss_mib, "MiB", 100),

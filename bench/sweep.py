@@ -38,7 +38,7 @@ from ttmem.operators.sweeps.ask_engine import CaseRunner  # noqa: E402
 from ttmem.operators.sweeps.plan import SweepSettings, make_plan  # noqa: E402
 from ttmem.operators.sweeps.result import tile_count  # noqa: E402
 from ttmem.operators.sweeps.run import run_sweep  # noqa: E402
-from ttmem.twin.operations.reshape_mapping_table import segments_per_tile  # noqa: E402
+from ttmem.twin.operations.reshape_mapping_table import count_segments_per_tile  # noqa: E402
 from twin_coverage import find_cases  # noqa: E402
 
 OPERATORS = ("silu", "relu", "gelu", "sigmoid", "add", "mul")
@@ -107,7 +107,7 @@ def reshape_rows(count: int) -> list[Row]:
                 shapes.append((before, after))
     shapes = random.Random(7).sample(list(dict.fromkeys(shapes)), count)
     rates = []
-    for rule in (by_definition, segments_per_tile.__wrapped__):
+    for rule in (by_definition, count_segments_per_tile.__wrapped__):
         started = time.process_time()
         for before, after in shapes:
             rule(before, after)

@@ -48,7 +48,7 @@ from xml.etree import ElementTree
 _ROOT = Path(__file__).resolve().parents[1]
 _VENV = _ROOT / ".venv" / "bin" / "python"
 _INPUTS = Path("/tmp/ttmem-compare/inputs")
-_START = "from ttmem.commands import main; raise SystemExit(getattr(main, 'main', main)())"
+_START = "from ttmem.commands.main import main; raise SystemExit(getattr(main, 'main', main)())"
 """A function ``main`` of the package, or of a module of this name in it."""
 _ENGINES = Path.home() / ".ttmem"
 _TIMEOUT = 300

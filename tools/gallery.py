@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 import ttmem
-from ttmem.reports.profile import html
+from ttmem.reports import profile_files
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES, CAPTURES = ROOT / "docs" / "examples", ROOT / "tests" / "data" / "captures"
@@ -47,9 +47,9 @@ def main() -> int:
 
     five, oom = (ttmem.read(EXAMPLES / name) for name in ("transformer-five-runs.log.gz", "blackhole-oom-ansi.log.gz"))
     pages = {
-        "five": html.render(five),
-        "oom": html.render(oom),
-        "capture": html.render(ttmem.read(CAPTURES / "n150-report.json.gz")),
+        "five": profile_files.render_html(five),
+        "oom": profile_files.render_html(oom),
+        "capture": profile_files.render_html(ttmem.read(CAPTURES / "n150-report.json.gz")),
         "compare": ttmem.diff(*(_generated(layers) for layers in (2, 3))).to_html(),
     }
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -19,8 +19,7 @@ from typing import Any
 
 import msgspec
 
-from ttmem.reports.documents import documents
-from ttmem.reports.kit.documents import Document
+from ttmem.reports.kit.documents import Document, find_documents
 
 _OBJECTS = (msgspec.inspect.StructType, msgspec.inspect.DataclassType)
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas"
@@ -59,10 +58,10 @@ def file_name(identifier: str) -> str:
 
 def files() -> dict[str, str]:
     """Every file of the folder and its text."""
-    found = {file_name(name): f"{json.dumps(schema(one), indent=2)}\n" for name, one in documents().items()}
+    found = {file_name(name): f"{json.dumps(schema(one), indent=2)}\n" for name, one in find_documents().items()}
     rows = [
         f"| [`{name}`]({file_name(name)}) | {(inspect.getdoc(one) or '').splitlines()[0]} |\n"
-        for name, one in documents().items()
+        for name, one in find_documents().items()
     ]
     return {**found, "README.md": _HEAD + "".join(rows)}
 

@@ -59,7 +59,7 @@ def ask_library(release: str = PINNED_TTNN, python: str | None = None) -> dict[s
     names = [name for record in RECORDS for name in (record.name, *record.aliases)]
     with open_workspace(interpreter, board="n150") as place:
         answer = place.folder / "signatures.json"
-        command, environment = [interpreter.path, "-c", _ASK, str(answer)], place.environment(os.environ)
+        command, environment = [interpreter.path, "-c", _ASK, str(answer)], place.build_environment(os.environ)
         subprocess.run(
             command, input=json.dumps(names), text=True, env=environment, check=True, stdout=subprocess.DEVNULL
         )

@@ -17,8 +17,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from ttmem import TtmemError
-from ttmem.engines.install import install, installed
-from ttmem.engines.interpreters import PINNED_TTNN, managed_folder
+from ttmem.engines.install import find_installed, install
+from ttmem.engines.interpreters import PINNED_TTNN, locate_managed_folder
 
 
 def say(text: str) -> None:
@@ -30,9 +30,9 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="only look, do not install")
     options = parser.parse_args()
     if options.check:
-        found = installed()
+        found = find_installed()
         if found is None:
-            say(f"no ttnn {PINNED_TTNN} in {managed_folder()}; 'python tools/ttnn_env.py' installs it")
+            say(f"no ttnn {PINNED_TTNN} in {locate_managed_folder()}; 'python tools/ttnn_env.py' installs it")
             return 3
     else:
         try:

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from ttmem.twin.operations.reshape_mapping_table import segments_per_tile
+from ttmem.twin.operations.reshape_mapping_table import count_segments_per_tile
 
 Shape = tuple[int, int, int]
 SIZES = (
@@ -92,7 +92,7 @@ def drawn(seed: int) -> Iterator[tuple[Shape, Shape]]:
 @pytest.mark.parametrize("seed", range(4))
 def test_few_tiles_tell_what_all_would(seed: int) -> None:
     for _, (before, after) in zip(range(60), drawn(seed), strict=False):
-        assert segments_per_tile(before, after) == by_definition(before, after), (before, after)
+        assert count_segments_per_tile(before, after) == by_definition(before, after), (before, after)
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,11 @@ def test_few_tiles_tell_what_all_would(seed: int) -> None:
     ],
 )
 def test_where_rows_of_a_tile_follow_each_other(before: Shape, after: Shape) -> None:
-    assert segments_per_tile(before, after) == by_definition(before, after)
+    assert count_segments_per_tile(before, after) == by_definition(before, after)
 
 
 def test_shapes_with_millions_of_tiles_are_worked_out_too() -> None:
     # a row per channel: 12 pieces of 64, of which one tile takes 12 halves, each in an input tile of its own
-    assert segments_per_tile((1, 1 << 22, 768), (1 << 22, 12, 64)) == segments_per_tile((1, 64, 768), (64, 12, 64))
+    assert count_segments_per_tile((1, 1 << 22, 768), (1 << 22, 12, 64)) == count_segments_per_tile(
+        (1, 64, 768), (64, 12, 64)
+    )

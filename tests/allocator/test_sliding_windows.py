@@ -10,8 +10,14 @@ import pytest
 from ttmem.engines.twin import TwinEngine
 from ttmem.failures.outcome import Outcome
 from ttmem.twin.operations.conv2d import format_convolution
-from ttmem.twin.operations.image_slices import Cut, cut_window, cuts
-from ttmem.twin.operations.sliding_window import Window, halo_sticks, halo_tables, reader_table_width, shares
+from ttmem.twin.operations.image_slices import Cut, cut_window, iterate_cuts
+from ttmem.twin.operations.sliding_window import (
+    Window,
+    compute_halo_tables,
+    compute_reader_table_width,
+    compute_shares,
+    count_halo_sticks,
+)
 
 IMAGE = {"batch_size": 1, "input_height": 56, "input_width": 56}
 
@@ -24,16 +30,16 @@ def test_a_core_gets_the_rows_that_its_windows_touch() -> None:
     # GIVEN a 3x3 window over 4x4 pixels with a border of one, and two cores that make eight outputs each
     window = Window(1, 4, 4, (3, 3), padding=(1, 1, 1, 1))
     # THEN each needs four of the six padded rows, as far as its last window reaches
-    dealt = shares(window, 2, 8)
+    dealt = compute_shares(window, 2, 8)
     assert (dealt.first_stick.tolist(), dealt.last_stick.tolist()) == ([0, 12], [23, 35])
-    assert halo_sticks(window, 2, 8) == 24
+    assert count_halo_sticks(window, 2, 8) == 24
     # AND every row of windows begins anew, because the padding lies between: two numbers per row and two for the block
-    assert reader_table_width(window, 2, 8, (8,)) == 2 + 2 * 2
+    assert compute_reader_table_width(window, 2, 8, (8,)) == 2 + 2 * 2
 
 
 def test_tables_of_a_halo_count_padding_and_transfers() -> None:
     # GIVEN the same, its pixels on two cores
-    tables = halo_tables(Window(1, 4, 4, (3, 3), padding=(1, 1, 1, 1)), 2, 8, 8, tiled=False)
+    tables = compute_halo_tables(Window(1, 4, 4, (3, 3), padding=(1, 1, 1, 1)), 2, 8, 8, tiled=False)
     # THEN the first core has padding before, after and between three rows of pixels: four stretches, two per kernel
     assert tables.paddings == (2 * 2 + 2, 2 * 2 + 2)
     # AND it keeps two rows of its own and sends one: of these three the first kernel moves two, on two routes
@@ -42,7 +48,7 @@ def test_tables_of_a_halo_count_padding_and_transfers() -> None:
 
 def test_slices_of_an_image_overlap_by_the_window() -> None:
     window = Window(1, 64, 64, (3, 3), padding=(1, 1, 1, 1))
-    parts = list(cuts(window, by_height=True, count=3, tiled=True))
+    parts = list(iterate_cuts(window, by_height=True, count=3, tiled=True))
     assert parts == [Cut(0, 22, 0, 64), Cut(22, 43, 0, 64), Cut(43, 64, 0, 64)]
     middle = cut_window(window, parts[1], tiled=True)
     assert (middle.height, middle.padding, middle.output_height) == (23, (0, 0, 1, 1), 21)

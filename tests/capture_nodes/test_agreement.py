@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ttmem import read
-from ttmem.circular_buffers.gather_facts import circular_buffer_evidence
+from ttmem.circular_buffers.facts import circular_buffer_evidence
 from ttmem.engines.worker.graph_nodes import (
     CIRCULAR,
     DATAFLOW,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ttmem.failures.knowledge.tables import documents
+from ttmem.failures.knowledge.tables import load_documents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,6 @@ EXAMPLES = [
         failure_class=entry["class"],
         **{name: value for name, value in entry.items() if name not in ("of", "class")},
     )
-    for document in documents()
+    for document in load_documents()
     for entry in document.get("example", ())
 ]

@@ -11,7 +11,7 @@ from support.command_line import ROOT
 from ttmem.analysis.failure import diagnose_failure, failures
 from ttmem.engines.run_script import RunSettings, run_script
 from ttmem.failures import Diagnosis, Remedy, diagnose, explain, find_failures
-from ttmem.failures.text.context import family_of
+from ttmem.failures.text.context import find_family
 from ttmem.profile.model import Profile
 
 OVERFLOW = (
@@ -325,4 +325,4 @@ def test_a_result_cannot_be_moved_before_its_operation(tmp_path: Path) -> None:
 
 def test_every_family_of_the_advice_is_one_of_the_operations() -> None:
     for frame in FAMILIES:
-        assert family_of(frame.replace("::", "."))
+        assert find_family(frame.replace("::", "."))

@@ -7,7 +7,7 @@ import pytest
 
 from explain.messages import CASES
 from ttmem.failures import BoardGuess, Failure, find_failures
-from ttmem.failures.diagnosis.board_guess import core_range_of, guess_board
+from ttmem.failures.diagnosis.board_guess import guess_board, parse_core_range
 
 
 def dram(banks: int, bank_bytes: int | None = None) -> Failure:
@@ -100,7 +100,7 @@ def test_eight_small_banks_are_a_chip_of_the_past() -> None:
     ],
 )
 def test_core_ranges_in_both_spellings(text: str | None, cores: int | None) -> None:
-    found = core_range_of(text)
+    found = parse_core_range(text)
     assert (found.cores if found else None) == cores
 
 

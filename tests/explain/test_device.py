@@ -7,7 +7,7 @@ import pytest
 
 from ttmem.analysis.failure import RunFailure
 from ttmem.failures import explain
-from ttmem.failures.knowledge.tables import failure_class_named
+from ttmem.failures.knowledge.tables import find_failure_class
 
 MESSAGES = (
     "Device 15 init: failed to initialize FW! Try resetting the board.",
@@ -111,6 +111,6 @@ def test_words_and_neighbours(text: str, failure_class: str) -> None:
 
 def test_it_is_no_failure_of_memory() -> None:
     (diagnosis,) = explain(MESSAGES[0])
-    assert failure_class_named("device").status == "error"
+    assert find_failure_class("device").status == "error"
     failure = diagnosis.failure
     assert not RunFailure(failure.failure_class, failure.memory, failure.message, failure.template).is_for_memory

@@ -10,7 +10,7 @@ from support.command_line import REAL_OOM, ROOT
 from support.failure_classes import CLASSES
 from ttmem.failures import explain
 from ttmem.failures.diagnosis.savings import COMPUTATIONS
-from ttmem.failures.knowledge.tables import FailureClass, entries
+from ttmem.failures.knowledge.tables import FailureClass, load_entries
 from ttmem.reports.explain import render_terminal
 
 PAGE = (ROOT / "docs" / "explain.md").read_text()
@@ -23,7 +23,7 @@ def test_the_example_is_the_real_output() -> None:
 
 
 def test_every_class_is_listed_with_its_meaning() -> None:
-    rows = {known.name: f"| `{known.name}` | {known.meaning} |" for known in entries(FailureClass)}
+    rows = {known.name: f"| `{known.name}` | {known.meaning} |" for known in load_entries(FailureClass)}
     assert [rows[name] in PAGE for name in CLASSES] == [True] * len(CLASSES)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from ttmem.base.expression import ExpressionError, find_names
-from ttmem.failures.knowledge.tables import Value, evaluate, fill, holds
+from ttmem.failures.knowledge.tables import Value, evaluate, fill, is_true
 
 NAMES: dict[str, Value] = {"need": 350, "free": 400, "largest": 300, "memory": "L1", "cores": 1}
 
@@ -37,7 +37,7 @@ def test_values(expression: str, value: Value) -> None:
 )
 def test_what_depends_on_an_unknown_figure_has_no_value(expression: str) -> None:
     assert evaluate(expression, NAMES) is None
-    assert not holds(expression, NAMES)
+    assert not is_true(expression, NAMES)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_an_unknown_part_decides_only_when_it_must(condition: str, verdict: bool
 
 
 def test_no_condition_always_holds() -> None:
-    assert holds("", {})
+    assert is_true("", {})
 
 
 @pytest.mark.parametrize(

@@ -24,11 +24,11 @@ from ttmem.failures.knowledge.tables import (
     Quantity,
     RemedyRule,
     Template,
-    applying,
-    entries,
-    expressions_in,
+    find_rules,
+    list_expressions,
+    load_entries,
 )
-from ttmem.failures.text.template import parse, slots
+from ttmem.failures.text.template import list_slots, parse
 
 KNOWN_NAMES = {
     "memory", "template", "failure_class", "architecture", "board", "operation", "place", "sweep_status", "note",
@@ -91,17 +91,17 @@ def test_sentences_of_examples_are_finished(example: Example) -> None:
 
 def test_everything_that_can_be_said_is_shown_by_an_example() -> None:
     shown = {name for example in EXAMPLES for name in example.finds}
-    assert {rule.id for rule in entries(FindingRule)} == shown | {"by-its-words"}  # test_paraphrases.py
-    assert {rule.id for rule in entries(RemedyRule)} == {name for example in EXAMPLES for name in example.remedies}
+    assert {rule.id for rule in load_entries(FindingRule)} == shown | {"by-its-words"}  # test_paraphrases.py
+    assert {rule.id for rule in load_entries(RemedyRule)} == {name for example in EXAMPLES for name in example.remedies}
 
 
 def test_names_are_unique_and_rules_are_for_classes_that_exist() -> None:
-    for rules in (entries(FindingRule), entries(RemedyRule)):
+    for rules in (load_entries(FindingRule), load_entries(RemedyRule)):
         assert len({rule.id for rule in rules}) == len(rules)
     for kind in (Quantity, Headline, ArithmeticRow, FindingRule, RemedyRule):
-        for rule in entries(kind):
+        for rule in load_entries(kind):
             for pattern in rule.classes:
-                assert any(fnmatchcase(name, pattern) and rule in applying(kind, name) for name in CLASSES), (
+                assert any(fnmatchcase(name, pattern) and rule in find_rules(kind, name) for name in CLASSES), (
                     rule,
                     pattern,
                 )
@@ -109,45 +109,47 @@ def test_names_are_unique_and_rules_are_for_classes_that_exist() -> None:
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_every_class_has_something_to_say(name: str) -> None:
-    assert applying(Headline, name)
-    assert applying(RemedyRule, name)
+    assert find_rules(Headline, name)
+    assert find_rules(RemedyRule, name)
 
 
 def test_expressions_use_names_that_exist() -> None:
     known = set(KNOWN_NAMES)
-    known |= {slot.name for template in entries(Template) for slot in slots(parse(template.text)) if slot.name}
-    known |= {quantity.name for quantity in entries(Quantity)}
+    known |= {
+        slot.name for template in load_entries(Template) for slot in list_slots(parse(template.text)) if slot.name
+    }
+    known |= {quantity.name for quantity in load_entries(Quantity)}
     used: dict[str, str] = {}
-    for quantity in entries(Quantity):
+    for quantity in load_entries(Quantity):
         used |= dict.fromkeys(find_names(quantity.value), quantity.name)
-    for rule in (*entries(Headline), *entries(FindingRule), *entries(RemedyRule)):
+    for rule in (*load_entries(Headline), *load_entries(FindingRule), *load_entries(RemedyRule)):
         if rule.when:
             used |= dict.fromkeys(find_names(rule.when), str(rule))
-    for row in entries(ArithmeticRow):
-        for expression in (row.value, *(e for text in (row.label, *row.notes) for e in expressions_in(text))):
+    for row in load_entries(ArithmeticRow):
+        for expression in (row.value, *(e for text in (row.label, *row.notes) for e in list_expressions(text))):
             used |= dict.fromkeys(find_names(expression), row.label)
-    sentences = [*(rule.say for rule in entries(Headline)), *(rule.say for rule in entries(FindingRule))]
+    sentences = [*(rule.say for rule in load_entries(Headline)), *(rule.say for rule in load_entries(FindingRule))]
     for text in sentences:
-        used |= {name: text for expression in expressions_in(text) for name in find_names(expression)}
+        used |= {name: text for expression in list_expressions(text) for name in find_names(expression)}
     assert {name: where for name, where in used.items() if name not in known} == {}
-    for remedy in entries(RemedyRule):
+    for remedy in load_entries(RemedyRule):
         texts = (*remedy.do, *remedy.why, remedy.caution)
-        names = {name for text in texts for expression in expressions_in(text) for name in find_names(expression)}
+        names = {name for text in texts for expression in list_expressions(text) for name in find_names(expression)}
         allowed = known | (COMPUTED_NAMES if remedy.computes else set())
         assert names <= allowed, (remedy.id, names - allowed)
 
 
 def test_computations_and_effects_exist() -> None:
-    for remedy in entries(RemedyRule):
+    for remedy in load_entries(RemedyRule):
         assert not remedy.computes or remedy.computes.partition(":")[0] in COMPUTATIONS, remedy.id
         assert not (remedy.computes and remedy.saves_per_bank), remedy.id
         assert remedy.effect in (REQUEST, ROOM, REGION), remedy.id
 
 
 def test_evidence_names_threads() -> None:
-    for rule in (*entries(FindingRule), *entries(RemedyRule)):
+    for rule in (*load_entries(FindingRule), *load_entries(RemedyRule)):
         for thread in rule.evidence:
             assert re.fullmatch(r"[\w.-]+#\d+", thread), (rule.id, thread)
     # A remedy without a thread that shows it is the exception.
-    without = [rule.id for rule in entries(RemedyRule) if not rule.evidence]
-    assert len(without) * 10 <= len(entries(RemedyRule)), without
+    without = [rule.id for rule in load_entries(RemedyRule) if not rule.evidence]
+    assert len(without) * 10 <= len(load_entries(RemedyRule)), without

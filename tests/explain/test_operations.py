@@ -11,7 +11,7 @@ import pytest
 
 from ttmem.engines.interpreters import Interpreter
 from ttmem.failures import explain, read_context
-from ttmem.failures.text.context import call_of_device_operation, family_of
+from ttmem.failures.text.context import find_call, find_family
 
 CLASH = (
     "TT_THROW: Statically allocated circular buffers in program 38 clash with L1 buffers on core range [0-0 - 7-7]. "
@@ -250,7 +250,7 @@ def test_every_device_operation_of_the_published_ttnn_has_a_call(ttnn_library: b
     mangled = re.findall(rb"(?<!\d)(\d{1,3})([A-Z]\w{3,120}?Operation)(?=E)", ttnn_library)
     names = {name.decode() for size, name in mangled if int(size) == len(name)}
     assert len(names) > 200
-    unknown = {name for name in names if not call_of_device_operation(name) and not family_of("", name)}
+    unknown = {name for name in names if not find_call(name) and not find_family("", name)}
     assert unknown - WITHOUT_CALL == set()
 
 
@@ -263,13 +263,13 @@ WITHOUT_CALL = {
 
 
 def test_families_are_of_calls_and_of_device_operations_that_share_a_name() -> None:
-    assert family_of("ttnn.transformer.paged_scaled_dot_product_attention_decode") == "attention"
-    assert family_of("ttnn.conv_transpose2d") == "conv_transpose"
-    assert family_of("ttnn.experimental.conv3d") == "conv3d"
-    assert family_of("ttnn.max_pool2d") == "pool"
-    assert family_of("", "ttnn::prim::UnaryDeviceOperation") == "elementwise"
-    assert family_of("", "ReduceDeviceOperation") == "reduction"
-    assert family_of("") == ""
+    assert find_family("ttnn.transformer.paged_scaled_dot_product_attention_decode") == "attention"
+    assert find_family("ttnn.conv_transpose2d") == "conv_transpose"
+    assert find_family("ttnn.experimental.conv3d") == "conv3d"
+    assert find_family("ttnn.max_pool2d") == "pool"
+    assert find_family("", "ttnn::prim::UnaryDeviceOperation") == "elementwise"
+    assert find_family("", "ReduceDeviceOperation") == "reduction"
+    assert find_family("") == ""
 
 
 def test_of_a_text_about_several_calls_none_is_taken() -> None:

@@ -10,7 +10,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from ttmem.failures import Failure, KnownTensor, TensorGuess
-from ttmem.failures.diagnosis.tensor_guess import guess_tensor, is_even_split, page_sizes
+from ttmem.failures.diagnosis.tensor_guess import find_page_sizes, guess_tensor, is_even_split
 from ttmem.hardware import DATA_TYPES, open_board
 from ttmem.twin.placement import place
 from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec
@@ -42,7 +42,7 @@ def guess(
     ],
 )
 def test_page_sizes_of_public_messages(total: int, banks: int, share: int, pages: tuple[int, ...]) -> None:
-    assert page_sizes(total, banks, share, 32) == pages
+    assert find_page_sizes(total, banks, share, 32) == pages
     for page in pages:
         assert -(-(total // page) // banks) * page == share
 
@@ -144,6 +144,6 @@ def test_random_tensors_are_recognised_or_left_unknown(spec: TensorSpec, board: 
 @given(st.integers(1, 1 << 36), st.integers(1, 140), st.integers(1, 1 << 32))
 @settings(max_examples=400, deadline=None, derandomize=True)
 def test_any_figures_give_pages_that_explain_them_or_none(total: int, banks: int, share: int) -> None:
-    for page in page_sizes(total, banks, share, 32):
+    for page in find_page_sizes(total, banks, share, 32):
         assert total % page == 0
         assert -(-(total // page) // banks) * page == share

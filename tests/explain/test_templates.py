@@ -10,9 +10,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from support.failure_classes import CLASSES
-from ttmem.failures import MARKERS, find_failures
-from ttmem.failures.knowledge.tables import FailureClass, Template, entries
-from ttmem.failures.text.template import Part, Slot, matches, parse, slots
+from ttmem.failures import FAILURE_WORDS, find_failures
+from ttmem.failures.knowledge.tables import FailureClass, Template, load_entries
+from ttmem.failures.text import template as template_language
+from ttmem.failures.text.template import Slot, TemplatePiece, find_matches, list_slots, parse
 
 VALUES = {
     "word": st.sampled_from(["softmax", "ttnn.conv2d", "python3"]),
@@ -33,7 +34,7 @@ def value(draw: st.DrawFn, slot: Slot) -> str:
     return draw(VALUES[slot.kind])
 
 
-def written(draw: st.DrawFn, parts: tuple[Part, ...], values: dict[str, str]) -> str:
+def written(draw: st.DrawFn, parts: tuple[TemplatePiece, ...], values: dict[str, str]) -> str:
     out = []
     for part in parts:
         if part.slot is not None:
@@ -53,7 +54,7 @@ def prints(draw: st.DrawFn, template: Template) -> tuple[str, dict[str, str]]:
     return written(draw, parse(template.text), values), values
 
 
-@pytest.mark.parametrize("template", entries(Template), ids=lambda template: template.id)
+@pytest.mark.parametrize("template", load_entries(Template), ids=lambda template: template.id)
 @given(data=st.data())
 @settings(max_examples=12, deadline=None, derandomize=True)
 def test_every_sentence_is_read_back(template: Template, data: st.DataObject) -> None:
@@ -64,11 +65,11 @@ def test_every_sentence_is_read_back(template: Template, data: st.DataObject) ->
     # WHEN it is read
     (failure,) = find_failures(sentence, include_other=True)
     # THEN it is this template, or a fuller wording of the same family, with every figure and word
-    same_family = {other.id for other in entries(Template) if other.family == template.family}
+    same_family = {other.id for other in load_entries(Template) if other.family == template.family}
     assert failure.template in same_family
     by_figures = template.failure_class == "oom" or values.get("exit_code") == "137"
     assert failure.failure_class == template.failure_class or by_figures
-    factors = {slot.name: slot.factor for slot in slots(parse(template.text)) if slot.is_number}
+    factors = {slot.name: slot.factor for slot in list_slots(parse(template.text)) if slot.is_number}
     for name, factor in factors.items():
         if name:
             assert failure.numbers[name] == int(values[name], 0) * factor
@@ -81,7 +82,7 @@ def test_every_sentence_is_read_back(template: Template, data: st.DataObject) ->
 # What begins a failure in a log: errors, and the one warning that can explain a wrong result.
 BEGINNINGS = [
     template
-    for template in entries(Template)
+    for template in load_entries(Template)
     if (template.rank == "error" and template.id != "Z6") or template.id == "T4"  # Z6: memory never causes SIGILL
 ]
 ALWAYS_WRAPPED = {
@@ -100,39 +101,39 @@ def test_every_line_that_begins_a_failure_carries_a_marker(template: Template, d
     bare = template.family in ("oom", "clash", "overflow", "crash") and template.id not in ALWAYS_WRAPPED
     line = sentence if bare else f"2026-05-14 01:00:31.755 | critical | Always | TT_FATAL: {sentence} (assert.hpp:104)"
     # WHEN / THEN
-    assert any(marker in line.encode() for marker in MARKERS)
+    assert any(marker in line.encode() for marker in FAILURE_WORDS)
 
 
 def test_ids_are_unique_and_classes_are_those_of_the_contract() -> None:
-    ids = [template.id for template in entries(Template)]
+    ids = [template.id for template in load_entries(Template)]
     assert len(ids) == len(set(ids))
-    assert sorted(known.name for known in entries(FailureClass)) == sorted(CLASSES)
-    assert {template.failure_class for template in entries(Template)} <= {*CLASSES, "oom"}
-    assert {template.rank for template in entries(Template)} == {"error", "warning", "wrapper", "chatter"}
-    assert {template.place for template in entries(Template)} == {
+    assert sorted(known.name for known in load_entries(FailureClass)) == sorted(CLASSES)
+    assert {template.failure_class for template in load_entries(Template)} <= {*CLASSES, "oom"}
+    assert {template.rank for template in load_entries(Template)} == {"error", "warning", "wrapper", "chatter"}
+    assert {template.place for template in load_entries(Template)} == {
         "anywhere",
         "itself",
         "line",
         "line-start",
         "line-end",
     }
-    assert {template.memory for template in entries(Template)} <= {None, "DRAM", "L1", "L1_SMALL", "TRACE"}
+    assert {template.memory for template in load_entries(Template)} <= {None, "DRAM", "L1", "L1_SMALL", "TRACE"}
 
 
 def test_every_class_but_the_derived_ones_has_a_wording() -> None:
     derived = {"oom/fragmented", "oom/unconfigured"}
-    assert set(CLASSES) - {template.failure_class for template in entries(Template)} == derived
+    assert set(CLASSES) - {template.failure_class for template in load_entries(Template)} == derived
 
 
 def test_classes_are_explained_in_one_sentence() -> None:
-    for known in entries(FailureClass):
+    for known in load_entries(FailureClass):
         assert re.fullmatch(r"[A-Z].{20,140}\.", known.meaning), known
 
 
 @pytest.mark.parametrize("text", ["[[lead]]{n} first", "abcd [[open", "abcd ]] closed", "abcd {n:colour}", "{n} abc"])
 def test_malformed_templates_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"template|begin"):
-        list(matches(text, "abcd 1"))
+        list(find_matches(text, "abcd 1"))
 
 
 @pytest.mark.parametrize("template_id", ["A1", "C1", "C2"])
@@ -140,7 +141,7 @@ def test_malformed_templates_are_refused(text: str) -> None:
 @settings(max_examples=25, deadline=None, derandomize=True)
 def test_format_strings_with_their_arguments_below(template_id: str, data: st.DataObject) -> None:
     # GIVEN a build of spring 2024: the format string first, then one argument per line
-    (template,) = [template for template in entries(Template) if template.id == template_id]
+    (template,) = [template for template in load_entries(Template) if template.id == template_id]
     sentence, values = data.draw(prints(template))
     if template_id == "C1":
         assume(int(values["l1_buffer_address"]) < int(values["region_end"]))
@@ -169,3 +170,10 @@ def test_a_format_string_alone_has_no_figures() -> None:
     )
     assert (failure.failure_class, dict(failure.numbers)) == ("buffers/clash", {})
     assert failure.texts == {"buffer_family": "circular", "file": "program.cpp:483"}
+
+
+def test_every_kind_of_slot_is_documented() -> None:
+    documented = re.findall(r"^- ``([a-z]+)``:", template_language.__doc__ or "", re.MULTILINE)
+    assert documented == list(template_language.SLOT_KINDS), (
+        "the docstring of failures/text/template.py lists the kinds of slots: describe each kind of SLOT_KINDS there"
+    )

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ttmem.commands import main
-from ttmem.engines.clusters import descriptor, mocked_boards
+from ttmem.commands.main import main
+from ttmem.engines.mock_board import build_cluster_descriptor, list_mock_boards
 from ttmem.hardware import BLACKHOLE, BOARDS, Board, Chip, Grid, Mock, open_board
 
 Ask = Callable[..., dict[str, object]]
@@ -60,8 +60,8 @@ def test_the_verbs_know_it(board: Board, ask: Ask) -> None:
 
 
 def test_the_library_can_be_told_of_it(board: Board) -> None:
-    assert "p175" in mocked_boards()
-    described = json.loads(descriptor(board))
+    assert "p175" in list_mock_boards()
+    described = json.loads(build_cluster_descriptor(board))
     assert described["arch"] == {"0": "blackhole", "1": "blackhole"}
     assert described["harvesting"]["1"] == {"noc_translation": True, "harvest_mask": 0}
     assert described["ethernet_connections"] == [[{"chip": 0, "chan": 4}, {"chip": 1, "chan": 4}]]

@@ -109,13 +109,13 @@ def _is_text(part: ast.stmt) -> bool:
 def test_the_release_that_everything_defaults_to_is_one_constant():
     """The newest bank table; options, the managed environment and the documentation follow it."""
     from support.command_line import ROOT
-    from ttmem.engines.interpreters import PINNED_TTNN, managed_folder
+    from ttmem.engines.interpreters import PINNED_TTNN, locate_managed_folder
     from ttmem.hardware import DEFAULT_RELEASE
 
     newest = max(RELEASES, key=lambda release: tuple(map(int, release.name.split("."))))
     assert newest is DEFAULT_RELEASE
     assert DEFAULT_RELEASE.name == PINNED_TTNN
-    assert managed_folder().name == "device"
+    assert locate_managed_folder().name == "device"
     assert f"installs {DEFAULT_RELEASE}" in (ROOT / "docs" / "engines.md").read_text()
     stated = [path.name for path in (ROOT / "src").rglob("*.py") if f"{DEFAULT_RELEASE.name}" in _code(path)]
     assert stated == []

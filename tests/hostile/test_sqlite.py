@@ -15,7 +15,7 @@ import pytest
 import ttmem
 from readers.captures.fixtures import unpacked_report
 from ttmem.readers import sqlite_tables
-from ttmem.readers.sqlite_tables import opened_tables, tables_of
+from ttmem.readers.sqlite_tables import open_tables, list_tables
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
 HUGE = "hex(zeroblob(900000000))"
@@ -87,8 +87,8 @@ def test_nothing_but_rows_of_tables_can_be_asked_for(report: Path) -> None:
     change(
         report, f"CREATE VIEW endless AS {ENDLESS} SELECT i FROM n", "CREATE VIEW plain AS SELECT name FROM operations"
     )
-    with opened_tables(report, immutable=True) as connection:
-        assert "endless" not in tables_of(connection)
+    with open_tables(report, immutable=True) as connection:
+        assert "endless" not in list_tables(connection)
         for statement in (
             "SELECT * FROM endless LIMIT 1",
             "SELECT * FROM plain",
@@ -112,7 +112,7 @@ def test_steps_and_lengths_are_bounded(tmp_path: Path, monkeypatch: pytest.Monke
     change(path, "CREATE TABLE t (x)", "INSERT INTO t VALUES (zeroblob(3000000))")
     monkeypatch.setattr(sqlite_tables, "LONGEST_VALUE_BYTES", 1_000_000)
     if hasattr(sqlite3.Connection, "setlimit"):
-        with pytest.raises(sqlite3.DataError), opened_tables(path, immutable=True) as connection:
+        with pytest.raises(sqlite3.DataError), open_tables(path, immutable=True) as connection:
             connection.execute("SELECT x FROM t").fetchall()
     path.unlink()
     change(path, "CREATE TABLE t (x)")
@@ -124,7 +124,7 @@ def test_steps_and_lengths_are_bounded(tmp_path: Path, monkeypatch: pytest.Monke
     database.close()
     with (
         pytest.raises(ttmem.TtmemError, match="cannot be read to its end"),
-        opened_tables(path, immutable=True) as connection,
+        open_tables(path, immutable=True) as connection,
     ):
         connection.execute("SELECT count(*) FROM t AS a, t AS b, t AS c").fetchall()
 

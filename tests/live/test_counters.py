@@ -199,7 +199,7 @@ def test_peaks_are_held_per_chip_and_per_process() -> None:
     peaks.add(at((1, Counters(dram_bytes=40, l1_bytes=50))))
     peaks.add(at())
 
-    assert peaks.of_chip(9) == Counters(dram_bytes=100, l1_bytes=50)
-    assert peaks.of_process(9, 1) == Counters(dram_bytes=100, l1_bytes=50)
-    assert peaks.of_process(9, 2) == Counters(l1_bytes=7)
-    assert peaks.of_chip(8) == Counters()
+    assert peaks.find_chip_peak(9) == Counters(dram_bytes=100, l1_bytes=50)
+    assert peaks.find_process_peak(9, 1) == Counters(dram_bytes=100, l1_bytes=50)
+    assert peaks.find_process_peak(9, 2) == Counters(l1_bytes=7)
+    assert peaks.find_chip_peak(8) == Counters()

@@ -73,7 +73,7 @@ def test_a_running_process_is_followed_from_outside(process: tuple[subprocess.Po
     ]
     (mine,) = seen["after an add"].processes
     assert (mine.pid, mine.running, mine.held) == (child.pid, True, totals[-1])
-    assert peaks.of_chip(chip) == totals[-1]
+    assert peaks.find_chip_peak(chip) == totals[-1]
 
     assert child.stdout.readline().strip() == "closed"
     child.wait(timeout=30)

@@ -12,7 +12,7 @@ from typing import Any
 
 from ttmem.profile.model import Profile, Timeline
 from ttmem.readers.runtime_log._lexer import Lexer
-from ttmem.readers.runtime_log.reader import profile_of
+from ttmem.readers.runtime_log.reader import build_profile
 from ttmem.readers.wrappings import LineSplitter
 
 
@@ -71,4 +71,4 @@ def profile_in_chunks(chunks: Iterable[bytes]) -> Profile:
         lexer.byte_count += len(chunk)
         lexer.feed(splitter.split(chunk))
     lexer.feed(splitter.rest())
-    return profile_of(lexer.finish(), name="run", where="run.log")
+    return build_profile(lexer.finish(), name="run", where="run.log")

@@ -180,7 +180,10 @@ def test_runs(case: Case) -> None:
     for _, number, timeline, truth in processes(case):
         if not is_logged(truth):
             continue
-        found = [(run.number, run.program, run.first_index, run.end_index - 1) for run in find_timeline_runs(timeline, number)]
+        found = [
+            (run.number, run.program, run.first_index, run.end_index - 1)
+            for run in find_timeline_runs(timeline, number)
+        ]
         expected = [
             (run["run"], run["program"], run["first_index"], run["last_index"])
             for run in truth["runs"]

@@ -25,7 +25,7 @@ from ttmem.readers.registry import (
     READERS,
     WATCHER_FACTS,
     detect,
-    first_that_knows,
+    find_reader,
 )
 
 ALL_READERS = (*READERS[:-2], *foreign.READERS, *READERS[-2:])
@@ -52,7 +52,7 @@ CONTENTS = {
 def test_every_kind_is_known_by_its_content(tmp_path: Path, kind: str, content: bytes, pack: type[bytes]) -> None:
     path = tmp_path / "x"
     path.write_bytes(pack(content))
-    reader = first_that_knows(path, ALL_READERS)
+    reader = find_reader(path, ALL_READERS)
     assert reader is not None
     assert reader.kind == kind
 
@@ -84,7 +84,7 @@ def test_what_a_text_is_depends_on_what_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_is_no_kind(tmp_path: Path) -> None:
-    assert first_that_knows(tmp_path, ALL_READERS) is None
+    assert find_reader(tmp_path, ALL_READERS) is None
 
 
 @given(st.binary(max_size=200))
@@ -139,7 +139,7 @@ def test_a_cut_source_gives_what_it_holds_whether_or_not_it_was_looked_at(tmp_pa
 
 def test_standard_input_is_looked_at_once_it_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\r\none\r\ntwo")))
-    assert Head.of("-") == Head(None)
+    assert Head.read("-") == Head(None)
     with OpenedSource("-") as opened:
         assert opened.head.content == b"\r\none\r\ntwo"
         assert list(opened.lines()) == ["", "one", "two"]

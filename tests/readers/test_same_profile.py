@@ -24,7 +24,7 @@ from ttmem.readers import read
 from ttmem.readers.runtime_log import _lexer, _tokens
 from ttmem.readers.runtime_log._parallel import lex_part, worth_splitting
 from ttmem.readers.runtime_log._tokens import merge
-from ttmem.readers.runtime_log.reader import profile_of
+from ttmem.readers.runtime_log.reader import build_profile
 
 LOGS = sorted(some_logs())
 WHOLE = {name: meaning(profile_of_bytes(content)) for name, content in some_logs().items()}
@@ -74,7 +74,7 @@ def in_parts(path: Path, ranges: list[tuple[int, int]]) -> Profile:
     log = lex_part(path, *ranges[0])
     for start, end in ranges[1:]:
         log = merge(log, lex_part(path, start, end))
-    return profile_of(log, name="run", where=str(path))
+    return build_profile(log, name="run", where=str(path))
 
 
 @pytest.mark.parametrize("name", LOGS)

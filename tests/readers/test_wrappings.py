@@ -26,7 +26,7 @@ from readers.same_profile import meaning
 from readers.test_states import small_run
 from support.command_line import BLACKHOLE_OOM, REAL_OOM, call, command_line, environment
 from ttmem.analysis.failure import failures
-from ttmem.readers.wrappings import unwrapper_for
+from ttmem.readers.wrappings import find_unwrapper
 
 PLAIN = small_run(Log()).bytes()
 COLOURED = small_run(Log(colours=True)).bytes()
@@ -149,7 +149,7 @@ def test_json_that_is_no_log_stays_what_it_is() -> None:
         b'{"nodes": [{"log": "x", "time": 1}]}',
         b'{"line": 3}',
     ):
-        assert unwrapper_for(text) is None
+        assert find_unwrapper(text) is None
 
 
 @pytest.mark.parametrize("size", [7, 100, 5000])

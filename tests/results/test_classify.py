@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from support.failure_classes import CLASSES
-from ttmem.failures.classify import classify, classify_skip, sentence
-from ttmem.failures.knowledge.tables import Wording, entries, failure_class_named, title_of
+from ttmem.failures.classify import classify, classify_skip, find_sentence
+from ttmem.failures.knowledge.tables import Wording, find_failure_class, find_title, load_entries
 from ttmem.failures.outcome import FAIL, SKIPPED, STATUSES, Outcome
 
 OUT_OF_MEMORY = (
@@ -43,15 +43,15 @@ def test_an_engine_and_a_log_say_the_same_of_one_text(text: str) -> None:
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_every_class_has_a_status_of_the_contract(name: str) -> None:
-    known = failure_class_named(name)
+    known = find_failure_class(name)
     assert known.status in STATUSES
     assert (known.status == "oom") == (name.startswith("oom/") or name == "trace/region")
     assert known.memory in (None, "L1")
 
 
 def test_wordings_decide_between_statuses_that_exist() -> None:
-    assert {wording.status for wording in entries(Wording)} <= {*STATUSES, ""}
-    assert len({wording.title for wording in entries(Wording)}) == len(entries(Wording))
+    assert {wording.status for wording in load_entries(Wording)} <= {*STATUSES, ""}
+    assert len({wording.title for wording in load_entries(Wording)}) == len(load_entries(Wording))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_wordings_decide_between_statuses_that_exist() -> None:
     ],
 )  # fmt: skip
 def test_titles(failure_class: str, message: str, title: str) -> None:
-    assert title_of(failure_class, message) == title
+    assert find_title(failure_class, message) == title
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_a_failure_without_words_is_a_failure() -> None:
 
 def test_words_that_only_head_a_group_do_not_hide_those_that_decide() -> None:
     text = "AssertionError in compare: missing 2 required positional arguments"
-    assert (classify(text).status, title_of("", text)) == ("invalid", "Arguments are missing")
+    assert (classify(text).status, find_title("", text)) == ("invalid", "Arguments are missing")
 
 
 def test_the_line_of_a_traceback_that_says_what_happened() -> None:
-    assert sentence("x = 1\nE   + where 2\nE   RuntimeError:   two  blanks\n") == "RuntimeError: two blanks"
+    assert find_sentence("x = 1\nE   + where 2\nE   RuntimeError:   two  blanks\n") == "RuntimeError: two blanks"

@@ -13,11 +13,13 @@ import gc
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 _WARM = (["boards", "--json"], ["tensor", "32x32", "--json"], ["explain", "Out of Memory: Not enough space"])
@@ -61,30 +63,88 @@ class ForkServer:
         self._folder.cleanup()
 
 
-def _serve() -> None:
-    from ttmem.commands.main import main
+@contextlib.contextmanager
+def forking_program(folder: Path, environment: dict[str, str]) -> Iterator[Path]:
+    """A program ``ttmem`` for shells, which hands its descriptors to a fork of a warm process."""
+    address = folder / "socket"
+    server = subprocess.Popen([sys.executable, __file__, str(address)], stdin=subprocess.PIPE, env=environment)
+    program = folder / "ttmem"
+    program.write_text(f"#!{sys.executable} -IS\n" + _PROGRAM.format(address=str(address)))
+    program.chmod(0o755)
+    while not address.exists() and server.poll() is None:
+        time.sleep(0.02)
+    yield program
+    assert server.stdin is not None
+    server.stdin.close()
+    server.terminate()
+    server.wait(30)
 
+
+_PROGRAM = """\
+import json, os, socket, sys
+
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect({address!r})
+    request = json.dumps([sys.argv[1:], dict(os.environ), os.getcwd()]).encode()
+    socket.send_fds(server, [len(request).to_bytes(8, "big")], [0, 1, 2])
+    server.sendall(request)
+    code = server.recv(16)
+sys.exit(int(code) if code else 70)
+"""
+
+
+def _listen(address: str) -> None:
+    """Serve ``forking_program``: a fork for each connection, several at a time as a pipe needs them."""
+    main = _warm_up()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # forks report to their connection, nobody waits for them
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen(16)
+        while True:
+            connection, _ = listener.accept()
+            if os.fork() == 0:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                size, descriptors, _, _ = socket.recv_fds(connection, 8, 3)
+                text = b""
+                while len(text) < int.from_bytes(size, "big"):
+                    text += connection.recv(1 << 20)
+                arguments, environment, folder = json.loads(text)
+                request = {"arguments": arguments, "environment": environment, "cwd": folder}
+                _run(main, request | {"descriptors": descriptors}, connection)
+            connection.close()
+
+
+def _serve() -> None:
     answers = os.fdopen(os.dup(1), "w")
-    silent = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silent, 1)
-    errors = os.dup(2)
-    os.dup2(silent, 2)
-    for line in _WARM:  # imports and compiled patterns are inherited by every fork
-        with contextlib.suppress(SystemExit):
-            main(list(line))
-    os.dup2(errors, 2)
-    gc.collect()
-    gc.freeze()
+    main = _warm_up()
     for line in sys.stdin:
         asked = json.loads(line)
         child = os.fork()
         if child == 0:
-            _run(main, asked)
+            _run(main, asked, None)
         answers.write(json.dumps(_wait(child, asked["timeout"])) + "\n")
         answers.flush()
 
 
-def _run(main, asked) -> None:
+def _warm_up() -> Callable[[list[str]], int]:
+    """Run a few verbs: their imports and compiled patterns are inherited by every fork."""
+    from ttmem.commands.main import main
+
+    silent, kept = os.open(os.devnull, os.O_WRONLY), (os.dup(1), os.dup(2))
+    os.dup2(silent, 1)
+    os.dup2(silent, 2)
+    for line in _WARM:
+        with contextlib.suppress(SystemExit):
+            main(list(line))
+    sys.stdout.flush()
+    os.dup2(kept[0], 1)
+    os.dup2(kept[1], 2)
+    gc.collect()
+    gc.freeze()
+    return main
+
+
+def _run(main, asked, connection) -> None:
     """Be the command line; never returns."""
     code = 70
     try:
@@ -92,10 +152,8 @@ def _run(main, asked) -> None:
         os.environ.clear()
         os.environ.update(asked["environment"])
         os.chdir(asked["cwd"])
-        place = Path(asked["place"])
-        for number, name, flags in ((0, "in", os.O_RDONLY), (1, "out", None), (2, "err", None)):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC if flags is None else flags
-            os.dup2(os.open(place / name, flags, 0o600), number)
+        for number, descriptor in enumerate(asked.get("descriptors") or _open_files(Path(asked["place"]))):
+            os.dup2(descriptor, number)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         sys.stdin, sys.stdout, sys.stderr = (  # open until the process ends
             open(number, mode, encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115
@@ -114,8 +172,15 @@ def _run(main, asked) -> None:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
+        if connection is not None:
+            connection.sendall(str(code).encode())
     finally:
         os._exit(code)
+
+
+def _open_files(place: Path) -> list[int]:
+    new = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    return [os.open(place / name, flags, 0o600) for name, flags in (("in", os.O_RDONLY), ("out", new), ("err", new))]
 
 
 def _wait(child: int, timeout: float) -> int | None:
@@ -136,4 +201,4 @@ def _wait(child: int, timeout: float) -> int | None:
 
 
 if __name__ == "__main__":
-    _serve()
+    _listen(sys.argv[1]) if sys.argv[1:] else _serve()

@@ -22,7 +22,7 @@ from ttmem.failures import (
     find_failures,
     is_echo,
 )
-from ttmem.failures.knowledge.tables import failure_class_named
+from ttmem.failures.knowledge.tables import find_failure_class
 from ttmem.hardware import BOARDS
 from ttmem.profile.model import MEMORIES, Profile, Timeline
 from ttmem.profile.runs import find_run
@@ -49,7 +49,7 @@ class RunFailure(Failure):
     def is_for_memory(self) -> bool:
         """True if the device's memory was too small for the request; a crash or a time-out does not show that."""
         return (
-            self.failure_class in _MEMORY_CLASSES or failure_class_named(self.failure_class).status in _MEMORY_STATUSES
+            self.failure_class in _MEMORY_CLASSES or find_failure_class(self.failure_class).status in _MEMORY_STATUSES
         )
 
 

@@ -16,7 +16,7 @@ from ttmem.analysis.states import bank_size
 from ttmem.profile.model import MEMORIES, VIEW_ALLOCATED, Profile, Timeline
 from ttmem.profile.operation_forms import OperationForm
 from ttmem.profile.tensor_type import TensorType
-from ttmem.twin.bank_sizes import taken_bytes_per_bank
+from ttmem.twin.placement import compute_taken_bytes_per_bank
 
 LOAD_CACHED = ("ttcore.load_cached", "tt.load_cached")
 """Today's name and the one before 2025-06."""
@@ -302,7 +302,7 @@ class Liveness:
             alignment = self._architecture.page_alignment_bytes(in_dram=type_.memory in ("DRAM", "TRACE"))
             stored = type_.bytes_per_bank(self._banks.get(type_.memory, 0), alignment)
             quantum = self._architecture.quantum_bytes
-            known = self._needs[number] = taken_bytes_per_bank(stored, quantum_bytes=quantum) if stored else 0
+            known = self._needs[number] = compute_taken_bytes_per_bank(stored, quantum_bytes=quantum) if stored else 0
         return known
 
     def _weight_name(self, form: OperationForm) -> str:

@@ -13,7 +13,7 @@ from ttmem.base.limits import FAILURES_EXPLAINED, FAILURES_WITH_ALIVE, keep_firs
 from ttmem.readers.sources import STDIN, Located
 
 if TYPE_CHECKING:
-    from ttmem.failures import Diagnosis, Failure, Found
+    from ttmem.failures import Diagnosis, Failure, FailureSearch
     from ttmem.profile.model import Profile
     from ttmem.readers.byte_source import Progress
 
@@ -33,7 +33,7 @@ def diagnose_source(
     located: Located, *, board: str | None, alive: bool | None, progress: Progress | None
 ) -> SourceDiagnosis:
     """Diagnose every failure; ``alive``: also read a log as a profile (None: where that is quick)."""
-    from ttmem.failures import diagnoses
+    from ttmem.failures import diagnose_all
 
     if (profile := _read_profile(located)) is not None:
         return _diagnose_profile(profile, board=board)
@@ -53,7 +53,7 @@ def diagnose_source(
             return _diagnose_with_profile(found, located, notes, board=board, progress=progress)
         if alive is None:
             notes.append(f"next: ttmem explain {located.path} --alive  (also lists the tensors that were alive)")
-    return SourceDiagnosis(diagnoses(found, board=board), tuple(notes))
+    return SourceDiagnosis(diagnose_all(found, board=board), tuple(notes))
 
 
 def _read_profile(located: Located) -> Profile | None:
@@ -64,7 +64,7 @@ def _read_profile(located: Located) -> Profile | None:
 
     if located.path == STDIN:
         return None
-    head = Head.of(located.path)
+    head = Head.read(located.path)
     if head.is_text:
         return None  # most sources are: nothing that reads profiles is loaded for them
     if not head.is_folder and registry.detect(head, registry.PROFILE) in (None, registry.FALLBACK):
@@ -77,7 +77,7 @@ def _can_be_read_again(located: Located) -> bool:
     return located.path != STDIN and Path(located.path).is_file()
 
 
-def _scan_text(path: str | Path, progress: Progress | None, notes: list[str]) -> Found:
+def _scan_text(path: str | Path, progress: Progress | None, notes: list[str]) -> FailureSearch:
     from ttmem.failures import find_in_chunks
     from ttmem.readers.byte_source import OpenedSource, TruncatedSourceError
 
@@ -121,7 +121,7 @@ def _describe_omitted(failures: Sequence[Failure]) -> list[str]:
 
 
 def _diagnose_with_profile(
-    found: Found, located: Located, notes: list[str], *, board: str | None, progress: Progress | None
+    found: FailureSearch, located: Located, notes: list[str], *, board: str | None, progress: Progress | None
 ) -> SourceDiagnosis:
     """Diagnose the failures of the text, with the facts of the log's profile for those in both."""
     from ttmem import readers

@@ -8,7 +8,7 @@ from ttmem.circular_buffers.strategies import ROLES, index_of
 from ttmem.circular_buffers.workload import Workload
 from ttmem.hardware import MemoryMap
 from ttmem.twin.errors import DeviceFailureError
-from ttmem.twin.programs import Program, StaticBuffer, check_regions, lay_out
+from ttmem.twin.programs import DeviceProgram, StaticBuffer, check_regions, lay_out
 from ttmem.twin.tensor_spec import CoreRange
 
 CONFIG_BYTES_PER_INDEX = 16
@@ -58,7 +58,7 @@ def l1_use(tiles: Mapping[str, int], tile_bytes: int, memory_map: MemoryMap, ker
         StaticBuffer(count * tile_bytes, everywhere, page_bytes=tile_bytes, indices=(index,))
         for count, index in zip(tiles.values(), indices, strict=True)
     )
-    layout = lay_out(Program(buffers), memory_map)
+    layout = lay_out(DeviceProgram(buffers), memory_map)
     failure = None
     try:
         check_regions(layout.regions, "circular", memory_map, None)

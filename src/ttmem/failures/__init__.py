@@ -17,7 +17,7 @@ from ttmem.failures.text.clean_text import EXPECTED_END as EXPECTED_END
 from ttmem.failures.text.find import deduplicate as deduplicate
 from ttmem.failures.text.find import find_failures as find_failures
 from ttmem.failures.text.find import is_echo as is_echo
-from ttmem.failures.text.scan import MARKERS as MARKERS
+from ttmem.failures.text.scan import FAILURE_WORDS as FAILURE_WORDS
 
 if TYPE_CHECKING:
     from ttmem.failures.diagnosis.board_guess import BoardGuess as BoardGuess
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ttmem.failures.diagnosis.diagnose import Figure as Figure
     from ttmem.failures.diagnosis.diagnose import Remedy as Remedy
     from ttmem.failures.diagnosis.diagnose import diagnose as diagnose
-    from ttmem.failures.diagnosis.diagnose import diagnoses as diagnoses
+    from ttmem.failures.diagnosis.diagnose import diagnose_all as diagnose_all
     from ttmem.failures.diagnosis.diagnose import explain as explain
     from ttmem.failures.diagnosis.failure_state import LiveTensor as LiveTensor
     from ttmem.failures.diagnosis.memory_diagram import Picture as Picture
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from ttmem.failures.text.context import Context as Context
     from ttmem.failures.text.context import KnownTensor as KnownTensor
     from ttmem.failures.text.context import read_context as read_context
-    from ttmem.failures.text.find_in_stream import Found as Found
+    from ttmem.failures.text.find_in_stream import FailureSearch as FailureSearch
     from ttmem.failures.text.find_in_stream import find_in_chunks as find_in_chunks
     from ttmem.failures.text.find_in_stream import find_in_text as find_in_text
 
 _HOMES = {
     "diagnosis.board_guess": "BoardGuess",
-    "diagnosis.diagnose": "Diagnosis Figure Remedy diagnose diagnoses explain",
+    "diagnosis.diagnose": "Diagnosis Figure Remedy diagnose diagnose_all explain",
     "diagnosis.memory_diagram": "Picture Stretch",
     "diagnosis.failure_state": "LiveTensor",
     "diagnosis.tensor_guess": "TensorGuess",
     "text.context": "Context KnownTensor read_context",
-    "text.find_in_stream": "Found find_in_chunks find_in_text",
+    "text.find_in_stream": "FailureSearch find_in_chunks find_in_text",
 }
 __getattr__ = lazy_names(__name__, {name: home for home, names in _HOMES.items() for name in names.split()})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the text of a failure means: one classifier for engines and for logs of other tools, and it reads the sentence.
+"""One classifier for the failures of engines and for logs of other tools; it reads the sentence, not the status.
 
 Status words of other tools are not trusted: a skip can hide an out-of-memory, tt-metal's FAIL_L1_OUT_OF_MEM is set for
 DRAM too, and a clash of static buffers is filed under assertions there.
@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from ttmem.base.limits import FAILURES_CLASSIFIED, TESTS_READ
 from ttmem.failures import Failure, find_failures
-from ttmem.failures.knowledge.tables import failure_class_named, status_of_wording
+from ttmem.failures.knowledge.tables import find_failure_class, find_status
 from ttmem.failures.outcome import CRASH, ERROR, FAIL, INVALID, OOM, SKIPPED, UNSUPPORTED, Outcome
 
 _REFUSALS = ("TypeError", "ValueError", "RuntimeError", "IndexError")
@@ -24,7 +24,7 @@ _MEMORY = re.compile(r"\b(DRAM|L1_SMALL|L1|TRACE)\b")
 
 @dataclass(slots=True)
 class _Read:
-    """How many failures and tests one place told of."""
+    """Number of failures and tests in one source."""
 
     failures: int = 0
     tests: int = 0
@@ -42,7 +42,7 @@ _reading: ContextVar[_Read | None] = ContextVar("reading", default=None)
 
 
 @contextmanager
-def bounded() -> Iterator[_Read]:
+def limit_reading() -> Iterator[_Read]:
     """While other tools' results are read: looking for figures in each of a hundred thousand failures takes minutes."""
     read = _Read()
     before = _reading.set(read)
@@ -52,8 +52,8 @@ def bounded() -> Iterator[_Read]:
         _reading.reset(before)
 
 
-def tests_to_read(tests: Iterable[_Test]) -> Iterator[_Test]:
-    """Those that a report is made of; the rest is counted, for the note that names it."""
+def limit_tests(tests: Iterable[_Test]) -> Iterator[_Test]:
+    """Yield the tests that a report contains; counts the rest for the note that names it."""
     read = _reading.get()
     for test in tests:
         if read is not None:
@@ -64,7 +64,7 @@ def tests_to_read(tests: Iterable[_Test]) -> Iterator[_Test]:
 
 
 def classify(text: str, *, exception: str = "") -> Outcome:
-    """Of a case that did not pass.
+    """Classify a case that did not pass.
 
     ``exception`` is the type of the error where it is known, which decides what the words leave open: what the library
     has not got is unsupported, a call that it refused is invalid. Without it the words alone have to do.
@@ -73,20 +73,20 @@ def classify(text: str, *, exception: str = "") -> Outcome:
         read.failures += 1
     failure = _failure(text) if read is None or read.failures <= FAILURES_CLASSIFIED else None
     if failure is not None and (failure.failure_class != "none" or exception):
-        return _of_class(failure)
+        return _build_outcome(failure)
     if exception:
         status = UNSUPPORTED if exception == "AttributeError" else INVALID if exception in _REFUSALS else ERROR
         return Outcome(status, message=" ".join(text.split())[:500])
-    status = status_of_wording(text)
+    status = find_status(text)
     if status == OOM:
-        return Outcome(OOM, failure_class="oom/unknown", memory=_memory_in(text), message=sentence(text))
+        return Outcome(OOM, failure_class="oom/unknown", memory=_memory_in(text), message=find_sentence(text))
     if failure is not None and not status:  # the library's own assertion, whatever it says
-        return _of_class(failure)
-    return Outcome(status or FAIL, message=sentence(text))
+        return _build_outcome(failure)
+    return Outcome(status or FAIL, message=find_sentence(text))
 
 
 def classify_skip(reason: str) -> Outcome:
-    """Of a test that was skipped: an exception in the reason is the failure that it hides; any other is a skip."""
+    """Classify a skipped test: an exception in the reason is the failure that it hides; any other is a skip."""
     outcome = classify(reason)
     return outcome._replace(status=SKIPPED) if outcome.status == FAIL else outcome
 
@@ -96,8 +96,8 @@ def _failure(text: str) -> Failure | None:
     return next((failure for failure in found if failure.failure_class != "none"), found[0] if found else None)
 
 
-def _of_class(failure: Failure) -> Outcome:
-    known = failure_class_named(failure.failure_class)
+def _build_outcome(failure: Failure) -> Outcome:
+    known = find_failure_class(failure.failure_class)
     # A status such as 137 says that the process died, whatever is the likely reason.
     status = CRASH if "exit_code" in failure.numbers else known.status
     return Outcome(
@@ -115,7 +115,7 @@ def _memory_in(text: str) -> str | None:
     return match[1] if match else None
 
 
-def sentence(text: str) -> str:
+def find_sentence(text: str) -> str:
     """The line that says what happened: the last ``E   ...`` of a traceback, else the first line with words."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     marked = [line[1:].strip() for line in lines if line.startswith("E ")]

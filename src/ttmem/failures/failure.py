@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from ttmem.hardware import Board
 
 
-def _boards() -> list[Board]:
-    """Those that operations run on, and whose messages people have."""
+def _list_boards() -> list[Board]:
+    """Return the boards that operations run on, and whose messages people have."""
     from ttmem.hardware import BOARDS  # here, because most messages name the bank and need no board
 
     return [board for board in BOARDS if board.runs_operations]
 
 
-def largest_bank_bytes(memory: str | None, banks: int | None = None) -> int | None:
-    """The most that a bank of any board has, before any build takes its part; of those with so many DRAM banks."""
-    boards = _boards()
+def find_largest_bank(memory: str | None, banks: int | None = None) -> int | None:
+    """Return the largest bank of any board (with this number of DRAM banks), before any build takes its part."""
+    boards = _list_boards()
     if memory in ("L1", "L1_SMALL"):
         return max(board.architecture.l1_bytes_per_core for board in boards)
     if memory != "DRAM":
@@ -30,9 +30,9 @@ def largest_bank_bytes(memory: str | None, banks: int | None = None) -> int | No
     return max(board.architecture.dram_bytes_per_bank for board in fitting)
 
 
-def _most_bytes(memory: str | None) -> int | None:
-    """All banks of the largest chip together."""
-    boards = _boards()
+def _find_most_bytes(memory: str | None) -> int | None:
+    """Return the bytes of all banks of the largest chip."""
+    boards = _list_boards()
     if memory == "DRAM":
         return max(board.dram_banks * board.architecture.dram_bytes_per_bank for board in boards)
     if memory not in ("L1", "L1_SMALL"):
@@ -77,7 +77,7 @@ def classify_oom(
     return "oom/unknown"
 
 
-def oom_class_of(numbers: dict[str, int], memory: str | None) -> str:
+def classify_oom_figures(numbers: dict[str, int], memory: str | None) -> str:
     """``classify_oom`` for the figures of a message, also of one that was cut before ``bytes_per_bank``."""
     bank_bytes, allocated, free, largest_free = (
         numbers.get(name) for name in ("bank_bytes", "allocated", "free", "largest_free")
@@ -95,18 +95,18 @@ def oom_class_of(numbers: dict[str, int], memory: str | None) -> str:
 
 
 def _is_beyond_any_bank(need: int | None, requested: int | None, banks: int | None, memory: str | None) -> bool:
-    """Whether no board has a bank for it, though the message does not say how large its banks are."""
+    """True when no board has a bank for it, though the message does not name the size of its banks."""
     if need is None and requested is not None and banks:
         need = -(-requested // banks)
     if need is not None:
-        largest = largest_bank_bytes(memory, banks)
+        largest = find_largest_bank(memory, banks)
         return largest is not None and need > largest
-    most = _most_bytes(memory)
+    most = _find_most_bytes(memory)
     return requested is not None and most is not None and requested > most
 
 
-def statistics_note(numbers: dict[str, int]) -> str | None:
-    """What is wrong with the statistics of a message, if anything: ``allocated + free`` is always the bank."""
+def check_statistics(numbers: dict[str, int]) -> str | None:
+    """Describe a contradiction in the statistics of a message: ``allocated + free`` is always the bank."""
     bank_bytes, allocated, free = (numbers.get(name) for name in ("bank_bytes", "allocated", "free"))
     if bank_bytes is not None and allocated is not None and free is not None and allocated + free != bank_bytes:
         return f"allocated + free is {allocated + free} B but the bank is {bank_bytes} B: a figure is mistyped"
@@ -118,7 +118,7 @@ def statistics_note(numbers: dict[str, int]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failure as its text tells it; nothing here is inferred from outside the text.
+    """A failure as its text reports it; nothing here is inferred from outside the text.
 
     ``numbers`` holds only figures that the text prints (or that follow from them by one subtraction, such as
     ``overlap_bytes``): a cut message has fewer. All byte figures of an allocator failure except

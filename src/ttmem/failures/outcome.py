@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an engine, or a log, says of one case."""
+"""The outcome of one case, from an engine or a log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 PASS, OOM, CLASH, OVERFLOW, INVALID = "pass", "oom", "clash", "overflow", "invalid"
 UNSUPPORTED, CRASH, TIMEOUT, ERROR = "unsupported", "crash", "timeout", "error"
 STATUSES = (PASS, OOM, CLASH, OVERFLOW, INVALID, UNSUPPORTED, CRASH, TIMEOUT, ERROR)
-"""The words of the contract. Which class of failures has which is said in ``explain/knowledge``."""
+"""The words of the contract. ``failures/knowledge`` assigns one to each class of failures."""
 FAIL, SKIPPED = "fail", "skipped"
 """Tests of other tools know two more: a wrong result, and not run for a reason that is not memory."""
 MEMORY_STATUSES = (OOM, CLASH, OVERFLOW)
@@ -55,15 +55,15 @@ class Outcome(NamedTuple):
     def ok(self) -> bool:
         return self.status == PASS
 
-    def in_memory(self, memory: str) -> Outcome:
-        """What a sweep keeps: the peak of the memory that was swept, and no answers of steps."""
+    def keep_memory(self, memory: str) -> Outcome:
+        """Return the outcome as a sweep keeps it: the peak of the swept memory, and no answers of steps."""
         peak = self.peak_bytes_per_bank.get(memory)
         peaks = {} if peak is None else {memory: peak}
         return self._replace(peak_bytes_per_bank=peaks, l1_parts=_NOTHING, l1_problem="", answers=())
 
     @property
     def is_judged(self) -> bool:
-        """Whether it says pass or failure at all."""
+        """True when it reports pass or failure at all."""
         return self.status != UNSUPPORTED or not self.message.startswith(NOT_JUDGED)
 
     @property

@@ -93,8 +93,7 @@ class LiveTwin:
             states.append(
                 FreeListState((starts,) if free else (), (sizes,) if free else (), taken, sum(taken.values()))
             )
-        checkpoint = self.twin.checkpoint()
-        self.twin.restore(type(checkpoint)(tuple(states)))
+        self.twin.restore(tuple(states))
         self.twin.peaks = {memory.name: self.twin.get_allocated_bytes_per_bank(memory) for memory in MEMORIES}
 
     def simulate(self, name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> SimulatedCall:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One module per kind of evidence, one list of them (``registry``); each kind is seen from the content of a source."""
+"""Readers, one module per kind of evidence; ``registry`` lists them and recognises a source by its content."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def read(
     from ttmem.readers.byte_source import Head
     from ttmem.readers.registry import PROFILE, ReadOptions, detect
 
-    head = Head.of(source)
+    head = Head.read(source)
     reader = detect(head, PROFILE)
     if reader is None:
-        raise _unknown(head, str(source))
+        raise _explain_unknown(head, str(source))
     with as_bad_input(str(source), reader.title):
         profile: Profile = reader.read(source, ReadOptions(name or default_name(source), jobs, progress, mlir))
     return profile
 
 
-def _unknown(head: Head, where: str) -> BadInputError:
+def _explain_unknown(head: Head, where: str) -> BadInputError:
     if head.is_folder:
         return BadInputError(
             "is a folder, but not a report that can be read",
@@ -61,12 +61,12 @@ def _unknown(head: Head, where: str) -> BadInputError:
 
 def default_name(source: str | Path) -> str:
     """The report's name when none is given: the file's stem without what every log is called."""
-    from ttmem.readers.byte_source import without_packing
+    from ttmem.readers.byte_source import strip_packing
 
     if str(source) == "-":
         return "stdin"
     path = Path(source)
-    stem = without_packing(path.name)
+    stem = strip_packing(path.name)
     document = stem.removesuffix(".json").removesuffix(".sqlite")
     if document in _COMMON_NAMES:
         parents = (parent.name for parent in path.absolute().parents)

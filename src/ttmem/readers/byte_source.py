@@ -18,10 +18,10 @@ from ttmem.base.limits import DOCUMENT_BYTES, DOCUMENT_VALUES, FACT_LINE_BYTES, 
 from ttmem.readers.unpacking import (
     PACKED_ENDINGS,
     PackedReader,
-    bounded_stream,
+    bound_stream,
+    find_unpacker,
     is_unpacking_error,
-    unknown_packing,
-    unpacker_for,
+    name_unknown_packing,
 )
 from ttmem.readers.wrappings import Unwrapped
 
@@ -29,12 +29,12 @@ CHUNK_BYTES = 1 << 20
 HEAD_BYTES = 1 << 16
 
 Progress = Callable[[int, int], None]
-"""Called with (bytes read so far, bytes in all or 0 when unknown)."""
+"""Called with (bytes read, bytes in all or 0 when unknown)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """How a source begins: all that a reader looks at to know its own kind."""
+    """The beginning of a source: all that a reader looks at to recognise its kind."""
 
     path: Path | None
     """None for standard input."""
@@ -43,13 +43,13 @@ class Head:
     is_folder: bool = False
 
     @classmethod
-    def of(cls, source: str | Path) -> Head:
+    def read(cls, source: str | Path) -> Head:
         """The beginning of a file or folder. Standard input can be read only once, so nothing is read of it here."""
         if str(source) == "-":
             return cls(None)
         if Path(source).is_dir():
             return cls(Path(source), is_folder=True)
-        if _kind_of(Path(source)) == stat.S_IFIFO:
+        if _find_file_type(Path(source)) == stat.S_IFIFO:
             return cls(Path(source))
         with OpenedSource(source) as opened:
             return opened.head
@@ -57,23 +57,23 @@ class Head:
     @property
     def unpacked_name(self) -> str:
         """The file's name without what it is packed in."""
-        return without_packing(self.path.name) if self.path else ""
+        return strip_packing(self.path.name) if self.path else ""
 
     @property
     def is_json(self) -> bool:
-        """Whether it begins like a JSON document; a list of objects, because log lines begin with brackets too."""
+        """True for JSON; a list must hold objects, because log lines begin with brackets too."""
         start = self.content[:4096].lstrip()
         return start[:1] == b"{" or (start[:1] == b"[" and start[1:].lstrip()[:1] in (b"{", b"]"))
 
     @property
     def is_text(self) -> bool:
-        """Neither a folder, nor JSON, nor binary as databases and saved profiles are, however short they were cut."""
+        """True unless it is a folder, JSON, or binary as databases and saved profiles are."""
         is_binary = b"\0" in self.content or self.content.startswith(b"\x89")
         return not (self.is_folder or is_binary or self.is_json)
 
     @property
     def lines(self) -> list[str]:
-        """As text, the last one perhaps cut."""
+        """The text as lines, the last one possibly cut."""
         return self.content.decode("utf-8", "replace").splitlines()
 
 
@@ -86,17 +86,17 @@ class OpenedSource:
     def __init__(self, source: str | Path, *, counted: tuple[bytes, ...] = ()) -> None:
         self._path = None if str(source) == "-" else Path(source)
         self.name = str(self._path or "standard input")
-        raw = _opened(self._path) if self._path else sys.stdin.buffer
+        raw = _open_file(self._path) if self._path else sys.stdin.buffer
         self.packed_bytes = os.fstat(raw.fileno()).st_size if self._path else 0
         """How much there is to read; 0 when that is not known."""
         buffered = raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, raw))
         magic = buffered.peek(4)[:4]
-        if packing := unknown_packing(magic):
+        if packing := name_unknown_packing(magic):
             raise BadInputError(f"is {packing}, which is not read", where=self.name, hint="unpack it first")
-        unpacker = unpacker_for(magic)
+        unpacker = find_unpacker(magic)
         self._packed = PackedReader(cast(BinaryIO, buffered), unpacker, counted) if unpacker else None
         if self._packed is None and not _is_file(raw):
-            self._packed = bounded_stream(cast(BinaryIO, buffered), counted)
+            self._packed = bound_stream(cast(BinaryIO, buffered), counted)
         self._stream = cast(BinaryIO, Unwrapped(cast(BinaryIO, self._packed or buffered)))
         self._may_be_packed_twice = unpacker is not None
         self._seen: list[bytes] = []
@@ -113,17 +113,17 @@ class OpenedSource:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What of a packed source was not handed out at all, once it is read; none of any other."""
+        """Remarks on what a packed source left out, once it is read; empty for other sources."""
         return self._packed.remarks if self._packed else ()
 
     @property
     def unread_rest(self) -> tuple[str, ...]:
-        """Of these what says that the source's end was not read."""
+        """The remark that the end of the source was not read, if it was not."""
         return (self._packed.unread_rest,) if self._packed and self._packed.unread_rest else ()
 
     @property
     def head(self) -> Head:
-        """How it begins."""
+        """The beginning of the source."""
         try:
             while sum(map(len, self._seen)) < HEAD_BYTES and (piece := next(self._pieces(HEAD_BYTES), b"")):
                 self._seen.append(piece)
@@ -132,7 +132,7 @@ class OpenedSource:
         return Head(self._path, b"".join(self._seen))
 
     def chunks(self, progress: Progress | None = None) -> Iterator[bytes]:
-        """All of it in pieces; raises ``TruncatedSourceError`` after the last good one."""
+        """Yield the source in pieces; raises ``TruncatedSourceError`` after the last good one."""
         packed = self._packed.fileobj if self._packed and self.packed_bytes else None
         seen, self._seen = self._seen, []
         done = 0
@@ -143,7 +143,7 @@ class OpenedSource:
                 progress(packed.tell() if packed else done, self.packed_bytes)
 
     def content(self) -> bytes:
-        """All of it at once, for kinds that are one document."""
+        """Return the whole content, for kinds that are one document."""
         pieces, size = [], 0
         try:
             for piece in self.chunks():
@@ -163,7 +163,7 @@ class OpenedSource:
             raise BadInputError(f"cannot be unpacked: {error.reason}", where=self.name, hint=hint) from error
 
     def json_content(self) -> bytes:
-        """All of a JSON document, unless reading it would take more memory than any capture needs."""
+        """Return a JSON document; refuses one that would take more memory than any capture needs."""
         content = self.content()
         values = content.count(b",") + content.count(b"[") + content.count(b"{")
         if values > DOCUMENT_VALUES:
@@ -187,7 +187,7 @@ class OpenedSource:
         if self._damage is not None:
             raise self._damage
         for piece in chunks(self._stream, self.name, limit=limit):
-            if self._may_be_packed_twice and (unpacker_for(piece[:4]) or unknown_packing(piece[:4])):
+            if self._may_be_packed_twice and (find_unpacker(piece[:4]) or name_unknown_packing(piece[:4])):
                 raise BadInputError("is packed twice, which is not read", where=self.name, hint="unpack it once first")
             self._may_be_packed_twice = False
             yield piece
@@ -215,14 +215,14 @@ class TextLines:
         return self.split(b"\n") if self._left else []
 
 
-def without_packing(name: str) -> str:
+def strip_packing(name: str) -> str:
     """A file's name without what it is packed in."""
     for ending in PACKED_ENDINGS:
         name = name.removesuffix(ending)
     return name
 
 
-def _kind_of(path: Path) -> int:
+def _find_file_type(path: Path) -> int:
     """``stat.S_IFREG``, ``stat.S_IFIFO``, ...; 0 where that cannot be seen."""
     try:
         return stat.S_IFMT(path.stat().st_mode)
@@ -231,19 +231,19 @@ def _kind_of(path: Path) -> int:
 
 
 def _is_file(opened: BinaryIO) -> bool:
-    """Whether it has an end for sure; bytes that no system call knows have one too."""
+    """True when the source certainly has an end; bytes without a file descriptor have one too."""
     try:
         return stat.S_ISREG(os.fstat(opened.fileno()).st_mode)
     except (OSError, ValueError):
         return True
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_file(path: Path) -> BinaryIO:
     try:
         if path.is_dir():
             raise BadInputError("is a folder, not a log", where=str(path), hint="name the log file inside it")
         opened = path.open("rb")
-        if _kind_of(path) in (stat.S_IFCHR, stat.S_IFBLK) and not opened.isatty():
+        if _find_file_type(path) in (stat.S_IFCHR, stat.S_IFBLK) and not opened.isatty():
             opened.close()
             raise BadInputError("is a device of this machine, not a file", where=str(path), hint="name a log file")
         return opened

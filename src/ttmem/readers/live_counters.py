@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One shared-memory region, decoded: what tt-metal publishes about one chip.
+"""Counters that tt-metal publishes about each chip in shared memory, decoded and sampled.
 
 The layout is tt-metal's ``DeviceMemoryRegion``. Versions 2 and 3 place every field alike (3 made three more of them
 atomic), so one decoder serves both; any other version is refused, because a guessed offset is a wrong number.
@@ -65,7 +65,7 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class ProcessCounters:
-    """What one process holds on the chip."""
+    """The memory that one process holds on the chip."""
 
     pid: int
     name: str
@@ -80,7 +80,7 @@ class ProcessCounters:
 
 @dataclass(frozen=True, slots=True)
 class ChipCounters:
-    """What lies on one chip behind this device: the gateway itself, or one that is reached through it."""
+    """The memory held on one chip behind this device: the gateway itself, or a chip reached through it."""
 
     chip: int
     remote: bool
@@ -89,7 +89,7 @@ class ChipCounters:
 
 @dataclass(frozen=True, slots=True)
 class DeviceCounters:
-    """One region: a chip, its totals and who holds them."""
+    """A region: a chip, its totals and the processes that hold memory on it."""
 
     path: str
     version: int
@@ -106,7 +106,7 @@ class DeviceCounters:
 
     @property
     def abandoned(self) -> Counters:
-        """What processes hold that do not run any more (killed before they could give it back)."""
+        """Memory held by processes that no longer run (killed before they could release it)."""
         left = (process.held for process in self.processes if not process.running)
         return reduce(Counters.plus, left, Counters())
 
@@ -165,7 +165,7 @@ _ATTEMPTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """All chips at one moment."""
+    """The counters of all chips at one moment."""
 
     taken_ns: int
     folder: str
@@ -173,14 +173,14 @@ class Sample:
     unreadable: tuple[UnreadableRegion, ...]
 
 
-def shared_memory_folder() -> Path:
-    """Where the regions lie; ``TTMEM_SHM_DIR`` moves it (a container's /dev/shm that is mounted elsewhere)."""
+def find_shared_memory_folder() -> Path:
+    """Return the folder of the regions; ``TTMEM_SHM_DIR`` changes it (a container's /dev/shm mounted elsewhere)."""
     return Path(os.environ.get(FOLDER_VARIABLE) or "/dev/shm")
 
 
 def sample(folder: str | Path | None = None) -> Sample:
     """The counters of every chip that any process on this machine has opened."""
-    place = Path(folder) if folder is not None else shared_memory_folder()
+    place = Path(folder) if folder is not None else find_shared_memory_folder()
     devices: list[DeviceCounters] = []
     unreadable: list[UnreadableRegion] = []
     for path in _regions(place):
@@ -208,17 +208,17 @@ def _read(path: Path) -> DeviceCounters:
     for _ in range(_ATTEMPTS):
         raw = _bytes(path)
         if raw == before:
-            return _with_mocks(decode(raw, path=str(path), exists=_exists))
+            return _mark_mocks(decode(raw, path=str(path), exists=_exists))
         before = raw
-    return replace(_with_mocks(decode(before, path=str(path), exists=_exists)), torn=True)
+    return replace(_mark_mocks(decode(before, path=str(path), exists=_exists)), torn=True)
 
 
-def _with_mocks(device: DeviceCounters) -> DeviceCounters:
+def _mark_mocks(device: DeviceCounters) -> DeviceCounters:
     return replace(device, processes=tuple(replace(one, mock=_is_mock(one.pid)) for one in device.processes))
 
 
 def _is_mock(pid: int) -> bool:
-    """Whether a process was started for a mock cluster; no where its environment may not be read."""
+    """True when the process was started for a mock cluster; False where its environment may not be read."""
     try:
         variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -235,7 +235,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def _exists(pid: int) -> bool:
-    """Whether there is such a process; a zombie has given everything back but its number."""
+    """True when the process exists; a zombie has released everything but its number."""
     try:
         status = Path(f"/proc/{pid}/stat").read_bytes()
     except FileNotFoundError:
@@ -260,20 +260,20 @@ class PeakHold:
     """The highest counters since watching began, per chip and per process on it."""
 
     def __init__(self) -> None:
-        self._of_chip: dict[int, Counters] = defaultdict(Counters)
-        self._of_process: dict[tuple[int, int], Counters] = defaultdict(Counters)
+        self._chips: dict[int, Counters] = defaultdict(Counters)
+        self._processes: dict[tuple[int, int], Counters] = defaultdict(Counters)
 
     def add(self, seen: Sample) -> None:
         """Take a sample into account."""
         for device in seen.devices:
             chip = device.chip_unique_id
-            self._of_chip[chip] = device.total.maximum(self._of_chip[chip])
+            self._chips[chip] = device.total.maximum(self._chips[chip])
             for process in device.processes:
                 key = (chip, process.pid)
-                self._of_process[key] = process.held.maximum(self._of_process[key])
+                self._processes[key] = process.held.maximum(self._processes[key])
 
-    def of_chip(self, chip_unique_id: int) -> Counters:
-        return self._of_chip[chip_unique_id]
+    def find_chip_peak(self, chip_unique_id: int) -> Counters:
+        return self._chips[chip_unique_id]
 
-    def of_process(self, chip_unique_id: int, pid: int) -> Counters:
-        return self._of_process[chip_unique_id, pid]
+    def find_process_peak(self, chip_unique_id: int, pid: int) -> Counters:
+        return self._processes[chip_unique_id, pid]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a log says about circular buffers, line by line.
+"""Facts about circular buffers in a log, line by line.
 
 The runtime logs no allocation, reserve, push or pop of a circular buffer at any level. What exists: a few operations
 print their own buffers at debug level, the allocator prints the L1 map, the loader the size of kernel binaries, and
@@ -65,7 +65,7 @@ class LogFactsReader:
                 self._look(_ESCAPES.sub("", line))
 
     def facts(self) -> LogFacts:
-        """What was found so far."""
+        """Return the facts found in the lines taken until now."""
         return LogFacts(
             self._lines,
             self._logger_lines,
@@ -80,7 +80,7 @@ class LogFactsReader:
             match = pattern.search(line)
             if match is None:
                 continue
-            values = {name: _typed(value) for name, value in match.groupdict().items() if value is not None}
+            values = {name: _parse_value(value) for name, value in match.groupdict().items() if value is not None}
             if kind == BUFFER and "bytes" not in values:
                 values["bytes"] = int(values["page_bytes"]) * int(values["pages"])
             if kind == EVENT:
@@ -114,7 +114,7 @@ def read(lines: Iterable[str]) -> LogFacts:
     return reader.facts()
 
 
-def _typed(value: str) -> int | str:
+def _parse_value(value: str) -> int | str:
     if _HEX.fullmatch(value):
         return int(value, 16)
     return int(value) if _NUMBER.fullmatch(value) else value.strip()

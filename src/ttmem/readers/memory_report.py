@@ -52,8 +52,8 @@ _Group = tuple[str, list[Figures]]
 """The rows of one program (its number), or of one dump."""
 
 
-class _Detail(NamedTuple):
-    """One memory in the detailed file: bytes of all banks, and the blocks that are taken."""
+class _DetailedMemory(NamedTuple):
+    """A memory in the detailed file: bytes of all banks, and the blocks that are taken."""
 
     whole_bytes: int
     blocks: tuple[tuple[int, int], ...]
@@ -68,13 +68,13 @@ def sniff(head: Head) -> bool:
 
 
 def _find_folder(folder: Path) -> Path | None:
-    """Where a folder has such files."""
+    """Return the folder that holds the files."""
     blocks = (folder / block for block in _FOLDERS)
     return next((block for block in blocks if any(block.glob(f"*{_SUMMARY}"))), None)
 
 
 def read(source: str | Path, options: ReadOptions) -> Profile:
-    """The memory history in a folder of reports, or beside one summary file."""
+    """Read the memory history in a folder of reports, or next to one summary file."""
     from ttmem.profile.model import Source
     from ttmem.profile.tables import ProfileTables
 
@@ -83,7 +83,7 @@ def read(source: str | Path, options: ReadOptions) -> Profile:
     tables = ProfileTables()
     warnings: list[str] = []
     groups: list[_Group] = []
-    details: list[dict[str, _Detail]] = []
+    details: list[dict[str, _DetailedMemory]] = []
     for summary in summaries:
         found = _groups(summary, warnings)
         groups += found
@@ -134,21 +134,21 @@ def _text(path: Path) -> str:
     return read_bytes(path, most=DOCUMENT_BYTES, what="a memory report").decode("utf-8", "replace")
 
 
-def _details(path: Path, groups: int) -> list[dict[str, _Detail]]:
+def _details(path: Path, groups: int) -> list[dict[str, _DetailedMemory]]:
     """Per group and memory what the detailed file says; empty entries where it does not."""
-    found: list[dict[str, _Detail]] = []
+    found: list[dict[str, _DetailedMemory]] = []
     _, *parts = _SECTION.split(_text(path) if path.is_file() else "")
     for program, memory, lines in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
         if program or not found or memory in found[-1]:
             found.append({})
         whole = _WHOLE.search(lines)
         blocks = tuple((parse_number(address), parse_number(size)) for address, size in _TAKEN_BLOCK.findall(lines))
-        found[-1][memory] = _Detail(parse_number(whole[1]) if whole else 0, blocks)
+        found[-1][memory] = _DetailedMemory(parse_number(whole[1]) if whole else 0, blocks)
     return (found + [{}] * groups)[:groups]
 
 
 def _timeline(
-    groups: Sequence[_Group], details: Sequence[dict[str, _Detail]], tables: ProfileTables, *, programs: bool
+    groups: Sequence[_Group], details: Sequence[dict[str, _DetailedMemory]], tables: ProfileTables, *, programs: bool
 ) -> Timeline:
     from ttmem.profile.model import BEFORE_OPERATION, MEMORIES, SNAPSHOT
     from ttmem.profile.tables import States, build_timeline
@@ -167,8 +167,8 @@ def _timeline(
     return build_timeline(forms, states, buffers=_buffers(details, banks))
 
 
-def _buffers(details: Sequence[dict[str, _Detail]], banks: Sequence[int]) -> BufferTable | None:
-    """Blocks with one address and size in successive states are taken for one buffer; nothing names their owners."""
+def _buffers(details: Sequence[dict[str, _DetailedMemory]], banks: Sequence[int]) -> BufferTable | None:
+    """Blocks with one address and size in successive states count as one buffer; their owners are not recorded."""
     from ttmem.profile.model import MEMORIES
     from ttmem.profile.tables import BufferEntry, build_buffer_table
 

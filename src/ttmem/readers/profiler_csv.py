@@ -24,7 +24,7 @@ _MOST = 1e18
 
 
 def sniff(head: Head) -> bool:
-    """Whether the head of the table is among the first lines; tools print a few lines of their own above it."""
+    """True when the table's head is among the first lines; tools print a few lines of their own above it."""
     return head.is_text and any(map(_is_table_head, islice(head.lines, _LINES_ABOVE)))
 
 
@@ -34,13 +34,13 @@ def read(lines: Iterable[str], where: str = "") -> ProfilerFacts:
     rows = csv.DictReader(dropwhile(lambda line: not _is_table_head(line), lines))
     try:
         has_columns = not {WAIT_FRONT, RESERVE_BACK}.isdisjoint(rows.fieldnames or ())
-        stalls = [_measured(row, rows.line_num) for row in rows]
+        stalls = [_read_stall(row, rows.line_num) for row in rows]
     except csv.Error as error:
         raise BadInputError(f"is not a table: {error}", where=f"{where}:{rows.line_num}") from error
     return ProfilerFacts(len(stalls), has_columns, tuple(stall for stall in stalls if stall is not None))
 
 
-def _measured(row: Mapping[str, str | None], line: int) -> MeasuredStall | None:
+def _read_stall(row: Mapping[str, str | None], line: int) -> MeasuredStall | None:
     duration = _number(row.get(DURATION))
     front, back = _number(row.get(WAIT_FRONT)), _number(row.get(RESERVE_BACK))
     if duration is None or (front is None and back is None):

@@ -22,7 +22,7 @@ PROFILER_FACTS, WATCHER_FACTS, LOG_FACTS = "profiler facts", "watcher facts", "l
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How to read a source that gives a profile; a reader takes what concerns it."""
+    """Options for a source that gives a profile; each reader uses those that concern it."""
 
     name: str
     """Of the profile."""
@@ -30,12 +30,12 @@ class ReadOptions:
     """Processes that may read a large log; None: as many as pay off."""
     progress: Progress | None = None
     mlir: Sequence[str | Path] = ()
-    """Module dumps that belong to a log but lie in files of their own."""
+    """Module dumps that belong to a log but are stored in files of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """One entry of the list: a module, and what comes out of it."""
+    """A reader of the list: a module, and the kind of its result."""
 
     module: str
     gives: str
@@ -47,11 +47,11 @@ class Reader:
 
     @property
     def title(self) -> str:
-        """What it reads, for people."""
+        """The name of the sources that it reads, for people."""
         return str(self._loaded.TITLE)
 
     def sniff(self, head: Head) -> bool:
-        """Whether a source that begins like this is of its kind."""
+        """True when a source with this beginning is of its kind."""
         return bool(self._loaded.sniff(head))
 
     @property
@@ -79,7 +79,7 @@ READERS = (
 )
 """In the order in which they are asked. ``operators/sweeps/foreign`` has those of test results."""
 FALLBACK = READERS[-1]
-"""Takes every file, because its lines may stand anywhere in one: what only it takes may be anything."""
+"""Takes every file, because its lines may be anywhere in one: a source that only it takes may be anything."""
 
 
 def detect(source: str | Path | Head, *gives: str) -> Reader | None:
@@ -87,10 +87,10 @@ def detect(source: str | Path | Head, *gives: str) -> Reader | None:
 
     What a text holds may depend on who asks: the same log has a memory history and facts about circular buffers.
     """
-    return first_that_knows(source, (reader for reader in READERS if not gives or reader.gives in gives))
+    return find_reader(source, (reader for reader in READERS if not gives or reader.gives in gives))
 
 
-def first_that_knows(source: str | Path | Head, readers: Iterable[Reader]) -> Reader | None:
+def find_reader(source: str | Path | Head, readers: Iterable[Reader]) -> Reader | None:
     """The first of these readers whose kind the source is."""
-    head = source if isinstance(source, Head) else Head.of(source)
+    head = source if isinstance(source, Head) else Head.read(source)
     return next((reader for reader in readers if reader.sniff(head)), None)

@@ -17,7 +17,7 @@ TITLE = "saved profile of ttmem"
 
 
 def sniff(head: Head) -> bool:
-    """Whether ``ttmem.profile.profile_file`` wrote it."""
+    """True for a file that ``ttmem.profile.profile_file`` wrote."""
     if head.is_folder or head.is_text:
         return False
     from ttmem.profile.profile_file import is_saved_profile

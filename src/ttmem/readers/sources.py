@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a SOURCE is: a path that exists, standard input (``-``) or the name of a report that the store keeps."""
+"""Sources: a path that exists, standard input (``-``) or the name of a report in the store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STDIN = "-"
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Where a source was found."""
+    """The location of a source."""
 
     path: str | Path
     """What a reader opens: a path, or ``-``."""
@@ -25,7 +25,7 @@ class Located:
 
     @property
     def origin(self) -> str:
-        """What tells one source from another; empty for standard input."""
+        """The identity of a source; empty for standard input."""
         if self.stored:
             return store.read_origin(self.stored)
         return "" if self.path == STDIN else os.path.realpath(self.path)
@@ -61,7 +61,7 @@ def _is_report_folder(path: Path) -> bool:
     from ttmem.readers.byte_source import Head
     from ttmem.readers.registry import PROFILE, detect
 
-    return detect(Head.of(path), PROFILE) is not None
+    return detect(Head.read(path), PROFILE) is not None
 
 
 def _report_that_owns(path: Path) -> store.StoredReport | None:

@@ -33,8 +33,8 @@ _HINT = "nothing but tables is read, and no file of this size can hold so much"
 
 
 @contextmanager
-def opened_tables(path: Path, *, immutable: bool) -> Iterator[sqlite3.Connection]:
-    """A connection on which tables can be read; ``sqlite3.Error`` of the file's making is left to the caller.
+def open_tables(path: Path, *, immutable: bool) -> Iterator[sqlite3.Connection]:
+    """Open a connection on which tables can be read; the caller handles a ``sqlite3.Error`` that the file causes.
 
     ``immutable`` reads without locks and looks at no other file, which also works on read-only file systems. Without it
     what a process has written to the log beside the file is seen too.
@@ -54,7 +54,7 @@ def opened_tables(path: Path, *, immutable: bool) -> Iterator[sqlite3.Connection
             set_limit(_LIMIT_ATTACHED, 0)
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")
-        connection.set_authorizer(_may)
+        connection.set_authorizer(_authorize)
         connection.set_progress_handler(look, _LOOK_EVERY)
         try:
             yield connection
@@ -64,7 +64,7 @@ def opened_tables(path: Path, *, immutable: bool) -> Iterator[sqlite3.Connection
             raise BadInputError("cannot be read to its end", where=str(path), hint=_HINT) from None
 
 
-def tables_of(connection: sqlite3.Connection) -> dict[str, list[str]]:
+def list_tables(connection: sqlite3.Connection) -> dict[str, list[str]]:
     """Table -> its columns. Views, virtual tables (which have no page of their own) and generated columns are none."""
     names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0").fetchall()
     return {
@@ -74,8 +74,8 @@ def tables_of(connection: sqlite3.Connection) -> dict[str, list[str]]:
     }
 
 
-def _may(action: int, first: str | None, second: str | None, _: str | None, inner: str | None) -> int:
-    """What SQLite asks while it compiles a statement; ``inner`` is the view or trigger that it would run for it."""
+def _authorize(action: int, first: str | None, second: str | None, _: str | None, inner: str | None) -> int:
+    """Answer SQLite while it compiles a statement; ``inner`` is the view or trigger that it would run for it."""
     if inner is None and (
         action in _ALLOWED
         or (action == sqlite3.SQLITE_FUNCTION and str(second).lower() in _FUNCTIONS)
@@ -92,10 +92,10 @@ Row = tuple[Any, ...]
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Database]:
-    """The database, read-only; nothing beside it is written, not even a journal."""
+def open_database(path: Path) -> Iterator[Database]:
+    """Open the database read-only; no other file is written, not even a journal."""
     try:
-        with opened_tables(path, immutable=True) as connection:
+        with open_tables(path, immutable=True) as connection:
             connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
             yield Database(connection, path)
     except (sqlite3.Error, UnicodeDecodeError, OverflowError) as error:  # the second: a damaged name in an error text
@@ -108,7 +108,7 @@ class Database:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
         self.where = where = str(path)
-        self._columns = tables_of(connection)
+        self._columns = list_tables(connection)
         self._most_rows = path.stat().st_size // _LEAST_BYTES_PER_ROW
         self.warnings = [
             f"{beside.name} beside it is not read: what was written last may be missing"
@@ -132,7 +132,7 @@ class Database:
         if table not in self._columns:
             return
         known = self._columns[table]
-        of_rank, ranks = self._of_rank(table, rank)
+        of_rank, ranks = self._filter_rank(table, rank)
         wanted = ", ".join(f'"{name}"' if name in known else "?" for name in columns)
         defaults = [default for name, default in columns.items() if name not in known]
         sorted_by = f' ORDER BY "{order}"' if order in known else ""
@@ -148,13 +148,13 @@ class Database:
         """The sum of a column per value of another one, worked out where the rows are: there may be millions."""
         if not {key, amount} <= set(self._columns.get(table, ())):
             return {}
-        of_rank, ranks = self._of_rank(table, rank)
+        of_rank, ranks = self._filter_rank(table, rank)
         rows = self._connection.execute(
             f'SELECT "{key}", total("{amount}") FROM "{table}"{of_rank} GROUP BY "{key}"', ranks
         )
         return {parse_number(value): parse_number(total) for value, total in rows}
 
-    def _of_rank(self, table: str, rank: int) -> tuple[str, tuple[int, ...]]:
+    def _filter_rank(self, table: str, rank: int) -> tuple[str, tuple[int, ...]]:
         return (" WHERE ifnull(rank, 0) = ?", (rank,)) if "rank" in self._columns[table] else ("", ())
 
     def metadata(self) -> dict[str, str]:

@@ -89,11 +89,11 @@ def _entries(content: bytes, where: str) -> list[_OperationEntry]:
 
 
 def _form(entry: _OperationEntry, tables: ProfileTables) -> int:
-    from ttmem.readers.mlir.syntax import location_text, parse_operation, parse_tensor_type, split_signature
+    from ttmem.readers.mlir.syntax import parse_operation, parse_tensor_type, read_location, split_signature
 
     printed = entry.get("debug_str", "")
     parsed = parse_operation(printed.encode("utf-8", "replace"))
-    location = location_text(entry.get("loc", "").removeprefix("loc(").encode("utf-8", "replace")).decode(
+    location = read_location(entry.get("loc", "").removeprefix("loc(").encode("utf-8", "replace")).decode(
         "utf-8", "replace"
     )
     if parsed is None:

@@ -43,7 +43,7 @@ class Repetition:
 
     @property
     def is_established(self) -> bool:
-        """Whether the text was repeated so often that it hardly ends."""
+        """True when the text was repeated so often that it hardly ends."""
         return self._times >= max(REPEATED_TIMES, REPEATED_STREAM_BYTES // (self._period or 1))
 
     def take(self, text: bytes) -> None:
@@ -96,13 +96,13 @@ class Repetition:
 _PACKED_BYTES = 32 << 10
 """Read at once; text logs unpack to some 30 times as much."""
 _STEP_BYTES = 1 << 10
-"""Handed at once to those that cannot be told where to stop: four bytes of zstd may unpack to 128 KiB, this to 32 MiB.
+"""Bytes given at once to unpackers without a limit: four bytes of zstd may unpack to 128 KiB, this to 32 MiB.
 """
 _XZ_MEMORY_BYTES = 256 << 20
 
 
 class _Unpacker(Protocol):
-    """One gzip member or zstd frame."""
+    """A gzip member or zstd frame."""
 
     @property
     def eof(self) -> bool: ...
@@ -177,28 +177,28 @@ _OTHER_PACKINGS = {
 }
 
 
-def unpacker_for(magic: bytes) -> Callable[[], _Unpacker] | None:
-    """What unpacks a file that begins with these bytes, None when it is not packed."""
+def find_unpacker(magic: bytes) -> Callable[[], _Unpacker] | None:
+    """Return the unpacker of a file that begins with these bytes, None when it is not packed."""
     return next((unpacker for start, unpacker in _UNPACKERS.items() if magic.startswith(start)), None)
 
 
-def unknown_packing(magic: bytes) -> str:
-    """What a packed file is that cannot be unpacked here, empty for all others."""
+def name_unknown_packing(magic: bytes) -> str:
+    """Name a packing that cannot be unpacked here; empty for all others."""
     return next((name for start, name in _OTHER_PACKINGS.items() if magic.startswith(start)), "")
 
 
 def is_unpacking_error(error: Exception) -> bool:
-    """Whether this says that packed bytes are damaged; some libraries have types of their own, which are not loaded."""
+    """True for an error about damaged packed bytes; some libraries have types of their own, which are not loaded."""
     return isinstance(error, OSError | zlib.error | ValueError) or type(error).__name__ in ("ZstdError", "LZMAError")
 
 
-def bounded_stream(fileobj: BinaryIO, counted: tuple[bytes, ...] = ()) -> PackedReader:
+def bound_stream(fileobj: BinaryIO, counted: tuple[bytes, ...] = ()) -> PackedReader:
     """A stream that is not packed and may have no end."""
     return PackedReader(fileobj, None, counted)
 
 
-def _period_of(piece: bytes) -> int:
-    """How long a text is that this is nothing but repetitions of; 0 when it is no such thing."""
+def _find_period(piece: bytes) -> int:
+    """Return the length of the text that a piece only repeats; 0 when it does not."""
     at = piece.find(piece[:REPEATED_BYTES], 1, 2 * REPEATED_BYTES)  # the first one, if there is a shorter one too
     return at if at > 0 and piece[at:] == piece[:-at] else 0
 
@@ -238,7 +238,7 @@ class PackedReader:
         whole = self._next()
         piece = whole
         if self._cost_bytes > UNPACKED_WHOLE_BYTES:
-            piece = self._without_repeats(whole)
+            piece = self._drop_repeats(whole)
             if self.is_stream:
                 self._repetition.take(whole)
         self._cost_bytes += max(
@@ -255,7 +255,7 @@ class PackedReader:
 
     @property
     def unread_rest(self) -> str:
-        """What is said of a source whose end was not read; empty where it was."""
+        """The remark on a source whose end was not read; empty where it was."""
         if not self._is_over:
             return ""
         beyond = f"what lies beyond {self._unpacked_bytes >> 20:,} MiB was left out"
@@ -266,7 +266,7 @@ class PackedReader:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What was left out, none when nothing was."""
+        """Remarks on what was left out."""
         said = []
         if self._repeated_bytes:
             said.append(
@@ -277,9 +277,9 @@ class PackedReader:
             said.append(self.unread_rest)
         return tuple(said)
 
-    def _without_repeats(self, piece: bytes) -> bytes:
+    def _drop_repeats(self, piece: bytes) -> bytes:
         """Two times and a bit of what a piece repeats: a multiple of it is taken out, so lines stay whole."""
-        period = _period_of(piece)
+        period = _find_period(piece)
         times = len(piece) // period - 2 if period else 0
         if times <= 0 or any(mark in piece[: 2 * period] for mark in self._counted):
             return piece
@@ -291,13 +291,13 @@ class PackedReader:
     def _next(self) -> bytes:
         """The next piece: zstd may have unpacked far more than that at once."""
         if self._given >= len(self._ready):
-            self._ready, self._given = self._unpacked(), 0
+            self._ready, self._given = self._unpack(), 0
         start, self._given = self._given, self._given + UNPACKED_PIECE_BYTES
         if len(self._ready) - self._given < UNPACKED_PIECE_BYTES:
             self._given = len(self._ready)
         return self._ready[start : self._given] if start or self._given < len(self._ready) else self._ready
 
-    def _unpacked(self) -> bytes:
+    def _unpack(self) -> bytes:
         if self._damage is not None:
             raise self._damage
         pieces: list[bytes] = []
@@ -325,7 +325,7 @@ class PackedReader:
         return bool(self._packed)
 
     def _step(self) -> bytes:
-        """What some of the packed bytes hold; files may consist of several members, and tapes pad them with zeros."""
+        """Unpack some bytes; files may consist of several members, and tapes pad them with zeros."""
         if self._new_unpacker is None:
             piece, self._packed = self._packed, b""
             return piece

@@ -26,12 +26,12 @@ _MOST_CORES = 2000
 
 
 def sniff(head: Head) -> bool:
-    """Whether a core's state shows near the beginning; further below, only reading tells."""
+    """True when a core's state is near the beginning; further below, only reading shows it."""
     return head.is_text and read(head.lines) is not None
 
 
 def read(lines: Iterable[str]) -> WatcherFacts | None:
-    """What a whole log shows; None when it is no watcher log."""
+    """Return the facts of a whole log; None when it is no watcher log."""
     reader = WatcherReader()
     reader.take(lines)
     return reader.facts()
@@ -61,7 +61,7 @@ class WatcherReader:
                 self._take_core(line, found)
 
     def facts(self) -> WatcherFacts | None:
-        """What was found; None when this is no watcher log."""
+        """Return the facts found; None when this is no watcher log."""
         if not self._cores and not self._overflows:
             return None
         return WatcherFacts(self._dumps, tuple(self._cores.values()), dict(self._kernels), tuple(self._overflows))

@@ -57,7 +57,7 @@ class Unwrapped:
         while piece := self.inner.read(size):
             if self._is_new:
                 self._is_new = False
-                self._unwrapper = unwrapper_for(piece)
+                self._unwrapper = find_unwrapper(piece)
             if self._unwrapper is None:
                 return piece
             if text := self._unwrapper.take(piece):
@@ -70,15 +70,15 @@ class Unwrapped:
         self.inner.close()
 
 
-def unwrapper_for(head: bytes) -> Unwrapper | None:
-    """What makes plain text of a source that begins like this; None where nothing has to be done."""
+def find_unwrapper(head: bytes) -> Unwrapper | None:
+    """Return the unwrapper for a source with this beginning; None where none is needed."""
     for mark, encoding, text in _UTF:
         if text.match(head) or (head.startswith(mark) and b"\0" in head[2:64]):
             return _Decoded(encoding)
     first = head[:SNIFFED_BYTES].lstrip().partition(b"\n")[0]
     if _KUBERNETES.match(first):
         return _KubernetesLines()
-    keys = set(_keys_of(first)) if first.startswith(b"{") else set()
+    keys = set(_read_keys(first)) if first.startswith(b"{") else set()
     for key in _TEXT_KEYS:
         if key in keys:
             is_log = keys & _SIGNS or any(map(_is_journald, keys)) or key == "log" or _RECORD.search(head)
@@ -86,7 +86,7 @@ def unwrapper_for(head: bytes) -> Unwrapper | None:
     return None
 
 
-def _keys_of(line: bytes) -> Iterator[str]:
+def _read_keys(line: bytes) -> Iterator[str]:
     """The keys of a JSON object, as far as its text goes; not those of the values in it."""
     depth = 0
     for token in _JSON_TOKEN.finditer(line):
@@ -102,7 +102,7 @@ def _is_journald(key: str) -> bool:
 
 
 def _has_line_ends(head: bytes, first: bytes) -> bool:
-    """Whether texts under ``log`` end their lines themselves, as Docker's do: one without an end goes on below."""
+    """True when texts under ``log`` end their lines themselves, as Docker's do: one without an end continues below."""
     return bool(re.match(rb'\{\s*"log"', first) or re.search(rb'"log"\s*:\s*"(?:[^"\\\n]|\\.){0,20000}\\n"', head))
 
 
@@ -119,7 +119,7 @@ class _Decoded:
         return self._decoder.decode(b"", True).encode("utf-8", "replace")
 
 
-class _Entry(NamedTuple):
+class _WrappedLine(NamedTuple):
     """The text of one line of the file."""
 
     text: bytes
@@ -129,7 +129,7 @@ class _Entry(NamedTuple):
 
 
 class _Lines(ABC):
-    """One entry per line; lines that are none stay as they are."""
+    """Lines of a file with one log entry each; other lines are kept as they are."""
 
     def __init__(self) -> None:
         self._left: list[bytes] = []
@@ -153,11 +153,11 @@ class _Lines(ABC):
         return last + b"".join(b"".join(texts) + b"\n" for texts in self._begun.values())
 
     @abstractmethod
-    def _entry(self, line: bytes) -> _Entry | None:
-        """What a line of the file holds; None for one that is no entry."""
+    def _entry(self, line: bytes) -> _WrappedLine | None:
+        """Decode a line of the file; None for one that is no entry."""
 
     def _plain(self, line: bytes) -> bytes:
-        entry = (self._entry(line) if len(line) <= LINE_BYTES else None) or _Entry(line)
+        entry = (self._entry(line) if len(line) <= LINE_BYTES else None) or _WrappedLine(line)
         if not entry.is_whole:
             self._begun_entries += 1
             if self._begun_bytes <= LINE_BYTES:
@@ -173,22 +173,22 @@ class _Lines(ABC):
 
 
 class _KubernetesLines(_Lines):
-    """``TIME stdout F text``; ``P`` stands for a part of a line, the last one has ``F``."""
+    """``TIME stdout F text``; ``P`` marks a part of a line, ``F`` the last one."""
 
-    def _entry(self, line: bytes) -> _Entry | None:
+    def _entry(self, line: bytes) -> _WrappedLine | None:
         found = _KUBERNETES.match(line)
-        return _Entry(line[found.end() :], found[2] == b"F", found[1]) if found else None
+        return _WrappedLine(line[found.end() :], found[2] == b"F", found[1]) if found else None
 
 
 class _JsonLines(_Lines):
-    """One JSON object per line, of which one value is the text."""
+    """Lines with a JSON object each, one value of which is the text."""
 
     def __init__(self, key: str, *, has_line_ends: bool) -> None:
         super().__init__()
         self._key = key
         self._has_line_ends = key == "log" and has_line_ends
 
-    def _entry(self, line: bytes) -> _Entry | None:
+    def _entry(self, line: bytes) -> _WrappedLine | None:
         if line.lstrip()[:1] != b"{":
             return None
         try:
@@ -199,7 +199,7 @@ class _JsonLines(_Lines):
         if text is None:
             return None
         is_whole = text.endswith("\n") or not self._has_line_ends
-        return _Entry(text.removesuffix("\n").encode("utf-8", "replace"), is_whole)
+        return _WrappedLine(text.removesuffix("\n").encode("utf-8", "replace"), is_whole)
 
 
 def _text_in(value: Any) -> str | None:
@@ -234,7 +234,7 @@ _REPEATS_READ = 1_000
 """Copies of a line that are read before the rest is counted: more than belong to any failure above them."""
 
 
-def rank_of(line: bytes) -> int:
+def read_rank(line: bytes) -> int:
     """The MPI rank that wrote a line, -1 when it does not say."""
     if line.find(b"]<std", 0, PREFIX_BYTES) < 0:
         return -1
@@ -305,7 +305,7 @@ class LineSplitter:
         return TIME_PREFIX.sub(b"", text) if self._strip_times else text
 
 
-def glued_views(line: bytes) -> list[bytes]:
+def split_glued_views(line: bytes) -> list[bytes]:
     """The memory views that were written on one line, and what follows the last."""
     pieces, start = [], 0
     while (at := line.find(b"MemoryView{", start)) >= 0 and (end := line.find(b"}", at)) >= 0:
@@ -314,7 +314,7 @@ def glued_views(line: bytes) -> list[bytes]:
     return [*pieces, line[start:]]
 
 
-def glued_records(line: bytes) -> list[bytes]:
+def split_glued_records(line: bytes) -> list[bytes]:
     """The records that two threads wrote on one line; a tag at its front holds for all of them."""
     starts = [found.start() for found in RECORD.finditer(line)]
     if len(starts) < 2:

@@ -37,11 +37,8 @@ class MemoryView:
     largest_free_bytes_per_bank: int
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """A snapshot of all four pools."""
-
-    states: tuple[FreeListState, ...]
+Checkpoint = tuple[FreeListState, ...]
+"""A snapshot of all four pools."""
 
 
 class Device:
@@ -127,10 +124,10 @@ class Device:
         self.check((Region(None, end_address),), family)
 
     def checkpoint(self) -> Checkpoint:
-        return Checkpoint(tuple(free_list.checkpoint() for free_list in self._free_lists.values()))
+        return tuple(free_list.checkpoint() for free_list in self._free_lists.values())
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        for free_list, state in zip(self._free_lists.values(), checkpoint.states, strict=True):
+        for free_list, state in zip(self._free_lists.values(), checkpoint, strict=True):
             free_list.restore(state)
 
     @contextmanager

@@ -4,12 +4,7 @@
 Uses the standard library only: the worker of the engines loads this file in an interpreter without ttmem.
 """
 
-_ABOUT_MEMORY = (
-    "Out of Memory",
-    "clash with L1 buffers",
-    "beyond max L1 size",
-    "Cannot allocate at an address",
-)
+_ABOUT_MEMORY = ("Out of Memory", "clash with L1 buffers", "beyond max L1 size", "Cannot allocate at an address")
 
 
 def is_about_memory(text: str) -> bool:

@@ -20,11 +20,11 @@ class DimensionPadding:
     """A dimension that is padded, and the bytes that it adds."""
 
     dimension: int
-    """From the end: -1 is the width, -2 the height."""
+    """The dimension counted from the end: -1 is the width, -2 the height."""
     logical_size: int
     padded_size: int
     added_bytes: int
-    """On top of the dimensions behind it, so that the parts add up to all padding."""
+    """The bytes that it adds to the dimensions after it, so that the parts add up to all padding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,11 @@ class PaddingExplanation:
 
     logical_bytes: int
     padded_bytes: int
-    """All pages without alignment."""
+    """The bytes of all pages without alignment."""
     aligned_bytes: int
-    """All pages, each rounded up to the alignment of the memory."""
+    """The bytes of all pages, each rounded up to the alignment of the memory."""
     reserved_bytes: int
-    """What all banks of the pool lose together: every bank reserves as much as the fullest one, in whole quanta."""
+    """The bytes that all banks of the pool lose: each reserves as much as the fullest one, in whole quanta."""
     dimensions: tuple[DimensionPadding, ...]
     alternatives: tuple[Alternative, ...]
 

@@ -42,7 +42,7 @@ class Paging:
     page_height: int
     page_width: int
     page_bytes: int
-    """Without alignment."""
+    """Page size without alignment."""
     pages: int
 
     @property
@@ -157,11 +157,11 @@ class Placement:
     banks: int
     """Banks that share the pages: all of the pool, or the cores that hold shards."""
     bytes_per_bank: int
-    """What each bank needs to store, as error messages print it; 0 for a tensor without elements."""
+    """Bytes that a bank stores, as error messages print them; 0 for a tensor without elements."""
     taken_bytes_per_bank: int
-    """What every bank of the pool loses: the above in whole quanta."""
+    """Bytes that a bank of the pool loses: the above in whole quanta."""
     total_bytes: int
-    """As error messages print it: all pages with their alignment, over `banks` banks."""
+    """The total that error messages print: all pages with their alignment, over `banks` banks."""
     fits_empty: bool
     """Whether an empty pool could take it."""
     warnings: tuple[str, ...] = ()

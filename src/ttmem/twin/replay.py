@@ -15,7 +15,7 @@ from ttmem.twin.tensor_spec import LAYOUTS, CoreRange, InvalidSpecError, NdShard
 
 _ALLOC_KEYS = {"alloc", "shape", "dtype", "layout", "memory", "shard", "tile"}
 _LARGEST = 1 << 63
-"""What the library's own sizes hold."""
+"""The limit of the library's sizes."""
 _SHARD_KEYS = {"kind", "shape", "grid", "ranges", "orientation", "distribution"}
 
 
@@ -25,7 +25,7 @@ class StepResult:
 
     ok: bool
     buffer: Buffer | None = None
-    """Of an allocation that fitted."""
+    """The buffer of a successful allocation."""
     failure: OutOfMemoryError | InvalidSpecError | None = None
 
 

@@ -204,9 +204,8 @@ class TensorSpec:
 
     @property
     def padded(self) -> tuple[int, ...]:
-        """The shape with its padding.
-
-        Only the last two dimensions are ever padded, so ``[N, C, H, W]`` in tiles pads H once per image and channel.
+        """The shape with its padding, which only the last two dimensions have: tiles pad H of ``[N, C, H, W]`` per
+        image.
         """
         shape, (rows, columns) = self.shape, self.alignment
         height, width = (1, 1, *shape)[-2:]
@@ -217,6 +216,12 @@ class TensorSpec:
         if rows == 1:
             return (*shape[:-1], round_up(width, columns))
         return (*shape[:-2], round_up(height, rows), round_up(width, columns))
+
+    @property
+    def padded_shape(self) -> tuple[int, ...]:
+        """`padded` with the rank of the shape: a row in tiles has no height here."""
+        padded = self.padded
+        return padded[len(padded) - len(self.shape) :]
 
     def __str__(self) -> str:
         shape = "x".join(map(str, self.shape)) or "scalar"

@@ -13,7 +13,7 @@ from circular_buffers.scan.sources import DATA, config, host, scan_code, scan_fo
 from ttmem.circular_buffers.scan.host.programs import ProgramTotals
 from ttmem.circular_buffers.scan.scanning import assess
 from ttmem.hardware import open_board
-from ttmem.twin.programs import Program, StaticBuffer, lay_out
+from ttmem.twin.programs import DeviceProgram, StaticBuffer, lay_out
 from ttmem.twin.tensor_spec import CoreRange
 
 N150 = open_board("n150")
@@ -30,7 +30,7 @@ def test_addresses_are_those_of_the_twin() -> None:
         host(config("1000", page="1000") + config("96", index="1", page="32") + config("7", index="2", page="7"))
     )
     one_core = (CoreRange(0, 0, 0, 0),)
-    twin = lay_out(Program(tuple(StaticBuffer(size, one_core) for size in (1000, 96, 7))), N150)
+    twin = lay_out(DeviceProgram(tuple(StaticBuffer(size, one_core) for size in (1000, 96, 7))), N150)
     assert found.addresses == twin.addresses
     assert found.end_address == twin.end_address == N150.l1_base_address + 1024 + 96 + 7
     assert found.free_bytes_per_core == N150.architecture.l1_bytes_per_core - twin.end_address
@@ -110,6 +110,6 @@ def test_a_clash_begins_with_the_first_shared_byte(tmp_path: Path, tensors: int,
 def test_every_program_is_placed_as_the_twin_places_it(total_bytes: list[int]) -> None:
     code = host("".join(config(str(size), index=str(index), page=str(size)) for index, size in enumerate(total_bytes)))
     found = program(code)
-    twin = lay_out(Program(tuple(StaticBuffer(size, (CoreRange(0, 0, 0, 0),)) for size in total_bytes)), N150)
+    twin = lay_out(DeviceProgram(tuple(StaticBuffer(size, (CoreRange(0, 0, 0, 0),)) for size in total_bytes)), N150)
     assert found.addresses == twin.addresses
     assert found.bytes_per_core == sum(total_bytes)

@@ -9,8 +9,7 @@ from oracle.draws import sample
 from oracle.draws.choose import Choose, Draw
 from oracle.draws.sample import draw_kernel_config
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, format_call
-from ttmem.twin.operations.norm_shards import CONFIG
-from ttmem.twin.operations.normalization import ONE_CORE
+from ttmem.twin.operations.normalization import NORM_CONFIG, ONE_CORE
 from ttmem.twin.operations.record import OperationRecord, Step
 
 
@@ -40,7 +39,7 @@ def _draw_norm_shards(choose: Choose) -> tuple[Step, dict[str, Any]]:
     if choose.integer(0, 1):
         sizes = {"subblock_w": 1, "block_h": high, "block_w": wide, "inplace": bool(choose.integer(0, 1))}
         grid = {"tuple": [columns, rows]}
-        named["program_config"] = {"new": CONFIG, "kwargs": {"compute_with_storage_grid_size": grid, **sizes}}
+        named["program_config"] = {"new": NORM_CONFIG, "kwargs": {"compute_with_storage_grid_size": grid, **sizes}}
     return source, named
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ttmem.hardware import WORMHOLE
 from ttmem.profile.model import BEFORE_OPERATION, MEMORIES, SNAPSHOT, WITHIN_OPERATION
-from ttmem.readers.capture.buffer_replay import BufferReplay, alive_at_start, before
-from ttmem.readers.capture.device import CapturedDevice, Span
+from ttmem.readers.capture.buffer_replay import BufferReplay, before, find_alive_at_start
+from ttmem.readers.capture.device import CapturedDevice, MemorySpan
 from ttmem.readers.capture.operations import Allocated, CapturedBuffer, CapturedOperation, Event, Freed
 from ttmem.twin.free_list import FreeList
 
@@ -17,7 +17,7 @@ TOTALS = {"DRAM": 10_000 * 32, "L1": 3_000 * 32}
 BASES = {"DRAM": 1024, "L1": 4096}
 DEVICE = CapturedDevice(
     WORMHOLE,
-    {memory: Span(12, BASES.get(memory, 0), TOTALS.get(memory, 0)) for memory in MEMORIES},
+    {memory: MemorySpan(12, BASES.get(memory, 0), TOTALS.get(memory, 0)) for memory in MEMORIES},
 )
 
 
@@ -84,7 +84,7 @@ def test_states_are_the_allocators_and_no_peak_is_lost(
         operations.append(operation)
 
     replay = BufferReplay(DEVICE)
-    replay.run(operations, older=alive_at_start(operations))
+    replay.run(operations, older=find_alive_at_start(operations))
 
     # THEN every state before an operation, and the last one, is what the allocator said
     shown = [block.views for block in replay.states if block.kind == BEFORE_OPERATION]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which board and which build a failure comes from, as far as bank sizes, bank counts and core ranges tell.
+"""The board and the build of a failure, inferred from bank sizes, bank counts and core ranges.
 
 A DRAM bank is the chip's bank minus what the build keeps at its bottom minus the trace region; an L1 bank is the L1 of
 a core minus the base minus L1_SMALL. The parts are looked for among known ones, and where two sets of parts explain a
@@ -23,7 +23,7 @@ _MOST_TRACE_SHARE = 2
 _TILE_BYTES = 2048
 _TRACE_PAGE_BYTES = 8192
 _BASE_DRIFT_BYTES = 3000
-"""How far a base that nobody wrote down may lie from those that are known."""
+"""Largest distance of an unrecorded base from those that are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class BoardGuess:
     """``l1_base_address``, ``l1_small_bytes``, ``trace_region_bytes_per_bank``, ... where they are certain enough."""
 
 
-def core_range_of(text: str | None) -> CoreRange | None:
+def parse_core_range(text: str | None) -> CoreRange | None:
     """``[(x=0,y=0) - (x=7,y=7)]`` until spring 2026, ``[0-0 - 7-7]`` since."""
     figures = [int(figure) for figure in re.findall(r"\d+", text or "")]
     is_range = len(figures) == 4 and figures[0] <= figures[2] and figures[1] <= figures[3]
@@ -61,7 +61,7 @@ def guess_board(failure: Failure, *, board: str | None = None, hints: Mapping[st
     architecture = next(iter(chips.values())) if len(chips) == 1 else None
     if architecture is None:
         return BoardGuess(None, (), UNKNOWN, tuple(reasons))
-    bases = l1_bases(architecture)
+    bases = list_l1_bases(architecture)
     build: list[str] = []
     found = {
         "l1_bytes_per_core": architecture.l1_bytes_per_core,
@@ -101,7 +101,7 @@ def _boards(failure: Failure, hints: Mapping[str, str], reasons: list[str]) -> t
 
 
 def _clues(failure: Failure, hints: Mapping[str, str]) -> Iterator[tuple[str, set[Board], bool]]:
-    """What points at a board: why, the boards it allows, and whether it is more than a habit."""
+    """Yield the clues to a board: the reason, the boards it allows, and True when it is more than a habit."""
     numbers = failure.numbers
     every = {known for known in BOARDS if known.runs_operations}
     banks, bank_bytes = numbers.get("banks"), numbers.get("bank_bytes")
@@ -123,7 +123,7 @@ def _clues(failure: Failure, hints: Mapping[str, str]) -> Iterator[tuple[str, se
         grids = {b for b in every if any(grid.cores == banks for _, grid in b.grids)}
         most = max(grid.cores for b in BOARDS if b.architecture.name == "wormhole" for _, grid in b.grids)
         yield f"{banks} cores", grids, banks > most
-    cores = core_range_of(failure.texts.get("core_range"))
+    cores = parse_core_range(failure.texts.get("core_range"))
     if cores is not None:
         x, y = cores.end_x, cores.end_y
         # Dispatch takes a row or a column, and harvesting moves both: one more of each is still the same chip.
@@ -141,14 +141,14 @@ def _clues(failure: Failure, hints: Mapping[str, str]) -> Iterator[tuple[str, se
 def _can_have_l1_bank(board: Board, bank_bytes: int) -> bool:
     architecture = board.architecture
     left = architecture.l1_bytes_per_core - bank_bytes
-    bases = l1_bases(architecture)
+    bases = list_l1_bases(architecture)
     low, high = min(bases) - _BASE_DRIFT_BYTES, max(bases) + _BASE_DRIFT_BYTES
     return any(low <= left - small <= high for small in load_facts("builds")["usual_l1_small_bytes"])
 
 
 @cache
-def l1_bases(architecture: Architecture) -> dict[int, str]:
-    """Every known L1 base of a chip and where it is known from, the published releases first."""
+def list_l1_bases(architecture: Architecture) -> dict[int, str]:
+    """Return the known L1 bases of a chip and the origin of each, published releases first."""
     known: dict[int, str] = {}
     for release in RELEASES:
         if reserved := dict(release.reserved).get(architecture.name):
@@ -185,7 +185,7 @@ def _dram_parts(architecture: Architecture, bank_bytes: int, build: list[str], f
 
 
 def _dram_bases(architecture: Architecture) -> list[tuple[int, tuple[str, ...]]]:
-    """Every DRAM base that a build can have; published wheels have bases of their own only among these."""
+    """Return the possible DRAM bases of a build; published wheels have bases of their own only among these."""
     (always, first), *optional = architecture.dram_regions
     bases: list[tuple[int, tuple[str, ...]]] = [(first, (always,))]
     for name, size in optional:
@@ -194,7 +194,7 @@ def _dram_bases(architecture: Architecture) -> list[tuple[int, tuple[str, ...]]]
 
 
 def _roundness(trace_bytes: int) -> int:
-    """How likely somebody typed this size: nothing at all, then whole millions, ..., then whole trace pages."""
+    """Rank how likely a person typed this size: zero, then whole millions, ..., then whole trace pages."""
     units = ((5, 1_000_000), (4, 1 << 20), (3, 100_000), (2, _TRACE_PAGE_BYTES), (1, 10_000))
     return 9 if trace_bytes == 0 else next((rank for rank, unit in units if trace_bytes % unit == 0), 0)
 
@@ -202,7 +202,9 @@ def _roundness(trace_bytes: int) -> int:
 def _l1_parts(architecture: Architecture, bank_bytes: int, build: list[str], found: dict[str, int]) -> None:
     left = architecture.l1_bytes_per_core - bank_bytes
     usual = load_facts("builds")["usual_l1_small_bytes"]
-    options = [(base, left - base, origin) for base, origin in l1_bases(architecture).items() if left - base in usual]
+    options = [
+        (base, left - base, origin) for base, origin in list_l1_bases(architecture).items() if left - base in usual
+    ]
     if not options:
         build.append(f"L1 base and L1_SMALL take {left:,} B together")
         return

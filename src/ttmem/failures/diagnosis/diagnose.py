@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ttmem.failures.diagnosis.board_guess import LIKELY, UNKNOWN, BoardGuess
-from ttmem.failures.diagnosis.failure_state import LiveTensor, Situation, situation_of
-from ttmem.failures.diagnosis.memory_diagram import Picture, picture_of
+from ttmem.failures.diagnosis.failure_state import LiveTensor, Situation, build_situation
+from ttmem.failures.diagnosis.memory_diagram import Picture, draw_picture
 from ttmem.failures.diagnosis.savings import Saving, compute, fits_free_block, region_solves, room_solves
 from ttmem.failures.diagnosis.tensor_guess import CERTAIN, TensorGuess
 from ttmem.failures.failure import Failure
@@ -22,17 +22,17 @@ from ttmem.failures.knowledge.tables import (
     Quantity,
     RemedyRule,
     Template,
-    applying,
-    entries,
     evaluate,
-    failure_class_named,
     fill,
-    holds,
+    find_failure_class,
+    find_rules,
+    is_true,
+    load_entries,
 )
 from ttmem.failures.text.context import Context, KnownTensor
 from ttmem.failures.text.find_in_stream import PARAPHRASED as PARAPHRASED
-from ttmem.failures.text.find_in_stream import Found, find_in_text
-from ttmem.failures.text.template import Part, parse
+from ttmem.failures.text.find_in_stream import FailureSearch, find_in_text
+from ttmem.failures.text.template import TemplatePiece, parse
 
 _Sentence = TypeVar("_Sentence", bound=Headline)
 _RANKS = {True: 0, None: 1, False: 2}
@@ -43,7 +43,7 @@ _MOST_TEXT = 4000
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One row of the arithmetic: what it is, the number, how it comes about."""
+    """A row of the arithmetic: its label, the number, and its derivation."""
 
     label: str
     value: int
@@ -51,8 +51,8 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """A remark that holds for this failure, and the threads that show it."""
+class FailureRemark:
+    """A remark that is true of this failure, and the threads that show it."""
 
     id: str
     text: str
@@ -86,17 +86,17 @@ class Nearest:
     text: str
     failure_class: str
     share: float
-    """Of the template's words that stand in the text, 0 to 1."""
+    """Share of the template's words that the text contains, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What happened and what to change, for one failure."""
+    """The explanation of one failure and its remedies."""
 
     failure: Failure
     headline: str
     arithmetic: tuple[Figure, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[FailureRemark, ...]
     remedies: tuple[Remedy, ...]
     """Best first: what is enough by itself, what may be, what is not; of equals those for this operation; then general
     advice."""
@@ -119,11 +119,11 @@ class Diagnosis:
 
 
 def explain(text: str, *, board: str | None = None) -> list[Diagnosis]:
-    """Every failure that a text tells of, each once; a single diagnosis of class ``none`` when it tells of none."""
-    return diagnoses(find_in_text(text), board=board)
+    """Explain each distinct failure of a text; a single diagnosis of class ``none`` when there is none."""
+    return diagnose_all(find_in_text(text), board=board)
 
 
-def diagnoses(found: Found, *, board: str | None = None) -> list[Diagnosis]:
+def diagnose_all(found: FailureSearch, *, board: str | None = None) -> list[Diagnosis]:
     """Explain what was found in a source."""
     if not found.failures:
         return [diagnose(Failure("none", None, found.head, ""), board=board)]
@@ -146,20 +146,22 @@ def diagnose(
     ``board`` is the user's word for where it happened (else it is inferred), ``context`` what the text around it names,
     ``live`` what a profile knows to have been allocated, ``tensors`` candidates for the one that did not fit.
     """
-    situation = situation_of(failure, board=board, context=context, live=live, tensors=tensors)
+    situation = build_situation(failure, board=board, context=context, live=live, tensors=tensors)
     name = failure.failure_class
     return Diagnosis(
         failure=failure,
-        headline=next((text for _, text in _sentences(Headline, situation)), failure_class_named(name).meaning),
+        headline=next((text for _, text in _sentences(Headline, situation)), find_failure_class(name).meaning),
         arithmetic=tuple(_arithmetic(situation)),
-        findings=tuple(Finding(rule.id, text, rule.evidence) for rule, text in _sentences(FindingRule, situation)),
+        findings=tuple(
+            FailureRemark(rule.id, text, rule.evidence) for rule, text in _sentences(FindingRule, situation)
+        ),
         remedies=tuple(_remedies(situation)),
         board=situation.board,
         tensor=situation.tensor,
         context=situation.context,
         confidence=_confidence(failure),
-        derived=_derived(situation),
-        picture=picture_of(situation),
+        derived=_derive(situation),
+        picture=draw_picture(situation),
         nearest=_nearest_template(failure.message) if name == "none" or failure.template == PARAPHRASED else None,
         live=situation.live,
     )
@@ -176,20 +178,20 @@ def _confidence(failure: Failure) -> str:
 
 def _sentences(kind: type[_Sentence], situation: Situation) -> Iterator[tuple[_Sentence, str]]:
     """The sentences of a kind that hold and can be filled."""
-    for rule in applying(kind, situation.failure.failure_class):
-        if holds(rule.when, situation.names) and (text := fill(rule.say, situation.names)):
+    for rule in find_rules(kind, situation.failure.failure_class):
+        if is_true(rule.when, situation.names) and (text := fill(rule.say, situation.names)):
             yield rule, text
 
 
-def _derived(situation: Situation) -> dict[str, int]:
-    names = [rule.name for rule in applying(Quantity, situation.failure.failure_class)]
+def _derive(situation: Situation) -> dict[str, int]:
+    names = [rule.name for rule in find_rules(Quantity, situation.failure.failure_class)]
     values = {name: situation.number(name) for name in names if name not in situation.failure.numbers}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _arithmetic(situation: Situation) -> Iterator[Figure]:
-    for rule in applying(ArithmeticRow, situation.failure.failure_class):
-        value = evaluate(rule.value, situation.names) if holds(rule.when, situation.names) else None
+    for rule in find_rules(ArithmeticRow, situation.failure.failure_class):
+        value = evaluate(rule.value, situation.names) if is_true(rule.when, situation.names) else None
         label = fill(rule.label, situation.names)
         if isinstance(value, int) and label is not None:
             yield Figure(label, value, _first_filled(rule.notes, situation.names) or "")
@@ -200,9 +202,9 @@ def _remedies(situation: Situation) -> list[Remedy]:
     is_other_call = family is not None or ("call" in situation.names and "has_no_result" not in situation.names)
     found = [
         ((not rule.is_first, remedy.is_general, _RANKS[remedy.solves], family not in rule.families), remedy)
-        for rule in applying(RemedyRule, situation.failure.failure_class)
+        for rule in find_rules(RemedyRule, situation.failure.failure_class)
         if (not rule.families or family in rule.families or not is_other_call)
-        if holds(rule.when, situation.names) and (remedy := _remedy(rule, situation))
+        if is_true(rule.when, situation.names) and (remedy := _remedy(rule, situation))
     ]
     # Stable, so that what the threads found best stays first among equals.
     return [remedy for _, remedy in sorted(found, key=lambda ranked: ranked[0])]
@@ -253,7 +255,7 @@ def _saving(rule: RemedyRule, situation: Situation) -> Saving | None:
 
 
 def _banks_of_pool(situation: Situation) -> int | None:
-    """All banks move in lock step, so a saving counts in every bank of the pool; else in those of the message."""
+    """Return the banks in which a saving counts: those of the pool, which move in lock step, else the message's."""
     pool = situation.number("dram_banks" if situation.failure.memory in ("DRAM", "TRACE") else "grid_cores")
     return max(pool or 0, situation.number("banks") or 0) or None
 
@@ -266,7 +268,7 @@ def _nearest_template(text: str) -> Nearest | None:
     """The template that shares most words with a text; None when none shares enough to be worth showing."""
     words = _words(text[:_MOST_TEXT])
     best: Nearest | None = None
-    for template in entries(Template):
+    for template in load_entries(Template):
         sentence = _readable(parse(template.text))
         wanted = _words(sentence)
         share = len(wanted & words) / len(wanted) if wanted else 0.0
@@ -276,7 +278,7 @@ def _nearest_template(text: str) -> Nearest | None:
     return best
 
 
-def _readable(parts: tuple[Part, ...]) -> str:
+def _readable(parts: tuple[TemplatePiece, ...]) -> str:
     out = []
     for part in parts:
         if part.slot is None:

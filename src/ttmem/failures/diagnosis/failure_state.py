@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that is known of one failure, under the names that the expressions of the knowledge use.
+"""Facts about one failure, under the names that the expressions of the knowledge use.
 
 From the message: its figures and words (``bytes_per_bank``, ``core_range``). From where it points: ``architecture``,
 ``l1_base``, ``trace_region_bytes_per_bank`` (``builds``), ``pages``, ``tensor_dtype`` (``tensor_guess``). From the text
@@ -10,11 +10,11 @@ knowledge derives from these.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ttmem.failures.diagnosis.board_guess import BoardGuess, core_range_of, guess_board, l1_bases
-from ttmem.failures.diagnosis.tensor_guess import TensorGuess, guess_tensor, shape_text
-from ttmem.failures.failure import Failure, largest_bank_bytes
-from ttmem.failures.knowledge.tables import Quantity, Value, applying, evaluate
-from ttmem.failures.text.context import Context, KnownTensor, family_of, is_without_result, places_result
+from ttmem.failures.diagnosis.board_guess import BoardGuess, guess_board, list_l1_bases, parse_core_range
+from ttmem.failures.diagnosis.tensor_guess import TensorGuess, format_shape, guess_tensor
+from ttmem.failures.failure import Failure, find_largest_bank
+from ttmem.failures.knowledge.tables import Quantity, Value, evaluate, find_rules
+from ttmem.failures.text.context import Context, KnownTensor, find_family, is_without_result, places_result
 from ttmem.hardware import ARCHITECTURES, Architecture
 
 _LARGEST_QUANTUM_BYTES = 64
@@ -63,7 +63,7 @@ class Situation:
     live: tuple[LiveTensor, ...] = ()
     """In the memory concerned."""
 
-    def repeated(self) -> list[LiveTensor]:
+    def find_repeated(self) -> list[LiveTensor]:
         """The largest set of equal tensors that one line made and that the failing operation does not read.
 
         Two or more of them, weights aside: a loop keeps what it made in earlier turns.
@@ -75,7 +75,7 @@ class Situation:
         several = [found for found in sets.values() if len(found) > 1]
         return max(several, key=lambda found: sum(tensor.bytes_per_bank for tensor in found), default=[])
 
-    def placed(self) -> list[tuple[int, LiveTensor]]:
+    def list_placed(self) -> list[tuple[int, LiveTensor]]:
         """The live tensors whose addresses are known, from the lowest up."""
         found = [(tensor.address, tensor) for tensor in self.live if tensor.address is not None]
         return sorted(found, key=lambda entry: entry[0])
@@ -86,7 +86,7 @@ class Situation:
         return value if isinstance(value, int) else None
 
 
-def situation_of(
+def build_situation(
     failure: Failure,
     *,
     board: str | None = None,
@@ -108,29 +108,29 @@ def situation_of(
         failure.texts,
         guessed.numbers,
         failure.numbers,
-        _of_board(guessed, chip, failure.numbers.get("l1_buffer_address")),
-        _of_cores(failure),
-        _of_context(context),
-        _of_tensor(tensor),
-        _of_live(there),
-        {"largest_bank_bytes": largest_bank_bytes(failure.memory, failure.numbers.get("banks"))},
+        _name_board(guessed, chip, failure.numbers.get("l1_buffer_address")),
+        _name_cores(failure),
+        _name_context(context),
+        _name_tensor(tensor),
+        _name_live(there),
+        {"largest_bank_bytes": find_largest_bank(failure.memory, failure.numbers.get("banks"))},
     )
     names = {name: value for source in sources for name, value in source.items() if value is not None}
-    for quantity in applying(Quantity, failure.failure_class):
+    for quantity in find_rules(Quantity, failure.failure_class):
         value = evaluate(quantity.value, names)
         if value is not None:
             names[quantity.name] = value
     situation = Situation(failure, names, guessed, tensor, context, alignment, quantum, there)
-    if situation.repeated():
+    if situation.find_repeated():
         names["repeats"] = "in a loop"
     return situation
 
 
-def _of_board(board: BoardGuess, chip: Architecture | None, lowest_tensor: int | None) -> dict[str, Value | None]:
+def _name_board(board: BoardGuess, chip: Architecture | None, lowest_tensor: int | None) -> dict[str, Value | None]:
     names: dict[str, Value | None] = {"board": board.boards[0] if len(board.boards) == 1 else None}
     if chip is not None:
         # A tensor lies above the base: bases that one contradicts are none of this build's.
-        known = list(l1_bases(chip))
+        known = list(list_l1_bases(chip))
         bases = [base for base in known if lowest_tensor is None or base <= lowest_tensor] or [min(known)]
         exact = board.numbers.get("l1_base_address")
         if exact is not None and lowest_tensor is not None and exact > lowest_tensor:
@@ -144,17 +144,17 @@ def _of_board(board: BoardGuess, chip: Architecture | None, lowest_tensor: int |
     return {**names, "architecture": board.architecture}
 
 
-def _of_cores(failure: Failure) -> dict[str, int]:
-    cores = core_range_of(failure.texts.get("core_range"))
+def _name_cores(failure: Failure) -> dict[str, int]:
+    cores = parse_core_range(failure.texts.get("core_range"))
     named = {"range_cores": "cores", **{f"range_{name}": name for name in ("start_x", "end_x", "end_y")}}
     return {name: getattr(cores, attribute) for name, attribute in named.items()} if cores else {}
 
 
-def _of_context(context: Context) -> dict[str, Value | None]:
+def _name_context(context: Context) -> dict[str, Value | None]:
     names: dict[str, Value | None] = {f"setting_{name}": value for name, value in context.settings.items()}
     names["operation"] = context.operation.rpartition(".")[2] or None
     names["call"] = context.operation or None
-    names["family"] = family_of(context.operation) or context.family or None
+    names["family"] = find_family(context.operation) or context.family or None
     if places_result(context.operation):
         names["places_result"] = 1
     if context.operation and is_without_result(context.operation):
@@ -164,7 +164,7 @@ def _of_context(context: Context) -> dict[str, Value | None]:
     return {**names, **{name: context.hints.get(name) for name in ("sweep_status", "place", "phase", "compiler")}}
 
 
-def _of_tensor(tensor: TensorGuess | None) -> dict[str, Value | None]:
+def _name_tensor(tensor: TensorGuess | None) -> dict[str, Value | None]:
     if tensor is None:
         return {}
     names = {
@@ -177,12 +177,12 @@ def _of_tensor(tensor: TensorGuess | None) -> dict[str, Value | None]:
         "padding_ratio": round(tensor.padding_ratio, 1) if tensor.padding_ratio else None,
     }
     if tensor.shape:
-        names |= {"tensor_shape": shape_text(tensor.shape), "tensor_width": tensor.shape[-1]}
+        names |= {"tensor_shape": format_shape(tensor.shape), "tensor_width": tensor.shape[-1]}
         names |= {"tensor_is_logits": tensor.is_logits}
     return names
 
 
-def _of_live(live: Sequence[LiveTensor]) -> dict[str, int]:
+def _name_live(live: Sequence[LiveTensor]) -> dict[str, int]:
     if not live:
         return {}
     return {

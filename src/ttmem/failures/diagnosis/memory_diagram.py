@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a bank looked like when something did not fit: stretches of addresses or of bytes, to be drawn to scale."""
+"""Diagram of a bank when a request did not fit: stretches of addresses or of bytes, to be drawn to scale."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One bank or core from its lowest address up, and the request that did not fit."""
+    """A bank or core from its lowest address up, and the request that did not fit."""
 
     title: str
     end: int | None
@@ -43,7 +43,7 @@ class Picture:
     """The address at the left end of the drawing."""
 
 
-def picture_of(situation: Situation) -> Picture | None:
+def draw_picture(situation: Situation) -> Picture | None:
     """The picture of a failure whose figures allow one."""
     numbers = situation.failure.numbers
     if "region_end" in numbers:
@@ -67,7 +67,7 @@ def _static_buffers(situation: Situation) -> Picture | None:
         if situation.number("l1_base_error"):
             notes.append(f"the L1 base moves with the release; {start:,} is drawn")
     if top is None:
-        return _without_scale(family, lowest or 0, end)
+        return _draw_unscaled(family, lowest or 0, end)
     border = min(end, top) if lowest is None else max(lowest, start)
     stretches.append(Stretch(BUFFERS, start, border, f"{family} buffers, growing up"))
     if lowest is None:
@@ -75,9 +75,9 @@ def _static_buffers(situation: Situation) -> Picture | None:
     else:
         stretches.append(Stretch(OVERLAP, border, end, "wanted by both"))
         small = situation.number("l1_small_bytes") or situation.number("setting_l1_small_size") or 0
-        placed = situation.placed()
+        placed = situation.list_placed()
         if placed and placed[0][0] == lowest:
-            stretches += _laid_out(placed, end, top - small)
+            stretches += _lay_out(placed, end, top - small)
         else:
             stretches.append(Stretch(TENSORS, end, max(top - small, end), "tensors and free blocks, growing down"))
         if small:
@@ -86,7 +86,7 @@ def _static_buffers(situation: Situation) -> Picture | None:
     return Picture(f"L1 of one core, {top:,} B", whole, tuple(stretches), notes=tuple(notes))
 
 
-def _without_scale(family: str, lowest: int, end: int) -> Picture:
+def _draw_unscaled(family: str, lowest: int, end: int) -> Picture:
     """A clash on an unnamed chip: the order is known, and the overlap; where L1 ends is not."""
     stretches = (
         Stretch(BUFFERS, 0, lowest, f"what is reserved and {family} buffers, growing up"),
@@ -97,7 +97,7 @@ def _without_scale(family: str, lowest: int, end: int) -> Picture:
     return Picture("L1 of one core, size unknown", None, stretches, notes=notes)
 
 
-def _laid_out(placed: Sequence[tuple[int, LiveTensor]], start: int, end: int) -> Iterator[Stretch]:
+def _lay_out(placed: Sequence[tuple[int, LiveTensor]], start: int, end: int) -> Iterator[Stretch]:
     """Tensors and the free blocks between them, from one address to another."""
     position = start
     for address, tensor in placed:
@@ -110,10 +110,10 @@ def _laid_out(placed: Sequence[tuple[int, LiveTensor]], start: int, end: int) ->
         yield Stretch(FREE, position, end, "free block")
 
 
-def _known_layout(situation: Situation) -> tuple[Stretch, ...]:
+def _find_known_layout(situation: Situation) -> tuple[Stretch, ...]:
     """The bank as it was, where a capture knows every address and they add up to what the message says."""
     numbers, memory = situation.failure.numbers, situation.failure.memory
-    placed = situation.placed()
+    placed = situation.list_placed()
     whole = situation.number("l1_bytes_per_core" if memory == "L1" else "dram_bytes_per_bank")
     if not placed or whole is None or memory not in ("DRAM", "L1"):
         return ()
@@ -123,7 +123,7 @@ def _known_layout(situation: Situation) -> tuple[Stretch, ...]:
     inside = base <= placed[0][0] and placed[-1][0] + placed[-1][1].bytes_per_bank <= top
     if taken != numbers.get("allocated") or not inside:
         return ()
-    return tuple(_laid_out(placed, base, top))
+    return tuple(_lay_out(placed, base, top))
 
 
 def _bank(situation: Situation) -> Picture:
@@ -131,7 +131,7 @@ def _bank(situation: Situation) -> Picture:
     bank, need = numbers["bank_bytes"], numbers["bytes_per_bank"]
     memory = situation.failure.memory or "memory"
     request = Stretch(REQUEST, 0, need, "the request, in one piece")
-    if known := _known_layout(situation):
+    if known := _find_known_layout(situation):
         end = max(known[-1].end, known[0].start + need)
         return Picture(f"one {memory} bank, {bank:,} B", end, known, request, start=known[0].start)
     stretches = [Stretch(UNKNOWN, 0, bank, "the message does not say what was allocated")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a remedy would save for the figures of one failure, by the twin's arithmetic.
+"""Savings of remedies for the figures of one failure, calculated with the twin's arithmetic.
 
 Each computation answers None where the message does not carry what it needs: a saving that is printed is one that the
 twin would show. Where several tensors explain the figures, the one that saves least counts.
@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, replace
 
 from ttmem.base.arithmetic import round_up
 from ttmem.failures.diagnosis.failure_state import LiveTensor, Situation
-from ttmem.failures.diagnosis.tensor_guess import CERTAIN, TILED, is_even_split, shape_text
+from ttmem.failures.diagnosis.tensor_guess import CERTAIN, TILED, format_shape, is_even_split
 from ttmem.hardware import DATA_TYPES, MEMORIES, DataType, open_board
-from ttmem.twin.placement import compute_interleaved_bytes_per_bank
 from ttmem.twin.padding import explain_padding
-from ttmem.twin.placement import compute_paging
+from ttmem.twin.placement import compute_interleaved_bytes_per_bank, compute_paging
 from ttmem.twin.tensor_spec import LAYOUTS, InvalidSpecError, TensorSpec
 
 _CHIP_COUNTS = (2, 4, 8, 32)
@@ -38,7 +37,7 @@ class Saving:
 
 
 def fits_free_block(situation: Situation, need_bytes_per_bank: int) -> bool | None:
-    """Whether a buffer of this share would have fitted the largest free block; None where none is printed."""
+    """True when a buffer of this share would have fitted the largest free block; None where none is printed."""
     largest_free, bank_bytes = situation.number("largest_free"), situation.number("bank_bytes")
     taken = round_up(need_bytes_per_bank, situation.quantum_bytes)
     if largest_free is not None:
@@ -48,14 +47,14 @@ def fits_free_block(situation: Situation, need_bytes_per_bank: int) -> bool | No
 
 
 def room_solves(situation: Situation, gained_bytes_per_bank: int) -> bool | None:
-    """Whether so much more free space is enough: never when the sum is too small, surely when it is one large piece."""
+    """Tell whether more free space is enough: False when the sum is too small, else None (it may be in pieces)."""
     need, free = situation.number("bytes_per_bank"), situation.number("free")
     is_short = need is not None and free is not None and free + gained_bytes_per_bank < need
     return False if is_short else None
 
 
-def without(situation: Situation, removed: Sequence[LiveTensor]) -> bool | None:
-    """Whether the request fits once these tensors are gone.
+def free_tensors(situation: Situation, removed: Sequence[LiveTensor]) -> bool | None:
+    """Tell whether the request fits after these tensors are freed.
 
     A tensor is one piece of every bank, so one that is large enough makes room for sure; where addresses are known,
     the free blocks beside it count too.
@@ -72,42 +71,42 @@ def without(situation: Situation, removed: Sequence[LiveTensor]) -> bool | None:
 
 
 def _largest_gap(situation: Situation, removed: Sequence[LiveTensor]) -> int:
-    """The largest stretch between two tensors that stay, once some are gone; 0 where addresses are not known."""
+    """The largest stretch between two remaining tensors once others are freed; 0 where addresses are not known."""
     if any(tensor.address is None for tensor in situation.live):
         return 0
-    kept = [(at, tensor) for at, tensor in situation.placed() if tensor not in removed]
+    kept = [(at, tensor) for at, tensor in situation.list_placed() if tensor not in removed]
     ends = [at + tensor.bytes_per_bank for at, tensor in kept]
     return max((at - end for end, (at, _) in zip(ends, kept[1:], strict=False)), default=0)
 
 
 def region_solves(situation: Situation, gained_bytes_per_core: int) -> bool | None:
-    """Whether static buffers that shrink by so much (or a ceiling that rises by it) end the clash or overflow."""
+    """Tell whether static buffers that shrink by these bytes (or a ceiling that rises) end the clash or overflow."""
     missing = situation.number("overlap_bytes" if "overlap_bytes" in situation.names else "excess_bytes")
     return None if missing is None else gained_bytes_per_core >= missing
 
 
-def _retyped(situation: Situation, dtype_name: str) -> Saving | None:
+def _retype(situation: Situation, dtype_name: str) -> Saving | None:
     tensor, dtype = situation.tensor, DATA_TYPES.find(dtype_name)
     if tensor is None or tensor.layout != "tile" or tensor.dtype is None or not tensor.pages:
         return None
     if not _is_lighter(dtype, DATA_TYPES.find(tensor.dtype)):
         return None
     saving = _smaller_request(situation, [(tensor.pages, dtype.tile_bytes())])
-    return saving if saving is None or tensor.has_dtype else _unsure(saving)
+    return saving if saving is None or tensor.has_dtype else _withdraw_promise(saving)
 
 
-def _unsure(saving: Saving) -> Saving:
-    """The same, without the promise that it is enough: what it rests on is a guess."""
+def _withdraw_promise(saving: Saving) -> Saving:
+    """Return the saving without the promise that it is enough: it rests on a guess."""
     return replace(saving, solves=None if saving.solves else saving.solves)
 
 
 def _is_lighter(dtype: DataType, now: DataType) -> bool:
-    """Whether a tensor can be had in a smaller format; integers cannot be rounded."""
+    """True when a tensor can have a smaller format; integers cannot be rounded."""
     return now.is_float and dtype.tile_bytes() < now.tile_bytes()
 
 
-def _in_parts(situation: Situation, counts: Sequence[int]) -> Saving | None:
-    """The fewest parts of which each fits; without a printed free block the fewest that an empty bank could take."""
+def _split_request(situation: Situation, counts: Sequence[int]) -> Saving | None:
+    """Split into the fewest parts that each fit, or, without a printed free block, that an empty bank could take."""
     pages, need = _pages(situation), situation.number("bytes_per_bank")
     largest = situation.number("largest_free")
     for name in ("bank_bytes", "largest_bank_bytes"):
@@ -132,7 +131,7 @@ def _last_rows(situation: Situation, _: str) -> Saving | None:
         return None
     pages = 1 if tensor.layout == "row_major" else round_up(tensor.shape[-1], _TILE_ROWS) // _TILE_ROWS
     saving = _smaller_request(situation, [(pages, tensor.page_bytes)])
-    return saving if saving is None or tensor.confidence == CERTAIN else _unsure(saving)
+    return saving if saving is None or tensor.confidence == CERTAIN else _withdraw_promise(saving)
 
 
 def _elsewhere(situation: Situation, _: str) -> Saving | None:
@@ -153,7 +152,7 @@ def _all_cores(situation: Situation, _: str) -> Saving | None:
     return saving if saving is not None and saving.bytes_per_bank > 0 else None
 
 
-def _without_padding(situation: Situation, _: str) -> Saving | None:
+def _rearrange(situation: Situation, _: str) -> Saving | None:
     """The best other arrangement of a tensor that is certain; rows only where they are not thin (errors 9)."""
     tensor, board = situation.tensor, situation.board
     if tensor is None or tensor.confidence != CERTAIN or not board.boards or tensor.shape is None:
@@ -170,20 +169,20 @@ def _without_padding(situation: Situation, _: str) -> Saving | None:
     for other in explain_padding(spec, memory_map).alternatives:
         if other.how == "row_major" and other.spec.shape[-1] < _THIN:
             continue
-        which = f"{_ARRANGED[other.how]} {shape_text(other.spec.shape)}"
-        return _shrunk(situation, other.bytes_per_bank, which=which)
+        which = f"{_ARRANGED[other.how]} {format_shape(other.spec.shape)}"
+        return _shrink(situation, other.bytes_per_bank, which=which)
     return None
 
 
 def _lighter_weights(situation: Situation, dtype_name: str) -> Saving | None:
-    """All live weights in tiles of another format."""
+    """Retype the live weights in tiles."""
     dtype = DATA_TYPES.find(dtype_name)
     weights = [tensor for tensor in situation.live if tensor.is_weight]
-    saved = sum(_retyped_bytes(tensor, dtype, situation) for tensor in weights)
+    saved = sum(_save_by_retyping(tensor, dtype, situation) for tensor in weights)
     return Saving(saved, room_solves(situation, saved), {"weights": len(weights)}) if saved > 0 else None
 
 
-def _retyped_bytes(tensor: LiveTensor, dtype: DataType, situation: Situation) -> int:
+def _save_by_retyping(tensor: LiveTensor, dtype: DataType, situation: Situation) -> int:
     now = DATA_TYPES.get(tensor.dtype)
     banks = situation.number("dram_banks") or situation.number("banks")
     if not banks or now is None or tensor.layout != "tile" or not _is_lighter(dtype, now):
@@ -201,21 +200,25 @@ def _idle_tensors(situation: Situation, _: str) -> Saving | None:
     if not saved:
         return None
     largest = max(idle, key=lambda tensor: tensor.bytes_per_bank)
-    return Saving(saved, without(situation, idle), {"idle": len(idle), "which": largest.name})
+    return Saving(saved, free_tensors(situation, idle), {"idle": len(idle), "which": largest.name})
 
 
-def _repeated_tensors(situation: Situation, _: str) -> Saving | None:
-    """What earlier turns of a loop made and the failing operation does not read."""
-    repeated = situation.repeated()
+def _free_repeated(situation: Situation, _: str) -> Saving | None:
+    """Free tensors of earlier turns of a loop that the failing operation does not read."""
+    repeated = situation.find_repeated()
     if not repeated:
         return None
     saved = sum(tensor.bytes_per_bank for tensor in repeated)
-    names: dict[str, int | str] = {"count": len(repeated), "which": repeated[0].name, "made": _made(repeated[0])}
-    return Saving(saved, without(situation, repeated), names)
+    names: dict[str, int | str] = {
+        "count": len(repeated),
+        "which": repeated[0].name,
+        "made": _describe_producer(repeated[0]),
+    }
+    return Saving(saved, free_tensors(situation, repeated), names)
 
 
-def _made(tensor: LiveTensor) -> str:
-    """Which operation made it, and where."""
+def _describe_producer(tensor: LiveTensor) -> str:
+    """Name the operation that made it, and its location."""
     place = f" at {tensor.location}" if tensor.location else f" in line {tensor.line}" if tensor.line else ""
     return f" of {tensor.producer}{place}" if tensor.producer else ""
 
@@ -233,17 +236,21 @@ def _one_live_tensor(situation: Situation, _: str) -> Saving | None:
     ]
     if not candidates:
         return None
-    enough = [tensor for tensor in candidates if without(situation, [tensor])]
+    enough = [tensor for tensor in candidates if free_tensors(situation, [tensor])]
     chosen = min(enough or candidates, key=lambda tensor: tensor.bytes_per_bank if enough else -tensor.bytes_per_bank)
-    return Saving(chosen.bytes_per_bank, without(situation, [chosen]), {"which": chosen.name, "made": _made(chosen)})
+    return Saving(
+        chosen.bytes_per_bank,
+        free_tensors(situation, [chosen]),
+        {"which": chosen.name, "made": _describe_producer(chosen)},
+    )
 
 
 def _lowest_tensors(situation: Situation, _: str) -> Saving | None:
-    """The tensors that have to leave L1 before a program can run, from the lowest up, where addresses are known.
+    """Move the lowest tensors out of L1 until the program can run, where addresses are known.
 
     The operation's own result is not there before it: with others gone it is allocated further up.
     """
-    end, lowest, placed = _in_the_way(situation)
+    end, lowest, placed = _find_blocking(situation)
     own = [tensor for address, tensor in placed if tensor.is_output and address < end]
     others = [(address, tensor) for address, tensor in placed if not tensor.is_output]
     top = situation.number("l1_bytes_per_core")
@@ -252,24 +259,24 @@ def _lowest_tensors(situation: Situation, _: str) -> Saving | None:
     if not own:
         inside = [tensor for address, tensor in others if address < end]
         top = next((address for address, _ in others if address >= end), top)
-        return Saving(top - lowest, True, _listed(inside))
+        return Saving(top - lowest, True, _list_names(inside))
     leaving: list[LiveTensor] = []
     for _address, tensor in others:
         leaving.append(tensor)
         lifted = sum(gone.bytes_per_bank for gone in leaving)
         if lifted >= end - lowest:
-            return Saving(lifted, True, _listed(leaving))
+            return Saving(lifted, True, _list_names(leaving))
     return None
 
 
-def _listed(tensors: Sequence[LiveTensor]) -> dict[str, int | str]:
+def _list_names(tensors: Sequence[LiveTensor]) -> dict[str, int | str]:
     more = f" and {len(tensors) - 1} more" if len(tensors) > 1 else ""
     return {"tensors": len(tensors), "which": f"'{tensors[0].name}'{more}"}
 
 
 def _own_output(situation: Situation, _: str) -> Saving | None:
     """The operation's own result in another memory: it is the lowest tensor in L1."""
-    end, lowest, placed = _in_the_way(situation)
+    end, lowest, placed = _find_blocking(situation)
     top = situation.number("l1_bytes_per_core")
     if not placed or not placed[0][1].is_output or top is None:
         return None
@@ -277,10 +284,10 @@ def _own_output(situation: Situation, _: str) -> Saving | None:
     return Saving(next_lowest - lowest, next_lowest >= end, {"next_lowest": next_lowest})
 
 
-def _in_the_way(situation: Situation) -> tuple[int, int, list[tuple[int, LiveTensor]]]:
-    """Where a program's buffers end, where the lowest tensor lies, and all tensors; none where the two disagree."""
+def _find_blocking(situation: Situation) -> tuple[int, int, list[tuple[int, LiveTensor]]]:
+    """Return the end of a program's buffers, the lowest tensor's address, and all tensors; none where they disagree."""
     end, lowest = situation.number("region_end"), situation.number("l1_buffer_address")
-    placed = situation.placed()
+    placed = situation.list_placed()
     if not placed or end is None or lowest is None or placed[0][0] != lowest:
         return 0, 0, []
     return end, lowest, placed
@@ -297,19 +304,19 @@ def _narrower_rows(situation: Situation, _: str) -> Saving | None:
 
 
 COMPUTATIONS: dict[str, Callable[[Situation, str], Saving | None]] = {
-    "retype": _retyped,
-    "split": lambda situation, _: _in_parts(situation, range(2, _MOST_PARTS)),
-    "chips": lambda situation, _: _in_parts(situation, _CHIP_COUNTS),
+    "retype": _retype,
+    "split": lambda situation, _: _split_request(situation, range(2, _MOST_PARTS)),
+    "chips": lambda situation, _: _split_request(situation, _CHIP_COUNTS),
     "last-rows": _last_rows,
     "elsewhere": _elsewhere,
     "all-cores": _all_cores,
-    "padding": _without_padding,
+    "padding": _rearrange,
     "weights": _lighter_weights,
     "idle-tensors": _idle_tensors,
     "one-live-tensor": _one_live_tensor,
     "lowest-tensors": _lowest_tensors,
     "own-output": _own_output,
-    "repeated-tensors": _repeated_tensors,
+    "repeated-tensors": _free_repeated,
     "narrower-rows": _narrower_rows,
 }
 """By the word that ``computes`` uses; what follows a colon is the argument: ``retype:bfloat8_b``."""
@@ -348,7 +355,7 @@ def _smaller_request(
     dealt = banks or situation.number("banks")
     if not dealt:
         return None
-    return _shrunk(situation, max(_share(situation, count, page, dealt) for count, page in pages), **names)
+    return _shrink(situation, max(_share(situation, count, page, dealt) for count, page in pages), **names)
 
 
 def _share(situation: Situation, pages: int, page_bytes: int, banks: int) -> int:
@@ -357,7 +364,7 @@ def _share(situation: Situation, pages: int, page_bytes: int, banks: int) -> int
     )
 
 
-def _shrunk(situation: Situation, after: int, **names: int | str) -> Saving | None:
+def _shrink(situation: Situation, after: int, **names: int | str) -> Saving | None:
     """The request, once its share of a bank is so large."""
     need = situation.number("bytes_per_bank")
     if need is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which tensor a request was for, from its size, its share per bank, and the dimensions of known models.
+"""The tensor behind a request, inferred from its size, its share per bank, and the dimensions of known models.
 
 A buffer of ``total_bytes`` in pages of p bytes, dealt round robin over the banks, makes each bank store
 ``ceil(pages / banks) * p``. So p divides the total and the share of a bank, and fewer than ``banks`` pages are missing
@@ -21,8 +21,7 @@ from ttmem.failures.failure import Failure
 from ttmem.failures.knowledge.tables import load_facts
 from ttmem.failures.text.context import KnownTensor
 from ttmem.hardware import BFLOAT4_B, BFLOAT8_B, BFLOAT16, DATA_TYPES, FLOAT32, UINT8, DataType
-from ttmem.twin.placement import compute_interleaved_bytes_per_bank
-from ttmem.twin.placement import compute_paging
+from ttmem.twin.placement import compute_interleaved_bytes_per_bank, compute_paging
 from ttmem.twin.tensor_spec import LAYOUTS, ROW_MAJOR, InvalidSpecError, TensorSpec
 
 CERTAIN = "certain"
@@ -41,7 +40,7 @@ _DISTINCTIVE, _RARE, _VERY_RARE = 16, 100, 300
 
 @dataclass(frozen=True, slots=True)
 class TensorGuess:
-    """What is known of the tensor; None where it is not."""
+    """The known properties of the tensor; None where unknown."""
 
     confidence: str
     text: str
@@ -70,27 +69,27 @@ def guess_tensor(
         return None
     banks, share = failure.numbers.get("banks"), failure.numbers.get("bytes_per_bank")
     alignment = alignment_bytes or (32 if failure.memory == "DRAM" else 16)
-    if match := _named_nearby(known, total, banks, share, alignment):
+    if match := _match_known(known, total, banks, share, alignment):
         return match
     if not banks or not share:
-        if named := _by_dimensions(total, (), alignment):  # a size alone tells what, not how it is laid out
+        if named := _match_dimensions(total, (), alignment):  # a size alone tells what, not how it is laid out
             return replace(named, layout=None, page_bytes=None, pages=None)
         return TensorGuess(UNKNOWN, "unknown: the size alone is no dimension of a known model")
-    pages = page_sizes(total, banks, share, alignment)
+    pages = find_page_sizes(total, banks, share, alignment)
     if not pages:
         return TensorGuess(UNKNOWN, "no page size gives this share per bank: a figure is mistyped, or cut")
     even = is_even_split(total, banks, share)
-    if named := _by_dimensions(total, () if even else pages, alignment):
+    if named := _match_dimensions(total, () if even else pages, alignment):
         return replace(named, page_candidates=pages, confidence=POSSIBLE if even else named.confidence)
     if not even:
-        return replace(_by_page(total, pages), page_candidates=pages)
+        return replace(_match_pages(total, pages), page_candidates=pages)
     text = f"unknown: the size divides evenly over {banks} banks, so any page size fits"
     if failure.memory == "L1":
         text = f"unknown: sharded, or dealt evenly, with {share:,} B on each of {banks} cores"
     return TensorGuess(UNKNOWN, text, page_candidates=pages)
 
 
-def _named_nearby(
+def _match_known(
     known: Iterable[KnownTensor], total: int, banks: int | None, share: int | None, alignment: int
 ) -> TensorGuess | None:
     """A tensor named near the failure that needs exactly these bytes, by the twin's arithmetic; likely by its total."""
@@ -119,9 +118,9 @@ def _named_nearby(
             ratio = total / spec.logical_bytes
             padding = f", {ratio:.1f}x its {spec.logical_bytes:,} B of data" if ratio >= 1.05 else ""
             if prod(paging.padded_shape) != prod(tensor.shape):
-                padding += f": it is stored as {shape_text(paging.padded_shape)}"
+                padding += f": it is stored as {format_shape(paging.padded_shape)}"
             named = f"{tensor.name} " if tensor.name else ""
-            text = f"{named}{shape_text(tensor.shape)} {dtype} in {layout}, named near the failure"
+            text = f"{named}{format_shape(tensor.shape)} {dtype} in {layout}, named near the failure"
             return TensorGuess(
                 confidence=CERTAIN if banks and share else LIKELY,
                 text=f"{text}, needs exactly these bytes{padding}",
@@ -137,7 +136,7 @@ def _named_nearby(
     return None
 
 
-def _by_dimensions(total: int, pages: tuple[int, ...], alignment: int) -> TensorGuess | None:
+def _match_dimensions(total: int, pages: tuple[int, ...], alignment: int) -> TensorGuess | None:
     """A vocabulary or a tensor of a public failure whose bytes these are, not contradicted by the page sizes."""
     guesses = [*_vocabularies(total, pages, alignment), *_public_tensors(total, pages), *_width_pairs(total, pages)]
     guesses.sort(key=lambda guess: (guess.confidence != LIKELY, guess.dtype != BFLOAT16.name))
@@ -156,7 +155,7 @@ def _vocabularies(total: int, pages: tuple[int, ...], alignment: int) -> Iterato
                 shape = (total // page, size)
                 role = f"{whose}, so possibly logits of {shape[0]:,} tokens"
                 confidence = LIKELY if _odd_part(size) > _VERY_RARE else POSSIBLE
-                yield _named(confidence, shape, dtype, "row_major", page, role, is_logits=True)
+                yield _build_guess(confidence, shape, dtype, "row_major", page, role, is_logits=True)
         padded = round_up(size, 32)
         for dtype in (BFLOAT16, FLOAT32, BFLOAT8_B):
             page = dtype.tile_bytes()
@@ -167,11 +166,11 @@ def _vocabularies(total: int, pages: tuple[int, ...], alignment: int) -> Iterato
             if rows in entry["hidden"]:
                 confidence = LIKELY if pages == (page,) and _odd_part(padded) > _RARE else POSSIBLE
                 role = f"{whose} and {rows:,} a hidden size, so possibly an embedding, an lm_head or logits"
-                yield _named(confidence, (size, rows), dtype, "tile", page, role)
+                yield _build_guess(confidence, (size, rows), dtype, "tile", page, role)
             elif rows <= _MOST_TOKENS and _odd_part(padded) > _RARE and len(_float_tiles(pages)) < 2:
                 confidence = LIKELY if pages == (page,) and _odd_part(padded) > _VERY_RARE else POSSIBLE
                 role = f"{whose}, so possibly logits of {rows:,} tokens"
-                yield _named(confidence, (rows, size), dtype, "tile", page, role, is_logits=True)
+                yield _build_guess(confidence, (rows, size), dtype, "tile", page, role, is_logits=True)
 
 
 def _public_tensors(total: int, pages: tuple[int, ...]) -> Iterator[TensorGuess]:
@@ -180,12 +179,12 @@ def _public_tensors(total: int, pages: tuple[int, ...]) -> Iterator[TensorGuess]
         page = dtype.tile_bytes()
         shape = tuple(entry["shape"])
         if prod(shape) // 1024 * page == total and (not pages or page in pages):
-            yield _named(POSSIBLE, shape, dtype, "tile", page, f"as large as {entry['what']}")
+            yield _build_guess(POSSIBLE, shape, dtype, "tile", page, f"as large as {entry['what']}")
 
 
 def _width_pairs(total: int, pages: tuple[int, ...]) -> Iterator[TensorGuess]:
     """A weight between two known widths, one of which is not met by chance."""
-    widths = _known("width")
+    widths = _load_sizes("width")
     for dtype in (BFLOAT16, FLOAT32, BFLOAT8_B):
         page = dtype.tile_bytes()
         tiles, rest = divmod(total, page)
@@ -193,14 +192,14 @@ def _width_pairs(total: int, pages: tuple[int, ...]) -> Iterator[TensorGuess]:
             other, more = divmod(tiles * 1024, width)
             if not more and other in widths and _odd_part(width) > _DISTINCTIVE:
                 role = f"possibly the {widths[other]} by the {widths[width]}"
-                yield _named(POSSIBLE, (other, width), dtype, "tile", page, role)
+                yield _build_guess(POSSIBLE, (other, width), dtype, "tile", page, role)
 
 
 def _float_tiles(pages: tuple[int, ...]) -> list[DataType]:
     return [dtype for dtype in TILED if dtype.tile_bytes() in pages and dtype is not UINT8]
 
 
-def _by_page(total: int, pages: tuple[int, ...]) -> TensorGuess:
+def _match_pages(total: int, pages: tuple[int, ...]) -> TensorGuess:
     floats = _float_tiles(pages)
     if len(floats) > 1:
         names = " or ".join(f"{dtype} ({total // dtype.tile_bytes():,})" for dtype in floats)
@@ -208,34 +207,37 @@ def _by_page(total: int, pages: tuple[int, ...]) -> TensorGuess:
     if floats or UINT8.tile_bytes() in pages:
         dtype = floats[0] if floats else UINT8
         page = dtype.tile_bytes()
-        others = "" if len(pages) == 1 else f"; pages of {_listed(pages, but=page)} B fit too"
+        others = "" if len(pages) == 1 else f"; pages of {_list_pages(pages, but=page)} B fit too"
         text = f"{total // page:,} {dtype} tiles of {page:,} B{others}"
         return TensorGuess(POSSIBLE if others else LIKELY, text, None, dtype.name, "tile", page, total // page)
-    widths = {**{size: f"vocabulary of {owner}" for size, owner in _known("vocabulary").items()}, **_known("width")}
+    widths = {
+        **{size: f"vocabulary of {owner}" for size, owner in _load_sizes("vocabulary").items()},
+        **_load_sizes("width"),
+    }
     for page in pages:
         for dtype in _ROW_TYPES:
             width = page // (dtype.element_bytes or 1)
             if width in widths and page % 32 == 0:
                 shape = (total // page, width)
-                return _named(POSSIBLE, shape, dtype, "row_major", page, f"possibly rows of the {widths[width]}")
+                return _build_guess(POSSIBLE, shape, dtype, "row_major", page, f"possibly rows of the {widths[width]}")
     if len(pages) > 1:
-        return TensorGuess(POSSIBLE, f"rows of {_listed(pages)} B, no tiles", layout="row_major")
+        return TensorGuess(POSSIBLE, f"rows of {_list_pages(pages)} B, no tiles", layout="row_major")
     (page,) = pages
     text = f"{total // page:,} rows of {page:,} B, no tiles: {page // 2:,} bfloat16 or {page // 4:,} float32 elements"
     return TensorGuess(LIKELY, text, None, None, "row_major", page, total // page)
 
 
-def _named(
+def _build_guess(
     confidence: str, shape: tuple[int, ...], dtype: DataType, layout: str, page: int, role: str, is_logits: bool = False
 ) -> TensorGuess:
     row_major = layout == ROW_MAJOR.name
     count = shape[0] if row_major else prod(round_up(size, 32) for size in shape) // 1024
-    text = f"{shape_text(shape)} {dtype}{', row-major' if row_major else ' in tiles'}: {role}"
+    text = f"{format_shape(shape)} {dtype}{', row-major' if row_major else ' in tiles'}: {role}"
     return TensorGuess(confidence, text, shape, dtype.name, layout, page, count, is_logits=is_logits)
 
 
 @cache
-def _known(kind: str) -> dict[int, str]:
+def _load_sizes(kind: str) -> dict[int, str]:
     return {entry["size"]: entry["of"] for entry in load_facts("dimensions")[kind]}
 
 
@@ -243,18 +245,18 @@ def _odd_part(size: int) -> int:
     return size // (size & -size)
 
 
-def _listed(pages: Sequence[int], *, but: int = 0) -> str:
+def _list_pages(pages: Sequence[int], *, but: int = 0) -> str:
     others = [f"{page:,}" for page in pages if page != but]
     return ", ".join(others[:4]) + (" ..." if len(others) > 4 else "")
 
 
-def shape_text(shape: Sequence[int]) -> str:
+def format_shape(shape: Sequence[int]) -> str:
     """``1x32x64``."""
     return "x".join(map(str, shape)) or "scalar"
 
 
-def page_sizes(total_bytes: int, banks: int, bytes_per_bank: int, alignment_bytes: int) -> tuple[int, ...]:
-    """Every aligned page size that gives exactly this share per bank, the largest first; empty when none does.
+def find_page_sizes(total_bytes: int, banks: int, bytes_per_bank: int, alignment_bytes: int) -> tuple[int, ...]:
+    """Return the aligned page sizes that give exactly this share per bank, the largest first; empty when none does.
 
     Messages count aligned pages in the total (allocator rules 3), so a page of 100 bytes shows as 128 in DRAM.
     """
@@ -267,12 +269,12 @@ def page_sizes(total_bytes: int, banks: int, bytes_per_bank: int, alignment_byte
 
 
 def is_even_split(total_bytes: int, banks: int, bytes_per_bank: int) -> bool:
-    """Whether the total divides over the banks without a rest: then any page fits, and none is singled out."""
+    """True when the total divides evenly over the banks: then any page fits, and none is singled out."""
     return banks * bytes_per_bank == total_bytes
 
 
 def _divisors(number: int) -> list[int]:
-    """All divisors, except that what is left of a number without small factors counts as one.
+    """Return the divisors; what is left of a number without small factors counts as one.
 
     A page that has one of two prime factors above 65,536 and not the other does not occur, and to find such factors
     of a figure of twenty digits takes hours.

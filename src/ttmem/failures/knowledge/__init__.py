@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known about failure texts: data (TOML), and what reads it."""
+"""Knowledge about failure texts: data (TOML), and the code that reads it."""

@@ -43,8 +43,8 @@ def evaluate(expression: str, names: Names) -> Value | None:
     return value
 
 
-def holds(condition: str, names: Names) -> bool:
-    """Whether a condition is known to be true; no condition always holds."""
+def is_true(condition: str, names: Names) -> bool:
+    """True when a condition is known to be true; an empty condition is."""
     return not condition or evaluate(condition, names) is True
 
 
@@ -52,7 +52,7 @@ _MIB = 1 << 20
 _SLOT = r"\{([^{}:]+)(?::([A-Za-z0-9 ]+))?\}"
 
 
-def _grouped(value: Value) -> str:
+def _group_digits(value: Value) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
@@ -63,18 +63,18 @@ def _megabytes(value: Value) -> str:
 
 
 _FORMATS: dict[str, Callable[[Value], str]] = {
-    "": _grouped,
-    "bytes": lambda value: f"{_grouped(value)} B",
+    "": _group_digits,
+    "bytes": lambda value: f"{_group_digits(value)} B",
     "mb": _megabytes,
     "plain": str,
     "percent": lambda value: "less than 0.1%" if 0 < float(value) < 0.05 else f"{float(value):.1f}%",
 }
 
 
-def _formatted(value: Value, form: str) -> str:
+def _format(value: Value, form: str) -> str:
     kind, _, noun = form.partition(" ")
     if kind == "of":
-        return f"{_grouped(value)} {noun}{'' if value == 1 else 's'}"
+        return f"{_group_digits(value)} {noun}{'' if value == 1 else 's'}"
     return _FORMATS[form](value)
 
 
@@ -86,12 +86,12 @@ def fill(text: str, names: Names) -> str | None:
         value = evaluate(expression, names)
         if value is None:
             return None
-        out += [_formatted(value, form or ""), literal]
+        out += [_format(value, form or ""), literal]
     return "".join(out)
 
 
-def expressions_in(text: str) -> list[str]:
-    """What the slots of a sentence look at; for the tests of the knowledge."""
+def list_expressions(text: str) -> list[str]:
+    """Return the expressions in the slots of a sentence; for the tests of the knowledge."""
     return _pieces(text)[1::3]
 
 
@@ -141,7 +141,7 @@ class Wording:
 
 @dataclass(frozen=True, slots=True)
 class Paraphrase:
-    """How people speak of a class; ``oom``: the figures decide which one, ``none``: they speak of something else."""
+    """A person's words for a class; ``oom``: the figures decide which one, ``none``: another subject."""
 
     words: tuple[str, ...]
     """Regular expressions of which each has to be met."""
@@ -152,7 +152,7 @@ class Paraphrase:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """One sentence of the library and what it means."""
+    """A sentence of the library and its meaning."""
 
     id: str
     text: str
@@ -230,7 +230,7 @@ class RemedyRule(Rule):
     """It stops what repeats (a loop, a training step); others only make room for one more turn."""
 
 
-_Entry = TypeVar("_Entry")
+_Record = TypeVar("_Record")
 _Rule = TypeVar("_Rule", bound=Rule)
 _TABLES: dict[str, type] = {
     "class": FailureClass,
@@ -254,17 +254,17 @@ _FIELDS = {
 _SEVERAL = frozenset({"for", "note", "do", "why"})
 
 
-def entries(kind: type[_Entry]) -> tuple[_Entry, ...]:
-    """Every entry of a kind, in the order of the knowledge: where two templates or wordings match, the earlier wins."""
-    return _entries()[kind]
+def load_entries(kind: type[_Record]) -> tuple[_Record, ...]:
+    """Return the entries of a kind in the order of the files: of two templates that match, the earlier wins."""
+    return _load_entries()[kind]
 
 
-def applying(kind: type[_Rule], failure_class: str) -> Sequence[_Rule]:
+def find_rules(kind: type[_Rule], failure_class: str) -> Sequence[_Rule]:
     """The rules of a kind for a class: asked for every failure of a sweep, and the same each time."""
-    return _applying(failure_class)[kind]
+    return _find_rules(failure_class)[kind]
 
 
-def documents() -> list[dict[str, Any]]:
+def load_documents() -> list[dict[str, Any]]:
     """The content of the files, by name."""
     from importlib.resources import files  # here, because it is slow to import and most runs never fail
 
@@ -273,8 +273,8 @@ def documents() -> list[dict[str, Any]]:
 
 
 @cache
-def _entries() -> dict[type, tuple[Any, ...]]:
-    read = documents()
+def _load_entries() -> dict[type, tuple[Any, ...]]:
+    read = load_documents()
     return {
         kind: tuple(kind(**_fields(entry)) for document in read for entry in document.get(table, ()))
         for table, kind in _TABLES.items()
@@ -282,11 +282,11 @@ def _entries() -> dict[type, tuple[Any, ...]]:
 
 
 @cache
-def _applying(failure_class: str) -> dict[type, list[Any]]:
+def _find_rules(failure_class: str) -> dict[type, list[Any]]:
     patterns = {failure_class, f"{failure_class.partition('/')[0]}/*"}
     return {
         kind: [rule for rule in rules if not patterns.isdisjoint(rule.classes)]
-        for kind, rules in _entries().items()
+        for kind, rules in _load_entries().items()
         if issubclass(kind, Rule)
     }
 
@@ -301,32 +301,32 @@ def _fields(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 @cache
-def _named() -> dict[str, FailureClass]:
-    return {known.name: known for known in entries(FailureClass)}
+def _load_classes() -> dict[str, FailureClass]:
+    return {known.name: known for known in load_entries(FailureClass)}
 
 
-def failure_class_named(name: str) -> FailureClass:
-    return _named()[name]
+def find_failure_class(name: str) -> FailureClass:
+    return _load_classes()[name]
 
 
 @cache
-def template_of(template_id: str) -> Template:
+def find_template(template_id: str) -> Template:
     """The template of a failure; an id from elsewhere (``X1``, an assert of unknown wording) is a family of its own."""
-    known = (template for template in entries(Template) if template.id == template_id)
+    known = (template for template in load_entries(Template) if template.id == template_id)
     return next(known, Template(template_id, "", "none"))
 
 
-def status_of_wording(text: str) -> str:
-    """What the words of a text without a class decide; empty when they do not."""
-    return next((wording.status for wording in entries(Wording) if wording.status and wording.is_in(text)), "")
+def find_status(text: str) -> str:
+    """Return the status that the words of a text without a class decide; empty when they do not."""
+    return next((wording.status for wording in load_entries(Wording) if wording.status and wording.is_in(text)), "")
 
 
-def title_of(failure_class: str, message: str) -> str:
+def find_title(failure_class: str, message: str) -> str:
     """A heading for results that say the same; empty where the message is its own."""
-    known = _named().get(failure_class)
+    known = _load_classes().get(failure_class)
     if known is not None and known.title:
         return known.title
-    return next((wording.title for wording in entries(Wording) if wording.is_in(message)), "")
+    return next((wording.title for wording in load_entries(Wording) if wording.is_in(message)), "")
 
 
 @cache

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From any text to the failures that it tells of."""
+"""Search of any text for failures."""

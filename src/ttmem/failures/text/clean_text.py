@@ -22,7 +22,7 @@ _LONGEST_MESSAGE = 4000
 
 
 class CleanText:
-    """The same characters twice: ``rows`` keeps line ends, ``flat`` has blanks instead, offsets are equal in both.
+    """The text twice, with equal offsets: ``rows`` keeps line ends, ``flat`` has blanks instead.
 
     People and terminals wrap messages anywhere, so wordings are searched in ``flat``; what has to stand alone on a
     line is searched in ``rows``.
@@ -75,12 +75,12 @@ class CleanText:
         return limit if end < 0 else end
 
     def is_after_gap(self, offset: int) -> bool:
-        """Whether an empty (or left-out) line stood before the row that holds this offset."""
+        """True when an empty (or left-out) line precedes the row that holds this offset."""
         row = self._row_index(offset)
         return row > 0 and self._line_indices[row] > self._line_indices[row - 1] + 1
 
     def starts_row(self, offset: int) -> bool:
-        """Whether nothing stands before this offset on its row."""
+        """True when nothing precedes this offset on its row."""
         return offset == 0 or self.rows[offset - 1] == "\n"
 
     def _row_index(self, offset: int) -> int:
@@ -94,7 +94,7 @@ _MESSAGE_ROWS = 20
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One print of a failure: where it stands and what it says."""
+    """A print of a failure: its place and its content."""
 
     start: int
     end: int
@@ -102,12 +102,12 @@ class Hit:
 
 
 def is_within_error(text: CleanText, start: int) -> bool:
-    """Whether an envelope opens shortly before this offset, so that what follows is a message and not prose."""
+    """True when an envelope opens shortly before this offset, so that a message follows and not prose."""
     return _pattern("evidence_of_error").search(text.flat, max(0, start - 240), start) is not None
 
 
 def is_thrown(text: CleanText, start: int) -> bool:
-    """Whether the message at this offset is that of an exception, not of a logger's line after one."""
+    """True when the message at this offset is that of an exception, not of a logger's line after one."""
     return _pattern("thrown").search(text.flat[max(0, start - 240) : start]) is not None
 
 
@@ -116,7 +116,7 @@ def strip_source_suffix(message: str) -> str:
     return _pattern("source_suffix").sub("", message).rstrip()
 
 
-def exception_sites(text: CleanText) -> list[tuple[int, str]]:
+def find_exception_sites(text: CleanText) -> list[tuple[int, str]]:
     """Offset and ``file:line`` of every exception text, in order; the directories of the build are left out."""
     return [(found.start(), _file(found)) for found in _pattern("exception").finditer(text.rows)]
 
@@ -125,10 +125,10 @@ def _file(found: re.Match[str]) -> str:
     return f"{found[2].rsplit('/', 1)[-1]}:{found[3]}"
 
 
-def envelopes(text: CleanText) -> Iterator[Hit]:
-    """Every print of an error, as a failure of unknown wording."""
+def find_envelopes(text: CleanText) -> Iterator[Hit]:
+    """Yield the prints of errors, as failures of unknown wording."""
     claimed = -1  # the runtime's log line and the assert text below it are one print
-    for found in _first(_pattern("logger_line"), text):
+    for found in _limit_matches(_pattern("logger_line"), text):
         message = strip_source_suffix(found["named"] or found["critical"] or found["fatal"] or "")
         end = found.end()
         below = _pattern("exception").match(text.rows, end + 1)
@@ -138,14 +138,14 @@ def envelopes(text: CleanText) -> Iterator[Hit]:
             failure = replace(exception.failure, line=text.line_at(found.start()))
             yield Hit(found.start(), exception.end, replace(failure, message=message) if message else failure)
         elif message:
-            failure = Failure(_class_of("", message), None, message, "X1", line=text.line_at(found.start()))
+            failure = Failure(_classify_condition("", message), None, message, "X1", line=text.line_at(found.start()))
             yield Hit(found.start(), end, failure)
-    for found in _first(_pattern("exception"), text):
+    for found in _limit_matches(_pattern("exception"), text):
         if found.start() != claimed:
             yield _exception_envelope(text, found)
 
 
-def _first(what: re.Pattern[str], text: CleanText) -> Iterator[re.Match[str]]:
+def _limit_matches(what: re.Pattern[str], text: CleanText) -> Iterator[re.Match[str]]:
     found = what.finditer(text.rows)
     yield from islice(found, ERRORS_OF_UNKNOWN_WORDING)
     text.unread_errors += sum(1 for _ in found)
@@ -161,7 +161,7 @@ def _exception_envelope(text: CleanText, found: re.Match[str]) -> Hit:
     if not message:
         message, end = _message_below(text, row_end)
     failure = Failure(
-        failure_class=_class_of(condition, message),
+        failure_class=_classify_condition(condition, message),
         memory=None,
         message=strip_source_suffix(message) or f"{found[1]} @ {_file(found)}: {condition}",
         template="X1" if found[1].startswith("TT_") else "R1",
@@ -171,7 +171,7 @@ def _exception_envelope(text: CleanText, found: re.Match[str]) -> Hit:
     return Hit(found.start(), end, failure)
 
 
-def _class_of(condition: str, message: str) -> str:
+def _classify_condition(condition: str, message: str) -> str:
     """Hundreds of assertions ask whether a tensor still has its memory, each in words of its own."""
     freed = _pattern("asks_for_a_buffer").match(condition) or _pattern("says_freed").search(message)
     return "lifetime/use-after-free" if freed else "none"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which operation of the user's a text is about: a call of ttnn, from logs, tracebacks, backtraces and code.
+"""The facts around a failure: operation, test, tensors and settings that a log or traceback names.
 
 The plainest sign counts: the runtime's own log line, ttnn's decorator in a traceback, the Python line of a traceback,
 the outermost call in a backtrace, the device operation or prim below it, and last the only call that the text mentions.
@@ -21,43 +21,43 @@ _MOST_NESTED = 40
 """How deep template arguments are removed; deeper than any print of a compiler's."""
 
 
-def operation_in(text: str, at: int = 0) -> str:
+def find_operation(text: str, at: int = 0) -> str:
     """The call of ttnn (``ttnn.transformer.x``) that a text is about; ``at`` is where its failure begins. May be empty.
 
     A backtrace follows its message and a Python traceback precedes it, so each is looked for on that side first.
     """
     before, after = text[:at], text[at:]
     if found := _pattern("executing").findall(text):
-        return _call_of_compiler(str(found[-1]))
+        return _translate_dialect(str(found[-1]))
     if found := _pattern("python").findall(text):
         return str(found[-1])
     is_unclear = False
     for lines in (*reversed(_tracebacks(before)), *_tracebacks(after)):
-        if (call := _of_code(lines)) is not None:
+        if (call := _find_in_code(lines)) is not None:
             if call:
                 return call
             is_unclear = True
             break
-    for kind in (_api_of, _device_operation_of):
+    for kind in (_find_api, _find_device_operation):
         for frames in (*_backtraces(after), *reversed(_backtraces(before))):
             if named := list(filter(None, map(kind, frames))):
-                return named[-1] if kind is _api_of else named[0]
-    if named := [call for call in map(call_of_device_operation, _pattern("device").findall(text)) if call]:
+                return named[-1] if kind is _find_api else named[0]
+    if named := [call for call in map(find_call, _pattern("device").findall(text)) if call]:
         return named[0]
-    return _of_compiler(text) or ("" if is_unclear else _mentioned(text))
+    return _find_in_dialect(text) or ("" if is_unclear else _find_mentioned(text))
 
 
 def is_frame(line: str) -> bool:
-    """Whether it is a line of a C++ backtrace."""
+    """True for a line of a C++ backtrace."""
     return " --- " in f" {line}" or bool(_function(line))
 
 
 def is_traceback_head(line: str) -> bool:
-    """Whether a Python traceback begins, or pytest's view of a failed test."""
+    """True where a Python traceback begins, or pytest's view of a failed test."""
     return "Traceback (most recent call last)" in line or bool(_pattern("traceback_ends").search(line))
 
 
-def family_of(operation: str, text: str = "") -> str:
+def find_family(operation: str, text: str = "") -> str:
     """The kind of operations with the same advice; from the backtrace's device operations where no call is named."""
     names = [operation] if operation else [_snake(name) for name in _pattern("device").findall(text)]
     if not operation:
@@ -71,18 +71,18 @@ def family_of(operation: str, text: str = "") -> str:
 
 
 def places_result(operation: str) -> bool:
-    """Whether the call writes its result into the memory that the caller chooses, and needs no other large buffer."""
+    """True when the call writes its result into the memory that the caller chooses, and needs no other large buffer."""
     kinds = load_facts("operations")["placement"]
     is_upload = re.fullmatch(f"ttnn\\.(?:{kinds['uploads']})", operation) is not None
-    return is_upload or family_of(operation) in kinds["families"]
+    return is_upload or find_family(operation) in kinds["families"]
 
 
 def is_without_result(operation: str) -> bool:
-    """Whether the call makes no tensor: it opens, waits or frees."""
+    """True when the call makes no tensor: it opens, waits or frees."""
     return re.fullmatch(f"ttnn\\.(?:{load_facts('operations')['placement']['no_result']})", operation) is not None
 
 
-def call_of_device_operation(name: str) -> str:
+def find_call(name: str) -> str:
     """``SdpaDecodeDeviceOperation`` or ``sdpa_decode`` as the call of ttnn that runs it; empty where several do."""
     key = _key(re.sub(r"(?:DeviceOperation|Operation|DeviceOp|Op)$", "", name))
     calls, device_operations = _names()
@@ -114,15 +114,15 @@ def _families() -> list[tuple[str, re.Pattern[str]]]:
 
 @cache
 def _bookkeeping() -> re.Pattern[str]:
-    return _words_of_calls("words")
+    return _compile_call_words("words")
 
 
 @cache
 def _describing() -> re.Pattern[str]:
-    return _words_of_calls("describing")
+    return _compile_call_words("describing")
 
 
-def _words_of_calls(name: str) -> re.Pattern[str]:
+def _compile_call_words(name: str) -> re.Pattern[str]:
     return re.compile(f"ttnn\\.(?:{load_facts('operations')['bookkeeping'][name]})".replace("\n", ""))
 
 
@@ -134,16 +134,16 @@ def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
-class _Line(NamedTuple):
+class _CodeLine(NamedTuple):
     """A line of code that was running; ``marks`` is what Python drew below it."""
 
     code: str
     marks: str = ""
 
 
-def _tracebacks(text: str) -> list[list[_Line]]:
+def _tracebacks(text: str) -> list[list[_CodeLine]]:
     """The lines of code that Python's or pytest's tracebacks show as running, one list for each traceback."""
-    found: list[list[_Line]] = []
+    found: list[list[_CodeLine]] = []
     begins, is_running, was_running = True, False, False
     for line in text.split("\n"):
         if is_traceback_head(line):
@@ -156,12 +156,12 @@ def _tracebacks(text: str) -> list[list[_Line]]:
             if begins:
                 found.append([])
                 begins = False
-            found[-1].append(_Line(line))
+            found[-1].append(_CodeLine(line))
         is_running = bool(_pattern("traceback_site").search(line))
     return found
 
 
-def _of_code(lines: Sequence[_Line]) -> str | None:
+def _find_in_code(lines: Sequence[_CodeLine]) -> str | None:
     """The call of ttnn in the innermost line that has one; empty where that line does not show which of several."""
     for line in reversed(lines):
         calls = [call for call in _calls_in(line.code) if not _describing().fullmatch(call.name)]
@@ -180,40 +180,40 @@ def _of_code(lines: Sequence[_Line]) -> str | None:
     return None
 
 
-class _Call(NamedTuple):
+class _CodeCall(NamedTuple):
     name: str
     start: int
     is_argument: bool
 
 
-def _calls_in(code: str) -> list[_Call]:
+def _calls_in(code: str) -> list[_CodeCall]:
     """The calls of ttnn in a line of code, without those that its comments and strings mention."""
-    code = _without_words(code)
+    code = _blank_words(code)
     found = []
     for match in _pattern("call").finditer(code):
         opened = code.count("(", 0, match.start()) - code.count(")", 0, match.start())
-        found.append(_Call(f"ttnn.{match[1]}", match.start(), opened > 0))
+        found.append(_CodeCall(f"ttnn.{match[1]}", match.start(), opened > 0))
     return found
 
 
-def _without_words(code: str) -> str:
+def _blank_words(code: str) -> str:
     """The line with blanks instead of its strings and its comment."""
     return _pattern("words").sub(lambda match: " " * len(match[0]), code)
 
 
-def _of_compiler(text: str) -> str:
+def _find_in_dialect(text: str) -> str:
     """The only operation of the compiler's dialect that a text shows."""
-    calls = {_call_of_compiler(name) for name in _pattern("dialect").findall(text)}
+    calls = {_translate_dialect(name) for name in _pattern("dialect").findall(text)}
     computed = {call for call in calls if not _bookkeeping().fullmatch(call)}
     return computed.pop() if len(computed) == 1 else ""
 
 
-def _call_of_compiler(name: str) -> str:
+def _translate_dialect(name: str) -> str:
     """An operation of tt-mlir's dialect (``ttnn.slice_static``) as the call of ttnn; itself where there is none."""
     space, _, last = name.rpartition(".")
     if space != "ttnn" or name in _calls():
         return name
-    return call_of_device_operation(last) or name
+    return find_call(last) or name
 
 
 def _backtraces(text: str) -> list[list[str]]:
@@ -239,9 +239,9 @@ def _function(line: str) -> str:
     if registered := _pattern("registered").search(line):
         return registered[1]
     if compiled := _pattern("compiled").search(line):
-        return call_of_device_operation(compiled[1]).replace(".", "::")
+        return find_call(compiled[1]).replace(".", "::")
     if mangled := _pattern("mangled").search(line):
-        return "::".join(_demangled(mangled[1]))
+        return "::".join(_demangle(mangled[1]))
     launched = _pattern("launched").search(line)
     for _ in range(_MOST_NESTED):
         shorter = re.sub(r"<[^<>]*>", "", line)
@@ -255,7 +255,7 @@ def _function(line: str) -> str:
     return f"{name}::{launched[1]}" if launched and name else name
 
 
-def _demangled(text: str) -> Iterator[str]:
+def _demangle(text: str) -> Iterator[str]:
     """The parts of a nested name as compilers mangle it: ``4ttnn4prim7softmaxE``."""
     while match := re.match(r"(\d{1,3})([A-Za-z_]\w*)", text):
         size = int(match[1])
@@ -269,7 +269,7 @@ def _is_prim(name: str) -> bool:
     return "::prim::" in name
 
 
-def _api_of(function: str) -> str:
+def _find_api(function: str) -> str:
     spaces = function.split("::")[1:]
     if not spaces or spaces[0] in _INTERNAL or "prim" in spaces or "detail" in spaces:
         return ""
@@ -278,21 +278,21 @@ def _api_of(function: str) -> str:
     return call if call in _calls() or is_newer else ""
 
 
-def _device_operation_of(function: str) -> str:
+def _find_device_operation(function: str) -> str:
     """From ``ttnn::prim::x``, ``ttnn::...::XDeviceOperation::...`` or, in older builds, ``ExecuteX::invoke``."""
     spaces = function.split("::")
     for part in reversed(spaces):
-        if re.search(r"(?:Operation|Op)$", part) and (call := call_of_device_operation(part)):
+        if re.search(r"(?:Operation|Op)$", part) and (call := find_call(part)):
             return call
     if spaces[-1] == "invoke":
-        return call_of_device_operation(spaces[-2].removeprefix("Execute"))
-    return call_of_device_operation(spaces[spaces.index("prim") + 1]) if "prim" in spaces[:-1] else ""
+        return find_call(spaces[-2].removeprefix("Execute"))
+    return find_call(spaces[spaces.index("prim") + 1]) if "prim" in spaces[:-1] else ""
 
 
-def _mentioned(text: str) -> str:
+def _find_mentioned(text: str) -> str:
     """The only computation that a text calls or mentions."""
     code = _pattern("code")
-    text = "\n".join(_without_words(line) if code.search(line) else line for line in text.split("\n"))
+    text = "\n".join(_blank_words(line) if code.search(line) else line for line in text.split("\n"))
     for kind in ("call", "mention"):
         calls = {f"ttnn.{call}" for call in _pattern(kind).findall(text)}
         if kind == "mention":
@@ -352,8 +352,8 @@ def _board() -> re.Pattern[str]:
 
 
 def read_context(text: str, at: int = 0) -> Context:
-    """What a piece of text around a failure names; ``at`` is where in it the failure begins."""
-    operation = operation_in(text, at)
+    """Read the context in a piece of text; ``at`` is the offset at which the failure begins."""
+    operation = find_operation(text, at)
     tests = _pattern("failed").findall(text)
     settings = {name: int(value) for name, value in _pattern("setting").findall(text)}
     hints: dict[str, str] = {}
@@ -369,7 +369,7 @@ def read_context(text: str, at: int = 0) -> Context:
         hints["sweep_status"] = "FAIL_L1_OUT_OF_MEM"
     return Context(
         operation=operation,
-        family=family_of(operation, text),
+        family=find_family(operation, text),
         test=tests[-1].strip() if tests else "",
         settings=settings,
         hints=hints,
@@ -379,7 +379,7 @@ def read_context(text: str, at: int = 0) -> Context:
 
 
 def _only(words: set[str]) -> str:
-    """A word that stands alone; two of a kind contradict each other and say nothing."""
+    """Return the only word of a kind; two contradict each other and count as none."""
     return words.pop() if len(words) == 1 else ""
 
 

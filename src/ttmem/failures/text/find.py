@@ -5,18 +5,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
-from ttmem.failures.failure import PRINT_ONLY, Failure, oom_class_of, statistics_note
-from ttmem.failures.knowledge.tables import Template, entries, load_facts, template_of
+from ttmem.failures.failure import PRINT_ONLY, Failure, check_statistics, classify_oom_figures
+from ttmem.failures.knowledge.tables import Template, find_template, load_entries, load_facts
 from ttmem.failures.text.clean_text import (
     CleanText,
     Hit,
-    envelopes,
-    exception_sites,
+    find_envelopes,
+    find_exception_sites,
     is_thrown,
     is_within_error,
     strip_source_suffix,
 )
-from ttmem.failures.text.template import Match, anchor_of, matches
+from ttmem.failures.text.template import Match, find_anchor, find_matches
 
 _CANDIDATES = 16
 """How many earlier failures one print is compared with; keeps a log of ten thousand failures linear."""
@@ -33,15 +33,15 @@ def deduplicate(failures: Iterable[Failure]) -> list[Failure]:
     one that says the same and more; what only reports the end that another failure brought about is left out.
     """
     unique: dict[str, tuple[int, Failure]] = {}
-    for position, failure in enumerate(_without_echoes(list(failures))):
+    for position, failure in enumerate(_drop_echoes(list(failures))):
         first, earlier = unique.get(failure.key, (position, failure))
-        unique[failure.key] = (first, _merged(earlier, failure))
+        unique[failure.key] = (first, _merge(earlier, failure))
     families: dict[str, _Family] = {}
     fullest_first = sorted(
         unique.values(), key=lambda entry: (-len(entry[1].numbers), -len(entry[1].message), entry[0])
     )
     for position, failure in fullest_first:
-        families.setdefault(template_of(failure.template).family, _Family()).add(position, failure)
+        families.setdefault(find_template(failure.template).family, _Family()).add(position, failure)
     kept = chain.from_iterable(family.kept for family in families.values())
     return [failure for _, failure in sorted(kept, key=lambda entry: entry[0])]
 
@@ -52,32 +52,32 @@ def _is_bare(failure: Failure) -> bool:
 
 
 def _is_error(failure: Failure) -> bool:
-    return rank_of(failure) == "error" and failure.failure_class != "crash"
+    return find_rank(failure) == "error" and failure.failure_class != "crash"
 
 
 def _is_of_firmware_start(failure: Failure) -> bool:
-    """Whether it is printed on the way to a firmware that does not start, and explained by that failure."""
-    return failure.is_warning or template_of(failure.template).family == "device-timeout"
+    """True when it is printed on the way to a firmware that does not start, and explained by that failure."""
+    return failure.is_warning or find_template(failure.template).family == "device-timeout"
 
 
 def is_echo(failure: Failure) -> bool:
-    """Whether it counts only where no error is: a wrapper of one, or what a planner says about a choice it dropped."""
-    return template_of(failure.template).rank in ("wrapper", "chatter")
+    """True when it counts only without an error: a wrapper of one, or a planner's remark on a choice it dropped."""
+    return find_template(failure.template).rank in ("wrapper", "chatter")
 
 
-def rank_of(failure: Failure) -> str:
+def find_rank(failure: Failure) -> str:
     """The rank of its template; what an exception carries is an error also where the wording is a warning's."""
-    rank = template_of(failure.template).rank
+    rank = find_template(failure.template).rank
     return "error" if rank == "warning" and not failure.is_warning else rank
 
 
-def _without_echoes(failures: list[Failure]) -> list[Failure]:
+def _drop_echoes(failures: list[Failure]) -> list[Failure]:
     """Without wrappers and deaths that the other failures explain.
 
     ``Error code: 13`` says that something failed; an abort after an error is how an uncaught exception ends a
     process; a kill is explained by the host's own report of it; an assert without its message by one that has it.
     """
-    ranks = [rank_of(failure) for failure in failures]
+    ranks = [find_rank(failure) for failure in failures]
     sites = {failure.texts.get("file") for failure in failures if failure.failure_class != "none"} - {None}
     has_error = "error" in ranks
     host_killed = any("killer" in failure.texts for failure in failures)
@@ -106,7 +106,7 @@ def _without_echoes(failures: list[Failure]) -> list[Failure]:
 
 
 class _Family:
-    """The failures kept so far of one family, and the ways to find the one that a shorter print repeats."""
+    """The failures of one family, with indexes to find the one that a shorter print repeats."""
 
     def __init__(self) -> None:
         self.kept: list[tuple[int, Failure]] = []
@@ -119,7 +119,7 @@ class _Family:
             if _repeats(failure, fuller):
                 # Without figures it may as well repeat another one; but a process dies once.
                 if failure.numbers or not fuller.numbers or failure.failure_class == "crash":
-                    self.kept[index] = (min(first, position), _merged(fuller, failure))
+                    self.kept[index] = (min(first, position), _merge(fuller, failure))
                 return
         index = len(self.kept)
         self.kept.append((position, failure))
@@ -134,7 +134,7 @@ class _Family:
 
 
 def _repeats(failure: Failure, fuller: Failure) -> bool:
-    """Whether everything that ``failure`` says, ``fuller`` says too (they are of one family)."""
+    """True when ``fuller`` reports everything that ``failure`` reports (they are of one family)."""
     if failure.memory is not None and fuller.memory is not None and failure.memory != fuller.memory:
         return False
     if not failure.numbers.items() <= fuller.numbers.items():
@@ -148,7 +148,7 @@ def _repeats(failure: Failure, fuller: Failure) -> bool:
     )
 
 
-def _merged(fuller: Failure, other: Failure) -> Failure:
+def _merge(fuller: Failure, other: Failure) -> Failure:
     lines = [line for line in (fuller.line, other.line) if line is not None]
     return replace(fuller, texts={**other.texts, **fuller.texts}, line=min(lines) if lines else None)
 
@@ -156,11 +156,11 @@ def _merged(fuller: Failure, other: Failure) -> Failure:
 _FREED_INPUT, _FREED_INPUT_WIDTH = "U9", 40_000
 """The template of our recorder's sentence, and how long the exception before it may be, backtrace and all."""
 _SITE_WIDTH = 600
-"""How far before its message the ``TT_FATAL @ file:line`` of an exception may stand."""
+"""Largest distance between a message and the ``TT_FATAL @ file:line`` before it."""
 
 
 def find_failures(text: str, *, first_line: int = 1, include_other: bool = False) -> list[Failure]:
-    """All failures that a text tells of, in order, each once.
+    """Find the distinct failures of a text, in order.
 
     ``text`` may be a pasted message, a log line with the lines that follow it, or a whole log; ``first_line`` is the
     number of its first line. Time is linear in the text. Class ``none`` (asserts of unknown wording, and wrappers
@@ -183,25 +183,25 @@ class Prints:
 def read_prints(text: str, *, first_line: int, include_other: bool) -> Prints:
     """``find_failures`` with the lines of all prints."""
     clean = CleanText(text, first_line)
-    hits = _without_overlaps(_known(clean))
+    hits = _drop_overlaps(_find_known(clean))
     if include_other:
-        hits = sorted([*hits, *_unknown(clean, hits)], key=lambda hit: hit.start)
+        hits = sorted([*hits, *_find_unknown(clean, hits)], key=lambda hit: hit.start)
     else:
         hits = [hit for hit in hits if hit.failure.failure_class != "none"]
-    lines = [hit.failure.line for hit in hits if hit.failure.line is not None and rank_of(hit.failure) == "error"]
-    return Prints(deduplicate(_with_sites(clean, _with_freed_inputs(hits))), lines, clean.unread_errors)
+    lines = [hit.failure.line for hit in hits if hit.failure.line is not None and find_rank(hit.failure) == "error"]
+    return Prints(deduplicate(_attach_sites(clean, _attach_freed_inputs(hits))), lines, clean.unread_errors)
 
 
-def _known(clean: CleanText) -> Iterator[Hit]:
-    for template in entries(Template):
-        if anchor_of(template.text) in clean.flat:
-            for match in matches(template.text, clean.flat):
+def _find_known(clean: CleanText) -> Iterator[Hit]:
+    for template in load_entries(Template):
+        if find_anchor(template.text) in clean.flat:
+            for match in find_matches(template.text, clean.flat):
                 if _counts(clean, template, match):
                     yield Hit(match.start, match.end, _failure(clean, template, match))
 
 
 def _counts(clean: CleanText, template: Template, match: Match) -> bool:
-    """Whether this is a message and not a mention: figures prove it, else its envelope or a line of its own does."""
+    """True for a message, not a mention: figures prove it, else its envelope or a line of its own does."""
     if template.place == "itself":
         return True
     if template.place == "line-start":
@@ -227,8 +227,8 @@ def _failure(clean: CleanText, template: Template, match: Match) -> Failure:
     memory = texts.pop("memory", template.memory)
     failure_class = template.failure_class
     if failure_class == "oom":
-        failure_class = oom_class_of(numbers, memory)
-        if note := statistics_note(numbers):
+        failure_class = classify_oom_figures(numbers, memory)
+        if note := check_statistics(numbers):
             texts["note"] = note
     address, region_end = numbers.get("l1_buffer_address"), numbers.get("region_end")
     if address is not None and region_end is not None:
@@ -236,7 +236,7 @@ def _failure(clean: CleanText, template: Template, match: Match) -> Failure:
             numbers["overlap_bytes"] = region_end - address
         else:
             del numbers["region_end"]  # no clash at all: the last figure of the sentence was cut
-    if failure_class == "crash" and (signal := _signal_of(texts.pop("death", ""), numbers.get("exit_code", 0))):
+    if failure_class == "crash" and (signal := _find_signal(texts.pop("death", ""), numbers.get("exit_code", 0))):
         texts["signal"] = signal
         if signal == "SIGKILL" and "exit_code" in numbers:
             failure_class = "host/memory"  # what a status of 137 means nearly always; the headline says its doubt
@@ -252,14 +252,14 @@ def _failure(clean: CleanText, template: Template, match: Match) -> Failure:
     )
 
 
-def _signal_of(word: str, exit_code: int) -> str:
+def _find_signal(word: str, exit_code: int) -> str:
     """The signal's name; shells report a death by signal n as exit code 128 + n."""
     key = word.lower() if word else str(exit_code - 128)
     return str(load_facts("patterns")["signals"].get(key, word if word.startswith("SIG") else ""))
 
 
-def _without_overlaps(hits: Iterable[Hit]) -> list[Hit]:
-    """The first template that matches at a place wins, and what lies inside a message is part of it."""
+def _drop_overlaps(hits: Iterable[Hit]) -> list[Hit]:
+    """Keep the first template that matches at a place; a match inside a message is part of it."""
     kept: list[Hit] = []
     end = -1
     for hit in sorted(hits, key=lambda hit: hit.start):  # stable: equal starts stay in the order of the knowledge
@@ -269,18 +269,18 @@ def _without_overlaps(hits: Iterable[Hit]) -> list[Hit]:
     return kept
 
 
-def _unknown(clean: CleanText, known: list[Hit]) -> Iterator[Hit]:
-    starts = iter([hit.start for hit in known if template_of(hit.failure.template).rank != "wrapper"])
+def _find_unknown(clean: CleanText, known: list[Hit]) -> Iterator[Hit]:
+    starts = iter([hit.start for hit in known if find_template(hit.failure.template).rank != "wrapper"])
     start = next(starts, None)
-    for hit in sorted(envelopes(clean), key=lambda hit: hit.start):
+    for hit in sorted(find_envelopes(clean), key=lambda hit: hit.start):
         while start is not None and start < hit.start:
             start = next(starts, None)
         if start is None or start > hit.end:
             yield hit
 
 
-def _with_freed_inputs(hits: list[Hit]) -> list[Hit]:
-    """What our recorder says about a freed input belongs to the failure that it was sent with, whatever its words."""
+def _attach_freed_inputs(hits: list[Hit]) -> list[Hit]:
+    """Attach our recorder's sentence on a freed input to the failure that it was sent with, whatever its words."""
     kept: list[Hit] = []
     for hit in hits:
         told, before = hit.failure, kept[-1] if kept else None
@@ -294,9 +294,9 @@ def _with_freed_inputs(hits: list[Hit]) -> list[Hit]:
     return kept
 
 
-def _with_sites(clean: CleanText, hits: list[Hit]) -> Iterator[Failure]:
+def _attach_sites(clean: CleanText, hits: list[Hit]) -> Iterator[Failure]:
     """The failures, each with the source file of the exception that carries it."""
-    sites = iter(exception_sites(clean))
+    sites = iter(find_exception_sites(clean))
     upcoming = next(sites, None)
     latest: tuple[int, str] | None = None
     for hit in hits:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts that tell of a failure in a person's own words, or with the middle of a message: a guess by those words.
+"""Search of a source of any length: its failures and their contexts, or a guess from a person's own words.
 
 Only for texts short enough to be about one thing, in which nothing of the library's own wording was found.
 """
@@ -12,25 +12,25 @@ from functools import cache
 from itertools import accumulate, chain
 
 from ttmem.base.limits import FAILURES_EXPLAINED, keep_first_and_last
-from ttmem.failures.failure import Failure, largest_bank_bytes, oom_class_of
-from ttmem.failures.knowledge.tables import Paraphrase, entries, load_facts
+from ttmem.failures.failure import Failure, classify_oom_figures, find_largest_bank
+from ttmem.failures.knowledge.tables import Paraphrase, load_entries, load_facts
 from ttmem.failures.text.context import Context, is_frame, is_traceback_head, read_context
-from ttmem.failures.text.find import Prints, deduplicate, is_echo, rank_of, read_prints
-from ttmem.failures.text.scan import LogScanner, Piece, is_runtime_log
+from ttmem.failures.text.find import Prints, deduplicate, find_rank, is_echo, read_prints
+from ttmem.failures.text.scan import Excerpt, LogScanner, is_runtime_log
 
 MOST_CHARACTERS = 2000
 PARAPHRASED = "P"
-"""Stands where the id of a template would."""
+"""Used instead of a template's id."""
 _MOST_BYTES = 1 << 63
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
-def paraphrased(text: str, line: int | None = 1) -> Failure | None:
+def find_paraphrase(text: str, line: int | None = 1) -> Failure | None:
     """The failure that a short text speaks of, None when its words are of none."""
     flat = " ".join(text[: MOST_CHARACTERS + 1].replace("\u2019", "'").split())
     if not flat or len(text) > MOST_CHARACTERS:
         return None
-    for entry, words in _compiled():
+    for entry, words in _compile_paraphrases():
         if all(expression.search(flat) for expression in words):
             return None if entry.failure_class == "none" else _failure(entry, flat, line)
     return None
@@ -39,7 +39,7 @@ def paraphrased(text: str, line: int | None = 1) -> Failure | None:
 def _failure(entry: Paraphrase, text: str, line: int | None) -> Failure:
     numbers = _figures(text)
     memory = entry.memory or _memory_in(text, entry.failure_class, numbers.get("bank_bytes"))
-    failure_class = oom_class_of(numbers, memory) if entry.failure_class == "oom" else entry.failure_class
+    failure_class = classify_oom_figures(numbers, memory) if entry.failure_class == "oom" else entry.failure_class
     address, end = numbers.get("l1_buffer_address"), numbers.get("region_end")
     if address is not None and end is not None and end > address:
         numbers["overlap_bytes"] = end - address
@@ -56,7 +56,7 @@ def _memory_in(text: str, failure_class: str, bank_bytes: int | None) -> str | N
             return str(memory)
     if bank_bytes is None:
         return None
-    return "L1" if bank_bytes <= (largest_bank_bytes("L1") or 0) else "DRAM"
+    return "L1" if bank_bytes <= (find_largest_bank("L1") or 0) else "DRAM"
 
 
 def _figures(text: str) -> dict[str, int]:
@@ -71,9 +71,9 @@ def _figures(text: str) -> dict[str, int]:
 
 
 @cache
-def _compiled() -> tuple[tuple[Paraphrase, tuple[re.Pattern[str], ...]], ...]:
+def _compile_paraphrases() -> tuple[tuple[Paraphrase, tuple[re.Pattern[str], ...]], ...]:
     return tuple(
-        (entry, tuple(re.compile(words, re.IGNORECASE) for words in entry.words)) for entry in entries(Paraphrase)
+        (entry, tuple(re.compile(words, re.IGNORECASE) for words in entry.words)) for entry in load_entries(Paraphrase)
     )
 
 
@@ -86,8 +86,8 @@ _MOST_ODD, _NO_TEXT = 0.15, "(not text)"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The failures of a source, with what stands around each."""
+class FailureSearch:
+    """The failures of a source, with their contexts."""
 
     failures: tuple[Failure, ...]
     """What concerns memory (or ended the process); where nothing does, what failed otherwise."""
@@ -97,17 +97,17 @@ class Found:
     is_runtime_log: bool = False
     """It holds lines of a tt-mlir runtime: a profile can be read from it."""
     head: str = ""
-    """How the text begins, for an answer to one that tells of no failure."""
+    """The beginning of the text, for an answer to one without a failure."""
     left_out: tuple[str, ...] = ()
     """What was too much to be looked at."""
 
 
-def find_in_text(text: str) -> Found:
+def find_in_text(text: str) -> FailureSearch:
     """The failures of a text that is at hand."""
     return find_in_chunks([text.encode("utf-8", "replace")])
 
 
-def find_in_chunks(chunks: Iterable[bytes]) -> Found:
+def find_in_chunks(chunks: Iterable[bytes]) -> FailureSearch:
     """The failures of a source that comes in pieces; a small one is searched as a whole."""
     remaining = iter(chunks)
     head = bytearray()
@@ -115,12 +115,12 @@ def find_in_chunks(chunks: Iterable[bytes]) -> Found:
         head += chunk
         if len(head) > _WHOLE_BYTES:
             scanner = LogScanner()
-            found = _found(scanner.pieces(chain([bytes(head)], remaining)), head)
+            found = _search(scanner.pieces(chain([bytes(head)], remaining)), head)
             return replace(found, left_out=tuple(filter(None, (*found.left_out, scanner.long_lines.remark))))
-    return _found([Piece(head.decode("utf-8", "replace"), 1)], head)
+    return _search([Excerpt(head.decode("utf-8", "replace"), 1)], head)
 
 
-def _found(pieces: Iterable[Piece], head: bytearray) -> Found:
+def _search(pieces: Iterable[Excerpt], head: bytearray) -> FailureSearch:
     prints: list[Failure] = []
     around: dict[int, tuple[str, int]] = {}
     unread = 0
@@ -135,7 +135,7 @@ def _found(pieces: Iterable[Piece], head: bytearray) -> Found:
     unique = deduplicate(prints)
     concerning = [failure for failure in unique if failure.failure_class != "none"]
     has_own = not all(is_echo(failure) for failure in unique)
-    if not has_own and not is_runtime_log(head) and (guess := paraphrased(head.decode("utf-8", "replace"))):
+    if not has_own and not is_runtime_log(head) and (guess := find_paraphrase(head.decode("utf-8", "replace"))):
         unique = concerning = [guess]  # a person's own words
         around[1] = (guess.message, 0)
     concerning = concerning or unique
@@ -145,7 +145,7 @@ def _found(pieces: Iterable[Piece], head: bytearray) -> Found:
         left_out.append(f"{unshown:,} more failures were omitted: the first and the last are explained")
     if unread:
         left_out.append(f"{unread:,} more prints of errors of unknown wording were not looked at")
-    return Found(
+    return FailureSearch(
         failures=tuple(shown),
         contexts=tuple(read_context(*around.get(failure.line or 0, ("", 0))) for failure in shown),
         left_out=tuple(left_out),
@@ -165,7 +165,7 @@ def _beginning(head: bytearray) -> str:
 class _Neighbourhood:
     """The lines around the failures of a piece: of two failures each has its own."""
 
-    def __init__(self, piece: Piece, read: Prints) -> None:
+    def __init__(self, piece: Excerpt, read: Prints) -> None:
         self._rows = piece.text.split("\n")
         self._first_line = piece.first_line
         self._operation = piece.operation
@@ -174,7 +174,7 @@ class _Neighbourhood:
         self._starts = sorted(
             failure.line - piece.first_line
             for failure in read.failures
-            if failure.line is not None and rank_of(failure) == "error"
+            if failure.line is not None and find_rank(failure) == "error"
         )
         """Those that begin another failure than the one before."""
 
@@ -189,13 +189,13 @@ class _Neighbourhood:
             rows = [row for row in self._rows[start:at] if not is_frame(row)]
         else:
             rows = [self._operation[:_CONTEXT_LINE], *self._rows[start:at]]
-        before = _that_fit(reversed(rows))
-        after = _that_fit(self._rows[at : min(at + _CONTEXT_LINES, self._end(at))])
+        before = _take_fitting(reversed(rows))
+        after = _take_fitting(self._rows[at : min(at + _CONTEXT_LINES, self._end(at))])
         head = "".join(f"{row}\n" for row in reversed(before))
         return head + "\n".join(after), len(head)
 
     def _end(self, at: int) -> int:
-        """Where the next failure begins, or the Python traceback that leads to it."""
+        """Return the row of the next failure, or of the Python traceback that leads to it."""
         following = bisect_right(self._starts, at)
         if following == len(self._starts):
             return len(self._rows)
@@ -205,7 +205,7 @@ class _Neighbourhood:
         return next(heads, end)
 
 
-def _that_fit(rows: Iterable[str]) -> list[str]:
+def _take_fitting(rows: Iterable[str]) -> list[str]:
     cut = [row[:_CONTEXT_LINE] for row in rows]
     ends = accumulate(map(len, cut))
     return [row for row, end in zip(cut, ends, strict=True) if end <= _CONTEXT_CHARACTERS]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a log of any size to the few lines of it that may tell of a failure, at about the speed of grep.
+"""Search of a log of any size for the few lines that may report a failure, at about the speed of grep.
 
 Logs repeat themselves: without their digits, a million lines are a few hundred different ones. Each of those is judged
 once, by words of the templates; finding a known one again costs a look-up. A suspicious line is handed on with its
@@ -9,23 +9,20 @@ failure is decided by ``find_failures``.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
 
 from ttmem.base.limits import LongLines
-from ttmem.failures.knowledge.tables import Template, entries, load_facts
 from ttmem.failures.text.clean_text import EXPECTED_BEGIN, EXPECTED_END
-from ttmem.failures.text.template import Part, parse, split_lead
 
-MARKERS: tuple[bytes, ...] = (
+ENVELOPE_WORDS: tuple[bytes, ...] = (
     # The wording of the failures that matter most, for prints without any envelope.
     b"Out of Memory",
     b"Statically allocated",  # circular or dataflow buffers: clash and overflow
-    # The envelopes that carry every other failure of the library and of its callers.
+    # The envelopes of every other failure of the library and of its callers.
     b"TT_",  # TT_FATAL, TT_THROW, TT_ASSERT
     b"FATAL",  # level of the tt-mlir runtime and of tt-metal until 2025
     b"critical",  # level of tt-metal since 2025
     b"rror",  # RuntimeError, error: (MLIR), Fatal Python error, Error code
-    # What only a warning or the shell says.
+    # Words of warnings and of shells.
     b"active trace",
     b"egmentation fault",
     b"Aborted",
@@ -33,11 +30,20 @@ MARKERS: tuple[bytes, ...] = (
     b"Timeout",
     b"xit",  # exit status 137, Exited (137)
 )
-"""Plain byte strings, so that a reader can ask ``marker in line``: each line that begins a failure contains one of
-these; lines of ordinary runtime logs contain none.
+"""Words of lines that nearly always report a failure."""
+FAILURE_WORDS = (
+    *ENVELOPE_WORDS,
+    *b"xceed enough Cannot Failed failed beyond clash circular allocated overlap ignal imeout semaphore".split(),
+    *b"ontiguous requested Invalid Expected divisible hugepage bad_alloc SIG oom-kill could staging legal".split(),
+    *b"feasible smaller match rectangular sized Mesh. unsafe Creating large overflows wraparound currently".split(),
+    *b"killed can't nterleaved block_size nstruction terminate Timed timed ethernet PCIe hung: board".split(),
+    *b"chips edge Warm Config Firmware run_mailbox ARC Tenstorrent before device() Segmentation zsh:".split(),
+)
+"""The one list of words for every search of a log: each sentence of each template contains one of them, also when it is
+wrapped at any blank (a test demands it and names the templates without one).
 
-A hit proves nothing (``find_failures`` decides); a miss is final. More than the few wordings would need, because a
-failure that is missed costs more than twelve substring tests on a line that nothing else recognised.
+A line without any of them begins no failure. A line with one is a candidate: ``find_failures`` decides. The words hold
+no digit, because lines are looked up without their digits.
 """
 
 LINES_BEFORE, LINES_AFTER = 12, 48
@@ -54,8 +60,8 @@ _ORDINARY = (b"MemoryView{", _EXECUTING, b"Device memory state")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Some lines of a source that may tell of a failure, with where they stand."""
+class Excerpt:
+    """Lines of a source that may report a failure, with their position."""
 
     text: str
     first_line: int
@@ -63,28 +69,33 @@ class Piece:
     """The last operation line before them, when it is not among them."""
 
 
-@cache
-def scan_words() -> tuple[bytes, ...]:
-    """Words of which each match of each template contains one: a new template brings its own when it has to."""
-    words = load_facts("patterns")["scan"]["words"].split()
-    for template in entries(Template):
-        _, sentence = split_lead(parse(template.text))
-        if not _is_covered(sentence, words):
-            longest = max((word for part in sentence for word in part.text.split()), key=len)
-            words.append(longest.strip())
-    words += [marker.decode() for marker in MARKERS if not any(word in marker.decode() for word in words)]
-    return tuple(word.encode() for word in dict.fromkeys(words))
+class ShapeFilter:
+    """Finds the lines with a failure word by their shapes (lines without digits); searches each shape once."""
+
+    def __init__(self) -> None:
+        self.saw_operation = False
+        """A line of a tt-mlir runtime was among them."""
+        self._harmless: set[bytes] = set()
+        self._suspicious: set[bytes] = set()
+
+    def find(self, shapes: Iterable[bytes]) -> set[bytes]:
+        """Return the shapes that hold a failure word."""
+        distinct = set(shapes)
+        if fresh := distinct - self._harmless - self._suspicious:
+            for known in (self._harmless, self._suspicious):
+                if len(known) > _MOST_SHAPES:
+                    known.clear()
+            self.saw_operation = self.saw_operation or any(_EXECUTING in shape for shape in fresh)
+            searched = [shape for shape in fresh if not any(words in shape for words in _ORDINARY)]
+            suspects = _find_lines(FAILURE_WORDS, searched)
+            self._suspicious |= suspects
+            self._harmless |= fresh - suspects
+        return distinct & self._suspicious
 
 
-def _is_covered(sentence: tuple[Part, ...], words: list[str]) -> bool:
-    """Whether every print of the sentence holds one of the words: in its fixed text, or in each choice of a slot."""
-    for part in sentence:
-        if any(word in part.text for word in words):
-            return True
-        choices = part.slot.choices if part.slot is not None else ()
-        if choices and all(any(word in choice for word in words) for choice in choices):
-            return True
-    return False
+def split_shapes(text: bytes) -> list[bytes]:
+    """Split a text into lines without digits."""
+    return text.translate(None, _DIGITS).split(b"\n")
 
 
 class LogScanner:
@@ -95,16 +106,14 @@ class LogScanner:
         """How many lines were read."""
         self.long_lines = LongLines()
         self._tail: list[bytes] = []
-        self._harmless: set[bytes] = set()
-        self._suspicious: set[bytes] = set()
+        self._filter = ShapeFilter()
         self._kept: list[bytes] = []
         """Lines of earlier blocks that may belong to a piece: its lead, or its beginning."""
         self._kept_hits: list[int] = []
         self._operation = b""
-        self._is_runtime_log = False
         self._inside_expected = False
 
-    def pieces(self, chunks: Iterable[bytes]) -> Iterator[Piece]:
+    def pieces(self, chunks: Iterable[bytes]) -> Iterator[Excerpt]:
         for chunk in map(self.long_lines.shorten, chunks):
             at = chunk.rfind(b"\n")
             if at < 0:
@@ -115,11 +124,12 @@ class LogScanner:
             yield from self._block(whole, is_last=False)
         yield from self._block(b"".join(self._tail), is_last=True)
 
-    def _block(self, block: bytes, *, is_last: bool) -> Iterator[Piece]:
+    def _block(self, block: bytes, *, is_last: bool) -> Iterator[Excerpt]:
         if _BEGIN in block or self._inside_expected:
-            block = self._without_expected(block)
-        shapes = block.translate(None, _DIGITS).split(b"\n")
-        hits = self._hits(shapes)
+            block = self._blank_expected(block)
+        shapes = split_shapes(block)
+        suspicious = self._filter.find(shapes)
+        hits = [index for index, shape in enumerate(shapes) if shape in suspicious] if suspicious else []
         if not hits and not self._kept_hits:
             self._kept = block.rsplit(b"\n", LINES_BEFORE)[-LINES_BEFORE:]
             self.lines += len(shapes)
@@ -138,27 +148,9 @@ class LogScanner:
             self._remember(b"\n".join(lines[done:start]))
             text = b"\n".join(lines[start:end])
             named = b"" if _EXECUTING in text else self._operation
-            yield Piece(text.decode("utf-8", "replace"), first_line + start, named.decode("utf-8", "replace"))
+            yield Excerpt(text.decode("utf-8", "replace"), first_line + start, named.decode("utf-8", "replace"))
             done = min(end, len(lines))
         self._keep(lines, max(done, len(lines) - LINES_BEFORE), [])
-
-    def _hits(self, shapes: list[bytes]) -> list[int]:
-        """Which lines are suspicious, by their shapes: a shape is judged when it is first met."""
-        distinct = set(shapes)
-        fresh = distinct - self._harmless - self._suspicious
-        if fresh:
-            suspects = _lines_with(
-                scan_words(), [shape for shape in fresh if not any(words in shape for words in _ORDINARY)]
-            )
-            for known in (self._harmless, self._suspicious):
-                if len(known) > _MOST_SHAPES:
-                    known.clear()
-            self._is_runtime_log = self._is_runtime_log or any(_EXECUTING in shape for shape in fresh)
-            self._suspicious |= suspects
-            self._harmless |= fresh - suspects
-        if self._suspicious.isdisjoint(distinct):
-            return []
-        return [index for index, shape in enumerate(shapes) if shape in self._suspicious]
 
     def _keep(self, lines: list[bytes], start: int, hits: list[int]) -> None:
         self._remember(b"\n".join(lines[:start]))
@@ -166,12 +158,12 @@ class LogScanner:
 
     def _remember(self, text: bytes) -> None:
         """The last operation line: a failure further down belongs to it."""
-        at = text.rfind(_EXECUTING) if self._is_runtime_log else -1
+        at = text.rfind(_EXECUTING) if self._filter.saw_operation else -1
         if at >= 0:
             end = text.find(b"\n", at)
             self._operation = text[text.rfind(b"\n", 0, at) + 1 : len(text) if end < 0 else end]
 
-    def _without_expected(self, block: bytes) -> bytes:
+    def _blank_expected(self, block: bytes) -> bytes:
         """Errors that a test provokes on purpose are none; their lines stay, empty, so that numbers are right."""
         out = []
         for line in block.split(b"\n"):
@@ -181,7 +173,7 @@ class LogScanner:
         return b"\n".join(out)
 
 
-def _lines_with(words: Iterable[bytes], lines: list[bytes]) -> set[bytes]:
+def _find_lines(words: Iterable[bytes], lines: list[bytes]) -> set[bytes]:
     """The lines that contain any of the words; one search per word over all lines is what makes this fast."""
     text = b"\n".join(lines)
     found: set[bytes] = set()
@@ -196,7 +188,7 @@ def _lines_with(words: Iterable[bytes], lines: list[bytes]) -> set[bytes]:
 
 
 def _windows(suspicious: list[int]) -> Iterator[tuple[int, int]]:
-    """Stretches of lines around suspicious ones, merged where they touch; an end may lie beyond the last line."""
+    """Yield ranges of lines around suspicious ones, merged where they touch; an end may exceed the last line."""
     start = end = 0
     for index in suspicious:
         if not end or index - LINES_BEFORE > end or end - start > _MOST_LINES:
@@ -209,5 +201,5 @@ def _windows(suspicious: list[int]) -> Iterator[tuple[int, int]]:
 
 
 def is_runtime_log(head: bytes | bytearray) -> bool:
-    """Whether the first bytes of a source are those of a tt-mlir runtime log."""
+    """True when the first bytes of a source are those of a tt-mlir runtime log."""
     return _EXECUTING in head or _ORDINARY[0] in head

@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The small language in which ``knowledge/`` writes down what the library prints.
+"""Language of the templates in ``failures/knowledge``: sentences of the library with slots for the parts that vary.
 
-A template is the sentence itself, with slots for what varies:
+A slot is ``{name:kind}``; a slot without a name (``{:number}``) matches and is not kept. The kinds:
 
-- ``{banks}`` a whole number (``{kib*1024}`` multiplies it), ``{address:hex}`` the same, also in hexadecimal,
-  ``{:number}`` a figure that is not kept;
-- ``{memory=DRAM|L1}`` one of these words, ``{=at|near}`` the same, not kept;
-- ``{op:word}``, ``{core_range:range}``, ``{core:core}``, ``{reason:text}`` (anything up to what follows);
-- ``[[...]]`` a part that some prints lack; at the very start, a lead that may stand before the sentence.
+- ``number``: a whole number, also with thousands separators; the default, so ``{banks}`` is ``{banks:number}``;
+  ``{kib*1024}`` multiplies it;
+- ``hex``: a whole number, decimal or hexadecimal (``0x1f``): ``{address:hex}``;
+- ``word``: an identifier or path without blanks: ``{operation:word}``;
+- ``text``: any text up to the plain text after the slot, at most 500 characters: ``{reason:text}``;
+- ``range``: a range or set of cores in brackets, ``[(x=0,y=0) - (x=7,y=7)]``: ``{core_range:range}``;
+- ``core``: a core, ``(x=0,y=0)`` or ``0-0``: ``{core:core}``;
+- ``version``: numbers with dots, ``18.3.0``: ``{minimum:version}``.
+
+Two more forms: ``{memory=DRAM|L1}`` is one of these words (``{=at|near}``: not kept), and ``[[...]]`` is a part that
+some prints lack; at the very start it is a lead, which may precede the sentence.
 
 Messages reach us wrapped, cut and retyped, so a template is read generously: any figure may be missing, carry
 thousands separators, or still be the ``{}`` of a build that printed its format string and the arguments below it.
@@ -21,7 +27,7 @@ from dataclasses import dataclass
 from functools import cache
 
 _NUMBER = r"\d{1,3}(?:[,_']\d{3}){1,6}(?!\d)|\d{1,20}(?!\d)"
-_KINDS = {
+SLOT_KINDS = {
     "number": _NUMBER,
     "hex": r"0x[0-9a-fA-F]{1,16}|" + _NUMBER,
     "word": r"[A-Za-z_][\w.:/+-]{0,199}",
@@ -48,31 +54,31 @@ class Slot:
 
     @property
     def is_number(self) -> bool:
-        """Whether the value is a figure (and may therefore be missing)."""
+        """True for a figure (which may therefore be missing)."""
         return self.kind in ("number", "hex")
 
     def value_regex(self) -> str:
-        """What a value of this slot looks like, as a named group where it is kept."""
+        """Return the pattern of a value, as a named group where it is kept."""
         if self.choices:
             values = "|".join(re.escape(choice) for choice in sorted(self.choices, key=len, reverse=True))
             values = f"(?:{values})(?!\\w)"
         else:
-            values = _KINDS[self.kind]
+            values = SLOT_KINDS[self.kind]
         return f"(?P<{self.name}>{values})" if self.name else f"(?:{values})"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TemplatePiece:
     """A piece of a template: text, a slot, or an optional run of pieces."""
 
     text: str = ""
     slot: Slot | None = None
-    optional: tuple[Part, ...] = ()
+    optional: tuple[TemplatePiece, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Where a template matched, and the values of its slots."""
+    """A match of a template, and the values of its slots."""
 
     start: int
     end: int
@@ -84,13 +90,13 @@ _TOKENS = r"\[\[|\]\]|\{(?P<name>[a-z_0-9]*)(?:\*(?P<factor>\d+)|:(?P<kind>[a-z]
 
 
 @cache
-def parse(text: str) -> tuple[Part, ...]:
+def parse(text: str) -> tuple[TemplatePiece, ...]:
     """The pieces of a template; raises ValueError when it is not well formed (a fault of ours, found by tests)."""
-    stack: list[list[Part]] = [[]]
+    stack: list[list[TemplatePiece]] = [[]]
     position = 0
     for token in re.finditer(_TOKENS, text):
         if token.start() > position:
-            stack[-1].append(Part(text=text[position : token.start()]))
+            stack[-1].append(TemplatePiece(text=text[position : token.start()]))
         position = token.end()
         if token[0] == "[[":
             stack.append([])
@@ -98,23 +104,23 @@ def parse(text: str) -> tuple[Part, ...]:
             if len(stack) == 1:
                 raise ValueError(f"']]' without '[[' in template {text!r}")
             optional = tuple(stack.pop())
-            stack[-1].append(Part(optional=optional))
+            stack[-1].append(TemplatePiece(optional=optional))
         else:
             choices = tuple(token["choices"].split("|")) if token["choices"] else ()
             kind = "choice" if choices else token["kind"] or "number"
-            if kind != "choice" and kind not in _KINDS:
+            if kind != "choice" and kind not in SLOT_KINDS:
                 raise ValueError(f"unknown kind {kind!r} in template {text!r}")
-            stack[-1].append(Part(slot=Slot(token["name"], kind, int(token["factor"] or 1), choices)))
+            stack[-1].append(TemplatePiece(slot=Slot(token["name"], kind, int(token["factor"] or 1), choices)))
     if len(stack) > 1:
         raise ValueError(f"'[[' without ']]' in template {text!r}")
     if position < len(text):
-        stack[-1].append(Part(text=text[position:]))
+        stack[-1].append(TemplatePiece(text=text[position:]))
     return tuple(stack[0])
 
 
-def split_lead(parts: tuple[Part, ...]) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
+def split_lead(parts: tuple[TemplatePiece, ...]) -> tuple[tuple[TemplatePiece, ...], tuple[TemplatePiece, ...]]:
     """The optional lead at the very start, and the sentence, which must begin with plain text."""
-    lead: tuple[Part, ...] = ()
+    lead: tuple[TemplatePiece, ...] = ()
     if parts and parts[0].optional:
         lead, parts = parts[0].optional, parts[1:]
     if not parts or len(parts[0].text.rstrip()) < 4:
@@ -123,22 +129,22 @@ def split_lead(parts: tuple[Part, ...]) -> tuple[tuple[Part, ...], tuple[Part, .
 
 
 @cache
-def anchor_of(text: str) -> str:
+def find_anchor(text: str) -> str:
     """The plain text that every match of a template begins with: where it is absent, nothing needs to be compiled."""
     return split_lead(parse(text))[1][0].text.rstrip()
 
 
-def slots(parts: tuple[Part, ...]) -> Iterator[Slot]:
-    """All slots in the order of the sentence."""
+def list_slots(parts: tuple[TemplatePiece, ...]) -> Iterator[Slot]:
+    """Yield the slots in the order of the sentence."""
     for part in parts:
         if part.slot is not None:
             yield part.slot
-        yield from slots(part.optional)
+        yield from list_slots(part.optional)
 
 
-def _regex(parts: tuple[Part, ...]) -> str:
+def _regex(parts: tuple[TemplatePiece, ...]) -> str:
     out: list[str] = []
-    for before, part, after in zip((Part(), *parts), parts, (*parts[1:], Part()), strict=False):
+    for before, part, after in zip((TemplatePiece(), *parts), parts, (*parts[1:], TemplatePiece()), strict=False):
         if part.slot is not None and part.slot.kind == "text":
             if not after.text:
                 raise ValueError("a text slot has to be followed by plain text that ends it")
@@ -161,8 +167,8 @@ def _regex(parts: tuple[Part, ...]) -> str:
 
 
 @cache
-def _compiled(parts: tuple[Part, ...], end: str = "") -> tuple[re.Pattern[str], tuple[Slot, ...]]:
-    return re.compile(_regex(parts) + end), tuple(slot for slot in slots(parts) if slot.name)
+def _compile(parts: tuple[TemplatePiece, ...], end: str = "") -> tuple[re.Pattern[str], tuple[Slot, ...]]:
+    return re.compile(_regex(parts) + end), tuple(slot for slot in list_slots(parts) if slot.name)
 
 
 @cache
@@ -170,13 +176,13 @@ def _arguments(wanted: tuple[Slot, ...]) -> re.Pattern[str]:
     return re.compile(r"\.?" + "".join(rf" (?:BufferType::)?{slot.value_regex()}" for slot in wanted) + r"(?= |\Z)")
 
 
-def matches(text: str, flat: str) -> Iterator[Match]:
-    """All places of a cleaned text where the sentence of a template stands, without overlaps.
+def find_matches(text: str, flat: str) -> Iterator[Match]:
+    """Yield the matches of a template in a cleaned text, without overlaps.
 
     Callers look for the anchor first: it is a plain search, and most sentences are never compiled.
     """
     before, parts = split_lead(parse(text))
-    (lead, lead_slots), (sentence, kept) = _compiled(before, r"\Z"), _compiled(parts)
+    (lead, lead_slots), (sentence, kept) = _compile(before, r"\Z"), _compile(parts)
     for found in sentence.finditer(flat):
         values = {slot: found[slot.name] for slot in kept}
         start, end = found.span()
@@ -192,10 +198,10 @@ def matches(text: str, flat: str) -> Iterator[Match]:
         if led := lead.search(flat, max(0, start - _LEAD_WIDTH), start):  # without a lead: nothing, at the start itself
             start = led.start()
             values.update((slot, led[slot.name]) for slot in lead_slots)
-        yield Match(start, end, *_typed(values))
+        yield Match(start, end, *_convert_values(values))
 
 
-def _typed(values: dict[Slot, str | None]) -> tuple[dict[str, int], dict[str, str]]:
+def _convert_values(values: dict[Slot, str | None]) -> tuple[dict[str, int], dict[str, str]]:
     numbers: dict[str, int] = {}
     texts: dict[str, str] = {}
     for slot, value in values.items():

@@ -72,7 +72,7 @@ class CaseRunner:
     def _result(self, point: Point, recipe: CaseProgram | str, outcomes: Iterator[Outcome]) -> Result:
         engine = self._settings.engine
         if isinstance(recipe, CaseProgram):
-            return point.result(engine, next(outcomes).in_memory(point.memory), recipe)
+            return point.result(engine, next(outcomes).keep_memory(point.memory), recipe)
         confidence = EXACT if engine == TWIN else REAL
         return point.result(engine, Outcome(UNSUPPORTED, message=recipe, confidence=confidence))
 

@@ -20,7 +20,7 @@ from ttmem.base.errors import BadInputError
 from ttmem.operators.case import Case, case_from_json
 from ttmem.operators.sweeps.plan import Point, SweepPlan, fingerprint
 from ttmem.operators.sweeps.result import Result, json_lines
-from ttmem.readers.sqlite_tables import opened_tables
+from ttmem.readers.sqlite_tables import open_tables
 
 JOURNAL, RESULTS, _LOCK = "journal.sqlite", "results.jsonl", ".lock"
 _PLACE_PROBLEMS = ("disk is full", "disk I/O error", "readonly database", "unable to open")
@@ -228,7 +228,7 @@ def read_results(place: Path) -> tuple[list[Result], dict[str, Case], dict[str, 
 def _read_journal(file: Path) -> tuple[list[Result], dict[str, Case], dict[str, Any]]:
     """Read a running sweep: WAL lets readers see what is committed."""
     try:
-        with opened_tables(file, immutable=False) as database:
+        with open_tables(file, immutable=False) as database:
             results = [
                 Result.from_json(json.loads(line), where=str(file))
                 for (line,) in database.execute("SELECT told FROM results ORDER BY position")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ttmem.base.limits import BOARDS_WITH_OWN_ROW, NAMES_WITH_OWN_ROW
-from ttmem.failures.knowledge.tables import title_of
+from ttmem.failures.knowledge.tables import find_title
 from ttmem.failures.outcome import PASS, SKIPPED
 from ttmem.hardware import MEMORIES
 from ttmem.operators.sweeps.result import Result
@@ -326,7 +326,7 @@ def _patterns(results: Sequence[Result]) -> tuple[Pattern, ...]:
     for result in results:
         if not result.outcome.is_failure:
             continue
-        title = title_of(result.outcome.failure_class, result.message)
+        title = find_title(result.outcome.failure_class, result.message)
         if result.is_memory_failure:
             key = (title or "Out of memory", where(result))
         else:

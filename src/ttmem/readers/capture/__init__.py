@@ -17,14 +17,14 @@ _SINGLE_FILES = ("graph_capture.json", "report.json")
 def sniff(head: Head) -> bool:
     """A list of graph nodes or a report of one; or a folder with captures under the names that the library gives."""
     if head.is_folder and head.path is not None:
-        return bool(files_in(head.path))
+        return bool(list_capture_files(head.path))
     start = head.content.lstrip()[:1]
     if start == b"[":
         return b'"node_type"' in head.content
     return start == b"{" and any(key in head.content for key in _KEYS)
 
 
-def files_in(folder: Path) -> list[Path]:
+def list_capture_files(folder: Path) -> list[Path]:
     """The capture of each process that left one."""
     ranks = [(int(match[1]), file) for file in folder.iterdir() if (match := _RANK_FILE.fullmatch(file.name))]
     if ranks:

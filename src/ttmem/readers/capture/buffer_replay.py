@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replays what a capture recorded, buffer by buffer: how full each memory was, and what programs needed beside it.
+"""Replay of the buffers of a capture: how full each memory was, and what programs needed in addition.
 
 Where a snapshot of all live buffers exists, it is the truth and the replay is corrected to it. What was alive before an
 operation then follows backwards: the snapshot without what the operation allocated, with what it freed.
@@ -85,7 +85,7 @@ class BufferReplay:
     """Per memory that was not touched since: its largest free block; most operations touch one memory."""
 
     def run(self, operations: Iterable[CapturedOperation], *, older: Iterable[CapturedBuffer] = ()) -> None:
-        """All of it; ``older`` was alive before the capture began (``alive_at_start``, where that can be known)."""
+        """Replay all operations; ``older`` was alive before the capture (``find_alive_at_start``)."""
         for buffer in older:
             self._allocate(buffer)
         self._settle()
@@ -193,7 +193,7 @@ class BufferReplay:
         if buffer.key in self._live:  # its release was not recorded
             self.corrections += 1
             self._free(buffer)
-        taken = self._taken(buffer)
+        taken = self._calculate_taken(buffer)
         if taken is None:
             self.unsized += 1
             return
@@ -219,8 +219,8 @@ class BufferReplay:
         self._known_free.pop(life.memory, None)
         self._freed_since.append(life)
 
-    def _taken(self, buffer: CapturedBuffer) -> int | None:
-        """What the allocator takes; None when the capture neither says nor allows to work it out."""
+    def _calculate_taken(self, buffer: CapturedBuffer) -> int | None:
+        """Return the bytes that the allocator takes; None when the capture does not allow to calculate them."""
         stored = buffer.stored_bytes_per_bank
         chip = self.device.architecture
         if stored < 0:
@@ -238,7 +238,7 @@ class BufferReplay:
         stale = [
             life
             for key, life in self._live.items()
-            if key not in expected or self._taken(expected[key]) != life.taken_bytes_per_bank
+            if key not in expected or self._calculate_taken(expected[key]) != life.taken_bytes_per_bank
         ]
         for life in stale:
             self._free(life.buffer)
@@ -260,7 +260,7 @@ class BufferReplay:
 
 
 def before(operation: CapturedOperation) -> dict[Hashable, CapturedBuffer] | None:
-    """What was alive when the operation began, read backwards from the snapshot after it."""
+    """Return the buffers alive when the operation began, reconstructed from the snapshot after it."""
     if operation.snapshot is None:
         return None
     alive = {buffer.key: buffer for buffer in operation.snapshot}
@@ -272,17 +272,17 @@ def before(operation: CapturedOperation) -> dict[Hashable, CapturedBuffer] | Non
     return alive
 
 
-def alive_at_start(operations: Sequence[CapturedOperation]) -> list[CapturedBuffer]:
-    """What was alive before the capture began: read backwards from the first snapshot, else what was touched in it."""
+def find_alive_at_start(operations: Sequence[CapturedOperation]) -> list[CapturedBuffer]:
+    """Return the buffers alive before the capture, from its first snapshot, else from those touched in it."""
     first = next((number for number, operation in enumerate(operations) if operation.snapshot is not None), None)
     if first is None:
-        return _touched_but_not_made(operations)
+        return _find_older_buffers(operations)
     events = [event for operation in operations[: first + 1] for event in operation.events]
     earlier = CapturedOperation("", events=events, snapshot=operations[first].snapshot)
     return list((before(earlier) or {}).values())
 
 
-def _touched_but_not_made(operations: Iterable[CapturedOperation]) -> list[CapturedBuffer]:
+def _find_older_buffers(operations: Iterable[CapturedOperation]) -> list[CapturedBuffer]:
     """It was freed or read in the capture, but never allocated in it."""
     seen: set[Hashable] = set()
     older: dict[Hashable, CapturedBuffer] = {}

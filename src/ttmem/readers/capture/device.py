@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How large the memories were that a capture was taken on, and how sure that is.
+"""Sizes of the memories of the device of a capture, and how certain they are.
 
 A report names the chip and the L1 bank; nothing but the allocator itself knows the DRAM bank, so that comes from the
 bank tables of the release. A bare node list names nothing: boards are ruled out until all that are left agree.
@@ -37,8 +37,8 @@ _NO_TRACE_REGION = "a trace region, if one was configured, is not in the file an
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """One memory: its banks and the addresses that tensors may have in each of them; 0 where not known."""
+class MemorySpan:
+    """A memory: its banks and the addresses that tensors may have in each of them; 0 where unknown."""
 
     banks: int = 0
     base_address: int = 0
@@ -47,10 +47,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class CapturedDevice:
-    """What is known of the chip that a capture was taken on, and of its memories."""
+    """The chip of a capture and its memories, as far as they are known."""
 
     architecture: Architecture | None
-    spans: Mapping[str, Span]
+    spans: Mapping[str, MemorySpan]
     """By memory; all four are there."""
     warnings: tuple[str, ...] = ()
     facts: dict[str, str] = field(default_factory=dict)
@@ -59,12 +59,12 @@ class CapturedDevice:
 
     @property
     def has_only_circular_buffers(self) -> bool:
-        """Whether that ttnn has no dataflow buffers yet, so that circular buffers are all that programs have."""
-        numbers = release_numbers(self.release.name) if self.release else ()
+        """True when that ttnn has no dataflow buffers yet, so that programs have circular buffers alone."""
+        numbers = parse_release(self.release.name) if self.release else ()
         return bool(numbers) and numbers[:2] < _FIRST_WITH_DATAFLOW_BUFFERS
 
 
-UNKNOWN = CapturedDevice(None, dict.fromkeys(MEMORIES, Span()))
+UNKNOWN = CapturedDevice(None, dict.fromkeys(MEMORIES, MemorySpan()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +77,16 @@ class InterleavedSample:
     stored_bytes_per_bank: int
 
 
-def release_named(version: str) -> Release | None:
+def find_release(version: str) -> Release | None:
     """The bank table of a version: its own, or that of the nearest release before it."""
     if version in RELEASES:
         return RELEASES.find(version)
-    wanted = release_numbers(version)
-    older = [release for release in RELEASES if wanted and release_numbers(release.name) <= wanted]
-    return max(older, key=lambda release: release_numbers(release.name)) if older else None
+    wanted = parse_release(version)
+    older = [release for release in RELEASES if wanted and parse_release(release.name) <= wanted]
+    return max(older, key=lambda release: parse_release(release.name)) if older else None
 
 
-def device_described(
+def read_described_device(
     device: Mapping[str, Any], *, version: str, cluster_descriptor: str, samples: Iterable[InterleavedSample]
 ) -> CapturedDevice:
     """From a device's own description (a report's ``devices`` or the table of a database)."""
@@ -97,10 +97,10 @@ def device_described(
     small = max(0, read_number(device, "cb_limit") - l1_bank) if l1_bank else 0
     spans = {
         **UNKNOWN.spans,
-        "L1": Span(banks, base, l1_bank),
-        "L1_SMALL": Span(banks if small else 0, base + l1_bank, small),
+        "L1": MemorySpan(banks, base, l1_bank),
+        "L1_SMALL": MemorySpan(banks if small else 0, base + l1_bank, small),
     }
-    release = release_named(version) or _release_with_base(architecture, base)
+    release = find_release(version) or _release_with_base(architecture, base)
     boards = [board for board in BOARDS if board.architecture is architecture]
     boards = _fitting(boards, cluster_descriptor, read_number(device, "num_dram_channels"))
     boards = [board for board in boards if _explains(board.dram_banks, "DRAM", samples, board.architecture)] or boards
@@ -120,7 +120,7 @@ def device_described(
     return CapturedDevice(architecture, spans, tuple(warnings), facts, release)
 
 
-def device_of_nodes(
+def infer_device(
     samples: Iterable[InterleavedSample], *, l1_base_address: int, l1_end_address: int, cores: int
 ) -> CapturedDevice:
     """From a bare node list: the boards whose banks explain every buffer, as far as they all look the same.
@@ -160,9 +160,9 @@ def device_of_nodes(
     return CapturedDevice(architecture, spans, (warning,), {"system": architecture.name}, release)
 
 
-def _span(banks: set[int], pool: Pool) -> Span:
+def _span(banks: set[int], pool: Pool) -> MemorySpan:
     """A memory of boards that may differ in their banks: 0, not known, when they do."""
-    return Span(next(iter(banks)) if len(banks) == 1 else 0, pool.base_address, pool.bytes_per_bank)
+    return MemorySpan(next(iter(banks)) if len(banks) == 1 else 0, pool.base_address, pool.bytes_per_bank)
 
 
 def _map(board: Board, release: Release | None) -> MemoryMap | None:
@@ -190,7 +190,7 @@ def _base_is_possible(architecture: Architecture, l1_base_address: int) -> bool:
 
 
 def _explains(banks: int, memory: str, samples: Iterable[InterleavedSample], architecture: Architecture) -> bool:
-    """Whether so many banks give every buffer the share that it was seen to have."""
+    """True when this number of banks gives every sampled buffer its recorded share."""
     alignment = architecture.page_alignment_bytes(in_dram=memory == "DRAM")
     return all(
         compute_interleaved_bytes_per_bank(
@@ -212,6 +212,6 @@ def _fitting(boards: list[Board], cluster_descriptor: str, dram_channels: int) -
     return [board for board in boards if not dram_channels or board.dram_banks == dram_channels] or boards
 
 
-def release_numbers(version: str) -> tuple[int, ...]:
+def parse_release(version: str) -> tuple[int, ...]:
     """``0.81.1`` -> ``(0, 81, 1)``; empty when there are no numbers."""
     return tuple(int(part) for part in re.findall(r"\d{1,6}", version)[:3])

@@ -23,9 +23,9 @@ from ttmem.profile.tables import (
     build_timeline,
 )
 from ttmem.readers.byte_source import OpenedSource
-from ttmem.readers.capture import KIND, files_in
-from ttmem.readers.capture.buffer_replay import BufferLife, BufferReplay, alive_at_start
-from ttmem.readers.capture.device import CapturedDevice, device_described, device_of_nodes
+from ttmem.readers.capture import KIND, list_capture_files
+from ttmem.readers.capture.buffer_replay import BufferLife, BufferReplay, find_alive_at_start
+from ttmem.readers.capture.device import CapturedDevice, infer_device, read_described_device
 from ttmem.readers.capture.nodes import Node, PythonCall, Report
 from ttmem.readers.capture.operations import (
     BUFFER_NODES,
@@ -35,15 +35,15 @@ from ttmem.readers.capture.operations import (
     Freed,
     GraphWalk,
     Used,
-    interleaved_samples,
+    collect_interleaved_samples,
 )
 from ttmem.readers.registry import ReadOptions
 
 
-def timeline_of(
+def build_capture_timeline(
     operations: Sequence[CapturedOperation], replay: BufferReplay, tables: ProfileTables, *, rank: int = -1
 ) -> Timeline:
-    """One process of a capture."""
+    """Build the timeline of one process of a capture."""
     executed = [operation for operation in operations if not operation.is_outside]
     shown = _shown_memories(replay)
     states = States()
@@ -66,7 +66,7 @@ def timeline_of(
 
 def _form(operation: CapturedOperation, tables: ProfileTables) -> int:
     """The distinct form of an operation: its name, the tensors it read and made, and where it was called."""
-    operands, results = _read_by(operation), _made_by(operation)
+    operands, results = _collect_inputs(operation), _collect_results(operation)
     return tables.add_form(
         operation.name,
         location=operation.location,
@@ -86,7 +86,7 @@ def _failures(operations: Sequence[CapturedOperation]) -> Iterator[FailureText]:
             yield FailureText(" ".join(text.split()), 0, running, started, is_exception=True)
 
 
-def _read_by(operation: CapturedOperation) -> dict[str, CapturedBuffer]:
+def _collect_inputs(operation: CapturedOperation) -> dict[str, CapturedBuffer]:
     """The tensors that an operation took, by name; what it made itself in between is none of them."""
     kinds = (Used, Freed) if operation.name.endswith("deallocate") else (Used,)
     made = {event.buffer.key for event in operation.events if isinstance(event, Allocated)}
@@ -97,7 +97,7 @@ def _read_by(operation: CapturedOperation) -> dict[str, CapturedBuffer]:
     }
 
 
-def _made_by(operation: CapturedOperation) -> dict[str, CapturedBuffer]:
+def _collect_results(operation: CapturedOperation) -> dict[str, CapturedBuffer]:
     """The tensors that an operation left behind."""
     made: dict[Hashable, CapturedBuffer] = {}
     for event in operation.events:
@@ -137,7 +137,7 @@ def _buffers(executed: Sequence[CapturedOperation], replay: BufferReplay, tables
 
 
 def _state_ranges(replay: BufferReplay) -> tuple[list[int], list[int]]:
-    """Per buffer: the first and the last state whose moment lies in its life; first > last when it shows in none."""
+    """Return per buffer the first and last state during its lifetime; first > last when no state shows it."""
     first, last = [0] * len(replay.lives), [-1] * len(replay.lives)
     for memory in range(len(MEMORIES)):
         numbers = [number for number, state in enumerate(replay.states) if memory in state.moments]
@@ -171,16 +171,16 @@ _AGAIN = "capture again with ttnn.graph.end_graph_capture() or ttnn.graph.full_g
 
 def read(source: str | Path, options: ReadOptions) -> Profile:
     """The memory history of a capture; of a folder, that of all processes that captured."""
-    paths = files_in(Path(source)) if Path(source).is_dir() else [source]
+    paths = list_capture_files(Path(source)) if Path(source).is_dir() else [source]
     tables = ProfileTables()
-    timelines, sizes, warnings, facts = zip(*(_part(path, tables) for path in paths), strict=True)
+    timelines, sizes, warnings, facts = zip(*(_read_process(path, tables) for path in paths), strict=True)
     origin = Source(KIND, str(source), sum(sizes), warnings=tuple(dict.fromkeys(chain.from_iterable(warnings))))
     if len({timeline.rank for timeline in timelines}) < len(timelines):
         timelines = tuple(replace(timeline, rank=rank) for rank, timeline in enumerate(timelines))
     return tables.build(timelines, name=options.name, source=origin, facts=facts[0])
 
 
-def _part(path: str | Path, tables: ProfileTables) -> tuple[Timeline, int, list[str], dict[str, str]]:
+def _read_process(path: str | Path, tables: ProfileTables) -> tuple[Timeline, int, list[str], dict[str, str]]:
     """The history of one process, its file's bytes, what its figures leave out, and what is known of its device."""
     with OpenedSource(path) as opened:
         content = opened.json_content()
@@ -190,7 +190,7 @@ def _part(path: str | Path, tables: ProfileTables) -> tuple[Timeline, int, list[
     version = str(report.metadata.get("version", ""))
     device, others = _devices(report.graph)
     dispatched = _was_dispatched(report.graph)
-    captured_on = _captured_device(report, device, version)
+    captured_on = _find_captured_device(report, device, version)
     operations = GraphWalk(
         nodes=report.graph,
         device=device,
@@ -202,7 +202,7 @@ def _part(path: str | Path, tables: ProfileTables) -> tuple[Timeline, int, list[
     if all(operation.is_outside for operation in operations):
         raise BadInputError("no operation in the captured graph", where=str(path), hint=_AGAIN)
     replay = BufferReplay(captured_on)
-    replay.run(operations, older=alive_at_start(operations))
+    replay.run(operations, older=find_alive_at_start(operations))
     warnings = [*captured_on.warnings, *_caveats(operations, replay, dispatched=dispatched)]
     if others:
         listed = ", ".join(map(str, others))
@@ -210,7 +210,7 @@ def _part(path: str | Path, tables: ProfileTables) -> tuple[Timeline, int, list[
             f"the capture holds buffers of several devices; this is device {device}, the fullest; not shown: {listed}"
         )
     facts = {**captured_on.facts, **({"ttnn": version} if version else {})}
-    return timeline_of(operations, replay, tables, rank=_rank(report)), len(content), warnings, facts
+    return build_capture_timeline(operations, replay, tables, rank=_rank(report)), len(content), warnings, facts
 
 
 def _rank(report: Report) -> int:
@@ -231,7 +231,7 @@ def _decode(content: bytes, where: str) -> Report:
 
 
 def _sidecar(path: str | Path) -> list[PythonCall]:
-    """What the Python layer wrote beside the report: stack frames and error texts. It may be missing or foreign."""
+    """Read the Python layer's file next to the report (stack frames, error texts), which may be missing or foreign."""
     if str(path) == "-":
         return []
     beside = Path(path).with_suffix(".python_io.json")
@@ -262,11 +262,11 @@ def _was_dispatched(nodes: Sequence[Node]) -> bool:
     return not allocations or any(node.number("address") for node in allocations)
 
 
-def _captured_device(report: Report, device: int, version: str) -> CapturedDevice:
-    samples = interleaved_samples(report.graph)
+def _find_captured_device(report: Report, device: int, version: str) -> CapturedDevice:
+    samples = collect_interleaved_samples(report.graph)
     described = next((entry for entry in report.devices if entry.get("device_id") == device), None)
     if described is not None:
-        return device_described(
+        return read_described_device(
             described, version=version, cluster_descriptor=report.cluster_descriptor, samples=samples
         )
     circular = [node.number("address") for node in report.graph if node.node_type == "circular_buffer_allocate"]
@@ -276,7 +276,7 @@ def _captured_device(report: Report, device: int, version: str) -> CapturedDevic
         for node in report.graph
         if node.node_type in BUFFER_NODES and node.number("address") and read_memory(node.stated) == "L1"
     ]
-    return device_of_nodes(
+    return infer_device(
         samples,
         l1_base_address=min(owned, default=0),
         l1_end_address=max(ends, default=0),
@@ -296,7 +296,7 @@ def _worker_cores(nodes: Sequence[Node]) -> int:
 
 
 def _caveats(operations: Sequence[CapturedOperation], replay: BufferReplay, *, dispatched: bool) -> list[str]:
-    """What the figures leave out."""
+    """List what the figures leave out."""
     caveats = []
     hidden = sum(not operation.programs_known for operation in operations)
     if not dispatched:

@@ -20,7 +20,7 @@ from ttmem.profile.tensor_type import HOST, TensorType, count_pages
 
 
 class Node(msgspec.Struct):
-    """One node. Fields that a release does not write keep their defaults, unknown ones are ignored."""
+    """A node. Fields that a release does not write keep their defaults, unknown ones are ignored."""
 
     node_type: str = ""
     params: dict[str, Any] | None = None
@@ -47,7 +47,7 @@ class Node(msgspec.Struct):
 
 
 class PythonCall(msgspec.Struct):
-    """What the Python layer wrote down about one call (the ``.python_io.json`` beside a report)."""
+    """A call as the Python layer recorded it (in the ``.python_io.json`` next to a report)."""
 
     name: str = ""
     python_stack_trace: list[str] | str | None = None
@@ -102,7 +102,7 @@ _MOST_ELEMENTS = 1 << 50
 
 
 @lru_cache(maxsize=4096)
-def tensor_type(
+def parse_tensor_spec(
     shape: str, dtype: str, layout: str, memory_config: str, buffer_type: object = None
 ) -> TensorType | None:
     """The type of a captured tensor; None when its shape or element type cannot be read."""
@@ -131,7 +131,7 @@ def tensor_type(
 
 
 def _shard_shape(memory_config: str) -> tuple[int, ...]:
-    """Of the spec that the tensor was made with: a legacy spec is printed as an n-dimensional one too."""
+    """Parse the shard shape of the spec that made the tensor: a legacy spec is printed as an ND one too."""
     found = _ND_SHAPE.search(memory_config) if "created_with_nd_shard_spec=1" in memory_config else None
     sizes = found[1] if found else (other["sizes"] if (other := _SHARD_SHAPE.search(memory_config)) else "")
     return tuple(int(size) for size in _DIMENSION.findall(sizes))
@@ -150,19 +150,19 @@ def _sizes(shape: tuple[int, ...], dtype: DataType, tiled: bool, shard: tuple[in
 
 
 def _shards(shape: tuple[int, ...], shard: tuple[int, ...]) -> int:
-    """How many shards cover a tensor: what the shard has no dimension for is folded into its first one."""
+    """Count the shards of a tensor: dimensions that the shard lacks are folded into its first one."""
     rank = len(shard)
     shape = (1,) * (rank - len(shape)) + shape
     folded = (prod(shape[: len(shape) - rank + 1]), *shape[len(shape) - rank + 1 :])
     return prod(-(-size // max(part, 1)) for size, part in zip(folded, shard, strict=True))
 
 
-def innermost_frame(stack_trace: str) -> str:
+def find_innermost_frame(stack_trace: str) -> str:
     """``file.py:12`` of the frame that called the operation: captures print the innermost one first."""
     frame = _FRAME.search(stack_trace)
     return f"{frame[1]}:{frame[2]}" if frame else ""
 
 
-def operation_named(name: str) -> str:
+def normalize_operation(name: str) -> str:
     """``ttnn::add`` and ``ttnn.add`` are one operation; ``Tensor::deallocate`` is a deallocation like any other."""
     return name.replace("::", ".")

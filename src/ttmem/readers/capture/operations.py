@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens in a capture, in one vocabulary for all its forms: node lists, reports and databases."""
+"""Operations of a capture with their events, built from the nodes of its graph."""
 
 from __future__ import annotations
 
@@ -16,7 +16,14 @@ from ttmem.engines.worker.graph_nodes import (
 )
 from ttmem.profile.tensor_type import HOST, TensorType
 from ttmem.readers.capture.device import InterleavedSample
-from ttmem.readers.capture.nodes import BufferRow, Node, PythonCall, innermost_frame, operation_named, tensor_type
+from ttmem.readers.capture.nodes import (
+    BufferRow,
+    Node,
+    PythonCall,
+    find_innermost_frame,
+    normalize_operation,
+    parse_tensor_spec,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +64,7 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class ProgramStarted:
-    """A program is set up: what earlier ones had in L1 is gone."""
+    """A program is set up: L1 no longer holds the buffers of earlier ones."""
 
 
 Event = Allocated | Freed | Used | ProgramStarted | CapturedStaticBuffer
@@ -66,7 +73,7 @@ Event = Allocated | Freed | Used | ProgramStarted | CapturedStaticBuffer
 
 @dataclass(slots=True)
 class CapturedOperation:
-    """One top-level operation, or (without a name) what happened between two of them."""
+    """A top-level operation, or (without a name) the events between two of them."""
 
     name: str
     number: int = 0
@@ -81,7 +88,7 @@ class CapturedOperation:
 
     @property
     def is_outside(self) -> bool:
-        """Whether this is a pause between operations."""
+        """True for a pause between operations."""
         return not self.name
 
 
@@ -92,7 +99,7 @@ BUFFER_NODES = ("buffer_allocate", "buffer_deallocate")
 _DID_NOT_COMPLETE = "did not complete: it raised an error that the capture does not hold"
 
 
-def interleaved_samples(nodes: Iterable[Node]) -> list[InterleavedSample]:
+def collect_interleaved_samples(nodes: Iterable[Node]) -> list[InterleavedSample]:
     """Interleaved buffers with their share per bank, each distinct one once: a long capture repeats them."""
     return list(
         dict.fromkeys(
@@ -109,8 +116,8 @@ def interleaved_samples(nodes: Iterable[Node]) -> list[InterleavedSample]:
 
 
 @dataclass(frozen=True, slots=True)
-class Calls:
-    """Which functions ended, which failed, and who called whom, as the recorder's own stack had it."""
+class FunctionCalls:
+    """The functions that ended or failed, and the caller of each, according to the recorder's stack."""
 
     parent: Mapping[int, int]
     failed: frozenset[int]
@@ -119,7 +126,7 @@ class Calls:
     """Starts whose end is missing."""
 
     @classmethod
-    def of(cls, nodes: Sequence[Node]) -> Calls:
+    def collect(cls, nodes: Sequence[Node]) -> FunctionCalls:
         parent: dict[int, int] = {}
         failed: set[int] = set()
         stack: list[int] = []
@@ -136,7 +143,7 @@ class Calls:
 
 @dataclass(slots=True)
 class GraphWalk:
-    """One pass over the nodes of one device."""
+    """A pass over the nodes of one device."""
 
     nodes: Sequence[Node]
     device: int
@@ -162,7 +169,7 @@ class GraphWalk:
 
     def run(self) -> list[CapturedOperation]:
         """The operations in order, with what happened between them."""
-        calls = Calls.of(self.nodes)
+        calls = FunctionCalls.collect(self.nodes)
         queues: dict[str, deque[PythonCall]] = {}
         for call in self.python_calls:
             queues.setdefault(call.name, deque()).append(call)
@@ -184,24 +191,24 @@ class GraphWalk:
 
     # --- functions ------------------------------------------------------------------------------------------------
 
-    def _start(self, number: int, node: Node, calls: Calls, call: PythonCall | None) -> None:
+    def _start(self, number: int, node: Node, calls: FunctionCalls, call: PythonCall | None) -> None:
         name = node.text("name")
         if self._is_something_new(number, calls):
             self._close_operation(failed=True)
             self._open.clear()
         self._open.append(number)
         if self._current is None and not name.startswith(_TENSOR_LAYER):
-            self._current = CapturedOperation(operation_named(name) or "unknown", number)
+            self._current = CapturedOperation(normalize_operation(name) or "unknown", number)
             self._root = number
             self.operations.append(self._current)
         if self._current is not None and call is not None:
-            self._current.location = self._current.location or innermost_frame(call.stack_trace)
+            self._current.location = self._current.location or find_innermost_frame(call.stack_trace)
             self._current.failure = self._current.failure or call.error_text
         for tensor in node.input_tensors:
             self._use(tensor)
 
-    def _is_something_new(self, number: int, calls: Calls) -> bool:
-        """Whether all open functions have failed already, so that this one cannot be theirs."""
+    def _is_something_new(self, number: int, calls: FunctionCalls) -> bool:
+        """True when all open functions have failed already, so that this one cannot be called by them."""
         if not self._open or not calls.orphans.issuperset(self._open):
             return False
         innermost = self._open[-1]
@@ -217,7 +224,7 @@ class GraphWalk:
         if self._current is not None and start == self._root:
             self._close_operation(failed=aborted)
         elif self._current is None and aborted:
-            self._between().failure = f"RuntimeError: {operation_named(node.text('name'))} {_DID_NOT_COMPLETE}"
+            self._open_pause().failure = f"RuntimeError: {normalize_operation(node.text('name'))} {_DID_NOT_COMPLETE}"
 
     def _close_operation(self, *, failed: bool) -> None:
         self._aborted = False
@@ -231,7 +238,7 @@ class GraphWalk:
             self._current.snapshot = [row for row in map(self._snapshot_row, rows) if row]
         self._current = None
 
-    def _between(self) -> CapturedOperation:
+    def _open_pause(self) -> CapturedOperation:
         if not self.operations or not self.operations[-1].is_outside:
             self.operations.append(CapturedOperation(""))
         return self.operations[-1]
@@ -256,7 +263,7 @@ class GraphWalk:
             self._error(node)
 
     def _add(self, event: Event) -> None:
-        (self._current or self._between()).events.append(event)
+        (self._current or self._open_pause()).events.append(event)
 
     def _program_ended(self) -> None:
         """A program that listed nothing was in the cache, or needs nothing: the capture does not tell which."""
@@ -267,7 +274,7 @@ class GraphWalk:
     def _error(self, node: Node) -> None:
         kind, message = node.text("error_type"), node.text("error_message")
         text = f"{kind}: {message}" if kind else message
-        operation = self._current or (self.operations[-1] if self.operations else self._between())
+        operation = self._current or (self.operations[-1] if self.operations else self._open_pause())
         operation.failure = text or operation.failure
 
     def _use(self, tensor: int) -> None:
@@ -276,7 +283,7 @@ class GraphWalk:
             return
         type_ = self._type(node)
         memory = parse_memory(node.stated.get("buffer_type")) or (type_.memory if type_ else "")
-        buffer = self._described(memory, node, self._owner.get(tensor, -1), tensor, stored_bytes_per_bank=-1)
+        buffer = self._describe_buffer(memory, node, self._owner.get(tensor, -1), tensor, stored_bytes_per_bank=-1)
         if buffer is not None and (buffer.address or not self.dispatched):
             # A tensor's own size leaves out the exponents of block floats.
             self._current.events.append(Used(replace(buffer, total_bytes=type_.padded_bytes) if type_ else buffer))
@@ -284,9 +291,9 @@ class GraphWalk:
     def _buffer(self, node: Node) -> CapturedBuffer | None:
         number = node.connections[0] if node.connections else -1
         tensor, stored = self._tensor_of.get(number, -1), node.number("max_size_per_bank")
-        return self._described(read_memory(node.stated), node, number, tensor, stored_bytes_per_bank=stored)
+        return self._describe_buffer(read_memory(node.stated), node, number, tensor, stored_bytes_per_bank=stored)
 
-    def _described(
+    def _describe_buffer(
         self, memory: str, node: Node, buffer_node: int, tensor: int, *, stored_bytes_per_bank: int
     ) -> CapturedBuffer | None:
         if memory in ("", HOST) or node.number("device_id") != self.device:
@@ -317,4 +324,4 @@ class GraphWalk:
     def _type(self, node: Node) -> TensorType | None:
         buffer_type = node.stated.get("buffer_type")
         texts = (node.text(key) for key in ("shape", "dtype", "layout", "memory_config"))
-        return tensor_type(*texts, buffer_type if isinstance(buffer_type, int | str) else None)
+        return parse_tensor_spec(*texts, buffer_type if isinstance(buffer_type, int | str) else None)

@@ -17,11 +17,11 @@ from ttmem.readers.mlir.module_dump import (
     MODULE_NAME,
     STAGE_END_MARKS,
     STAGE_MARK,
-    argument_of,
-    resolved,
+    parse_argument,
+    resolve_layout,
     split_arguments,
 )
-from ttmem.readers.mlir.syntax import location_text, parse_operation, parse_properties, split_signature, without_escapes
+from ttmem.readers.mlir.syntax import hide_escapes, parse_operation, parse_properties, read_location, split_signature
 
 _STATEMENT = re.compile(
     rb'\s*(?:%\w+(?::\d+)?(?:, %\w+)* = |"[\w.]+"\(|func\.|call\b|return\b|ttcore\.|ttnn\.|#\w+ += )'
@@ -49,7 +49,7 @@ _SPLIT = re.compile(rb"^// -----\s*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class FunctionArgument:
-    """What a function is given."""
+    """An argument of a function."""
 
     value: str
     """``%arg0``."""
@@ -65,7 +65,7 @@ class FunctionArgument:
 
 @dataclass(frozen=True)
 class ModuleOperation:
-    """One operation of a function's body."""
+    """An operation in a function's body."""
 
     name: str
     """``ttnn.add``, ``ttcore.load_cached``, ``func.call``."""
@@ -82,12 +82,12 @@ class ModuleOperation:
 
     @property
     def is_ttnn(self) -> bool:
-        """Whether it is of the dialect that runs."""
+        """True for an operation of the dialect that runs."""
         return self.name.startswith("ttnn.")
 
     @cached_property
     def properties(self) -> dict[str, Any]:
-        """By name, as plain values."""
+        """The properties by name, as plain values."""
         return parse_properties(self.written, self.aliases)
 
 
@@ -101,14 +101,14 @@ class ModuleFunction:
     returned: list[str]
     """Values, filled when its body ends."""
     kind: str
-    """``const_eval``, ``forward_device``, ``trace_main``, ...: what the compiler made it for, where that is said."""
+    """The compiler's purpose for it, if printed: ``const_eval``, ``forward_device``, ``trace_main``, ..."""
     is_private: bool
     line: int
 
 
 @dataclass(frozen=True)
 class ModuleText:
-    """One module."""
+    """A module."""
 
     name: str
     functions: dict[str, ModuleFunction]
@@ -120,12 +120,12 @@ class ModuleText:
 
     @property
     def operations(self) -> int:
-        """How many all functions have together."""
+        """Number of operations in all functions."""
         return sum(len(function.operations) for function in self.functions.values())
 
     @property
     def is_ttnn(self) -> bool:
-        """Whether it is of the stage that runs: earlier ones have operations of other dialects."""
+        """True for the stage that runs: earlier ones have operations of other dialects."""
         return any(one.is_ttnn for function in self.functions.values() for one in function.operations)
 
     @property
@@ -205,7 +205,9 @@ def _read(text: bytes, first_line: int, where: str) -> ModuleText:
     for _, statement in statements:  # first: locations stand behind the module
         if alias := _ALIAS.match(statement):
             aliases[alias[1]] = alias[2][: LAYOUT_BYTES * 16].strip()
-    resolve = cache(lambda type_text: resolved(type_text.strip(), aliases))  # a few types, thousands of operations
+    resolve = cache(
+        lambda type_text: resolve_layout(type_text.strip(), aliases)
+    )  # a few types, thousands of operations
     current: ModuleFunction | None = None
     for line, statement in statements:
         if function := _FUNCTION.match(statement):
@@ -232,7 +234,7 @@ def _read(text: bytes, first_line: int, where: str) -> ModuleText:
 
 
 def _is_closed(text: bytes, lines: int) -> bool:
-    """Whether a bracket closes a function behind so many lines: an excerpt may have left its return out."""
+    """True when a bracket closes a function after this number of lines: an excerpt may lack its return."""
     return any(line.lstrip().startswith(b"}") for line in text.split(b"\n")[lines:])
 
 
@@ -242,7 +244,7 @@ def _statements(text: bytes, first_line: int, where: str) -> Iterator[tuple[int,
     depth, begin, needs_types, is_alias = 0, 0, False, False
     for number, line in enumerate(text.split(b"\n"), first_line + 1):
         if b"//" in line:
-            line = _without_comment(line)
+            line = _strip_comment(line)
         if held and is_alias and (_STATEMENT.match(line) or line.startswith(b"module")):
             yield begin, b" ".join(held)  # an alias that is not closed ends here all the same
             held = []
@@ -269,10 +271,10 @@ def _statements(text: bytes, first_line: int, where: str) -> Iterator[tuple[int,
         )
 
 
-def _without_comment(line: bytes) -> bytes:
+def _strip_comment(line: bytes) -> bytes:
     if b'"' not in line:
         return _COMMENT.sub(b"", line)
-    hidden = _TEXTS.sub(lambda found: b"_" * len(found[0]), without_escapes(line))
+    hidden = _TEXTS.sub(lambda found: b"_" * len(found[0]), hide_escapes(line))
     comment = hidden.find(b"//")
     return line if comment < 0 else line[:comment]
 
@@ -280,7 +282,7 @@ def _without_comment(line: bytes) -> bytes:
 def _open_brackets(line: bytes, *, angled: bool) -> int:
     """How many round brackets stay open; the others are always inside such ones, but for a function's own and an
     alias's."""
-    plain = _TEXTS.sub(b"", without_escapes(line)) if b'"' in line else line
+    plain = _TEXTS.sub(b"", hide_escapes(line)) if b'"' in line else line
     still_open = plain.count(b"(") - plain.count(b")")
     return still_open + plain.count(b"<") - plain.count(b">") + plain.count(b"->") if angled else still_open
 
@@ -291,7 +293,7 @@ def _function(statement: bytes, found: re.Match[bytes], resolve: Callable[[bytes
         value, colon, _ = text.strip().partition(b": ")
         if not colon or not value.startswith(b"%"):
             continue
-        type_text, kind, name, local, is_cache = argument_of(text)
+        type_text, kind, name, local, is_cache = parse_argument(text)
         arguments.append(FunctionArgument(_text(value), resolve(type_text), kind, name, local, is_cache))
     declared = _FUNCTION_TYPE.search(statement, found.end())
     said = (declared[1] or declared[2]).decode() if declared else ""
@@ -341,8 +343,8 @@ def _texts(values: bytes) -> Sequence[str]:
 def _location(statement: bytes, found: bytes, aliases: Mapping[bytes, bytes]) -> str:
     alias = _LOCATION_AT_END.search(statement)
     if alias and alias[1] in aliases:
-        found = location_text(aliases[alias[1]].removeprefix(b"loc("))
+        found = read_location(aliases[alias[1]].removeprefix(b"loc("))
         inner = _LOCATION_ALIAS.search(aliases[alias[1]])
         if not found and inner and inner[1] in aliases:
-            found = location_text(aliases[inner[1]].removeprefix(b"loc("))
+            found = read_location(aliases[inner[1]].removeprefix(b"loc("))
     return found.decode("utf-8", "replace")

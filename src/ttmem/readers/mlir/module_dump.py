@@ -21,7 +21,7 @@ from ttmem.profile.tables import ProfileTables
 from ttmem.profile.tensor_type import HOST, TensorType
 from ttmem.readers.byte_source import OpenedSource, TruncatedSourceError
 from ttmem.readers.mlir import KIND
-from ttmem.readers.mlir.syntax import parse_tensor_type, unescaped, without_escapes
+from ttmem.readers.mlir.syntax import hide_escapes, parse_tensor_type, unescape
 from ttmem.readers.registry import ReadOptions
 from ttmem.readers.wrappings import LineSplitter
 
@@ -48,7 +48,7 @@ STAGE, STAGE_END, MODULE, ALIAS, FUNCTION = range(5)
 
 
 class ModuleItem(NamedTuple):
-    """What a line of a module dump contributes to the registry."""
+    """A contribution of one line of a module dump to the list of arguments."""
 
     what: int
     """A dump of a stage begins; it is over, or a pass's dump begins, and what follows is no stage until the next one
@@ -63,12 +63,12 @@ class ModuleItem(NamedTuple):
 
 
 def parse_module_line(line: bytes) -> ModuleItem | None:
-    """What a line of a module dump contributes to the registry, None for the operations and everything else."""
+    """Parse a line of a module dump; None for operations and everything else that names no argument."""
     function = _FUNCTION.search(line)
     if function:
         if function[1] == b"private" or _is_called(line, function):
             return ModuleItem(FUNCTION, function[2])
-        arguments = tuple(map(argument_of, split_arguments(line, function.end())))
+        arguments = tuple(map(parse_argument, split_arguments(line, function.end())))
         return ModuleItem(FUNCTION, function[2], arguments=arguments)
     if stage := STAGE_MARK.search(line):
         return ModuleItem(STAGE, stage[1])
@@ -81,7 +81,7 @@ def parse_module_line(line: bytes) -> ModuleItem | None:
 
 
 def _is_called(line: bytes, function: re.Match[bytes]) -> bool:
-    """Whether only the entry calls it: its arguments are copies of the entry's, annotations and all."""
+    """True when only the entry calls it: its arguments are copies of the entry's, annotations included."""
     return bool(_CALLED.search(function[2]) or _CALLED_ATTRIBUTE.search(line, max(function.end(), len(line) - 400)))
 
 
@@ -89,7 +89,7 @@ def split_arguments(line: bytes, start: int) -> Iterator[bytes]:
     """The arguments of a signature; attributes hold commas, braces and quoted brackets, so depth decides."""
     depth = 0
     begin = start
-    for token in _BRACKET.finditer(without_escapes(line), start):
+    for token in _BRACKET.finditer(hide_escapes(line), start):
         mark = token[0]
         if mark == b"," and depth == 0:
             yield line[begin : token.start()]
@@ -106,22 +106,22 @@ def split_arguments(line: bytes, start: int) -> Iterator[bytes]:
         yield line[begin:]
 
 
-def argument_of(text: bytes) -> tuple[bytes, str, str, bytes, bool]:
+def parse_argument(text: bytes) -> tuple[bytes, str, str, bytes, bool]:
     _, _, rest = text.strip().partition(b": ")
     kind = _KIND.search(rest)
-    plain = without_escapes(rest)
+    plain = hide_escapes(rest)
     name = _NAME.search(plain) or _LOCATION.search(plain)
     local = _LOCAL_SHAPE.search(rest)
     return (
         rest[: rest.index(b" {")] if b" {" in rest else rest.partition(b" loc(")[0],
         kind[1].decode() if kind else "unknown",
-        unescaped(rest[name.start(1) : name.end(1)]).decode("utf-8", "replace") if name else "",
+        unescape(rest[name.start(1) : name.end(1)]).decode("utf-8", "replace") if name else "",
         local[1] if local else b"",
         b"ttcore.kv_cache" in rest or b"tt.kv_cache" in rest,
     )
 
 
-def registry(items: Iterable[ModuleItem]) -> list[Argument]:
+def collect_arguments(items: Iterable[ModuleItem]) -> list[Argument]:
     """The arguments of every graph, each graph from its latest annotated stage."""
     items = list(items)
     has_stages = any(item.what == STAGE for item in items)
@@ -163,10 +163,10 @@ def registry(items: Iterable[ModuleItem]) -> list[Argument]:
 
 def _arguments(function: ModuleItem, graph: str, aliases: dict[bytes, bytes]) -> Iterator[Argument]:
     for position, (type_text, kind, name, local, kv_cache) in enumerate(function.arguments):
-        full = parse_tensor_type(resolved(type_text, aliases))
+        full = parse_tensor_type(resolve_layout(type_text, aliases))
         if full is None:
             continue
-        on_chip = _part_of(full, parse_tensor_type(local) if local else None)
+        on_chip = _select_on_chip(full, parse_tensor_type(local) if local else None)
         yield Argument(
             graph=graph,
             position=position,
@@ -174,20 +174,20 @@ def _arguments(function: ModuleItem, graph: str, aliases: dict[bytes, bytes]) ->
             shape=(on_chip or full).shape,
             dtype=full.dtype,
             kind=kind if kind != "default" else "unknown",
-            bytes=_bytes_on_one_chip(full, on_chip),
+            bytes=_count_chip_bytes(full, on_chip),
             on_device=None if not full.memory else full.memory != HOST,
             kv_cache=kv_cache,
         )
 
 
-def _part_of(full: TensorType, on_chip: TensorType | None) -> TensorType | None:
-    """What one chip has of a tensor, where the two go together: passes rewrite types and leave annotations."""
+def _select_on_chip(full: TensorType, on_chip: TensorType | None) -> TensorType | None:
+    """Return the part of a tensor on one chip, where both types agree: passes rewrite types and leave annotations."""
     if on_chip is None or not (elements := prod(on_chip.shape)) or prod(full.shape) % elements:
         return None
     return on_chip
 
 
-def _bytes_on_one_chip(full: TensorType, on_chip: TensorType | None) -> int:
+def _count_chip_bytes(full: TensorType, on_chip: TensorType | None) -> int:
     """The local shape is printed with the element type; what an element takes follows from how it is stored."""
     if on_chip is None:
         return full.logical_bytes
@@ -195,7 +195,7 @@ def _bytes_on_one_chip(full: TensorType, on_chip: TensorType | None) -> int:
     return full.logical_bytes * local_elements // elements if elements else 0
 
 
-def resolved(type_text: bytes, aliases: Mapping[bytes, bytes]) -> bytes:
+def resolve_layout(type_text: bytes, aliases: Mapping[bytes, bytes]) -> bytes:
     """The type with its layout written out, as operation lines print it."""
     alias = _LAYOUT_ALIAS.match(type_text)
     if not alias or alias[1] not in aliases:
@@ -208,7 +208,7 @@ def resolved(type_text: bytes, aliases: Mapping[bytes, bytes]) -> bytes:
 
 
 class ModuleFile(NamedTuple):
-    """What a file of its own tells."""
+    """The content of a module file."""
 
     arguments: list[Argument]
     bytes: int
@@ -230,7 +230,7 @@ def read_module(path: str | Path) -> ModuleFile:
         except TruncatedSourceError as error:
             hint = "make the file again"
             raise BadInputError(f"cannot be unpacked: {error.reason}", where=opened.name, hint=hint) from error
-    return ModuleFile(registry(items), byte_count, line_count, (*splitter.long_lines.remarks, *opened.remarks))
+    return ModuleFile(collect_arguments(items), byte_count, line_count, (*splitter.long_lines.remarks, *opened.remarks))
 
 
 def read(path: str | Path, options: ReadOptions) -> Profile:

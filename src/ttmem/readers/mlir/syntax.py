@@ -30,13 +30,13 @@ _CORES = re.compile(rb"core_range<\((\d{1,4}), ?(\d{1,4})\), ?\((\d{1,4}), ?(\d{
 _COLUMNS = re.compile(rb"<\d+x\d+, \(d0, d1\) -> \(0, d[01] floordiv (\d{1,4}), ")
 
 
-def dimensions(text: bytes) -> tuple[int, ...]:
+def parse_dimensions(text: bytes) -> tuple[int, ...]:
     """``b"1x32x"`` -> ``(1, 32)``."""
     return tuple(int(part) for part in text.split(b"x") if part)
 
 
 @lru_cache(maxsize=256)
-def storage_type(text: bytes) -> tuple[str, DataType | None]:
+def find_storage_type(text: bytes) -> tuple[str, DataType | None]:
     """The dtype's ttnn name and what is known of it; an unknown one keeps its spelling and counts no bytes."""
     spelling = text.decode("ascii", "replace")
     known = DATA_TYPES.get(spelling)
@@ -51,7 +51,7 @@ def parse_tensor_type(text: bytes) -> TensorType | None:
     element = _ELEMENT.match(text)
     if not element:
         return None
-    shape = dimensions(element[1])
+    shape = parse_dimensions(element[1])
     elements = prod(shape)
     if elements > _MOST_ELEMENTS:
         return None
@@ -59,11 +59,11 @@ def parse_tensor_type(text: bytes) -> TensorType | None:
     if not memref:
         if element[5] == b"complex":
             return _complex(text, element.start(5), shape)
-        name, dtype = storage_type(element[4] or element[5])
+        name, dtype = find_storage_type(element[4] or element[5])
         logical_bytes = dtype.logical_bytes(elements) if dtype else 0
         return TensorType(shape, name, "", "", "", logical_bytes, logical_bytes, 0, 0)
-    name, dtype = storage_type(memref[4] or memref[5])
-    memref_dims = dimensions(memref[1])
+    name, dtype = find_storage_type(memref[4] or memref[5])
+    memref_dims = parse_dimensions(memref[1])
     if memref[4]:
         layout = "tile"
         page_bytes = dtype.tile_bytes(Tile(int(memref[2]), int(memref[3]))) if dtype else 0
@@ -75,7 +75,7 @@ def parse_tensor_type(text: bytes) -> TensorType | None:
     placement = _PLACEMENT.search(text, memref.end())
     interleaved = not placement or placement[1] == b"interleaved"
     grid = _GRID.search(text, element.end())
-    padded_bytes = memref_bytes * (prod(dimensions(grid[1])) if grid else 1)
+    padded_bytes = memref_bytes * (prod(parse_dimensions(grid[1])) if grid else 1)
     if padded_bytes > memref_bytes and interleaved and memref[4]:
         # Old logs print interleaved tensors with a grid and the memref of one core, rounded up: the shape bounds it.
         padded_bytes = min(padded_bytes, count_pages(shape, int(memref[2]), int(memref[3])) * page_bytes)
@@ -96,13 +96,13 @@ def parse_tensor_type(text: bytes) -> TensorType | None:
 
 def _complex(text: bytes, start: int, shape: tuple[int, ...]) -> TensorType:
     part = _COMPLEX.match(text, start)
-    name, dtype = storage_type(part[1] if part else b"complex")
+    name, dtype = find_storage_type(part[1] if part else b"complex")
     logical_bytes = dtype.logical_bytes(2 * prod(shape)) if dtype else 0
     return TensorType((*shape, 2), name, "", "", "", logical_bytes, logical_bytes, 0, 0)
 
 
-def shard_of(text: bytes, columns: int) -> dict[str, Any] | None:
-    """How a sharded tensor is cut, as steps of the engines write it; None when it is interleaved.
+def parse_shard(text: bytes, columns: int) -> dict[str, Any] | None:
+    """Parse the sharding of a tensor as steps of the engines write it; None when it is interleaved.
 
     Layouts name the cores since May 2026. Before, a one-dimensional grid goes along the rows of the device, of which
     the layout's own map says how many ``columns`` they have.
@@ -111,7 +111,7 @@ def shard_of(text: bytes, columns: int) -> dict[str, Any] | None:
     if not placement or not memref or not element or placement[1] == b"interleaved":
         return None
     kind = placement[1].decode().removesuffix("_sharded")
-    shape = list(dimensions(memref[1]))
+    shape = list(parse_dimensions(memref[1]))
     if memref[4]:
         shape[-2:] = [shape[-2] * int(memref[2]), shape[-1] * int(memref[3])]
     if kind != "nd":
@@ -119,7 +119,7 @@ def shard_of(text: bytes, columns: int) -> dict[str, Any] | None:
     ranges = [[int(number) for number in found] for found in _CORES.findall(text, memref.end())]
     if not ranges:
         found, grid = _COLUMNS.search(text), _GRID.search(text, element.end())
-        rows_columns = dimensions(grid[1]) if grid else (1, 1)
+        rows_columns = parse_dimensions(grid[1]) if grid else (1, 1)
         ranges = _ranges(rows_columns, kind, int(found[1]) if found else columns)
     more = {"distribution": "round_robin_1d"} if kind == "nd" else {}
     return {"kind": kind, "shape": shape, "ranges": ranges, **more}
@@ -157,7 +157,7 @@ def parse_properties(text: bytes, aliases: Mapping[bytes, bytes] | None = None) 
 
 
 class _Parser:
-    """One pass over the tokens; every value knows where it ends."""
+    """A pass over the tokens; every value finds its own end."""
 
     def __init__(self, text: str, aliases: Mapping[bytes, bytes], depth: int = 0) -> None:
         self._tokens = [(m.lastgroup or "", m[m.lastgroup or 0]) for m in _PROPERTY_TOKEN.finditer(text)]
@@ -184,7 +184,7 @@ class _Parser:
         return found
 
     def _skip_to_comma(self, closing: str) -> None:
-        """What follows a value and says nothing: its type, ``: i32``."""
+        """Skip the type after a value, ``: i32``."""
         while (token := self._next()) != _END and token[1] not in (",", closing):
             self._at += 1
             if token[1] in _CLOSING:
@@ -215,7 +215,7 @@ class _Parser:
         if text == "<":
             return self._content()
         if kind == "word":
-            return self._named(text)
+            return self._parse_word(text)
         return None
 
     def _deeper(self) -> bool:
@@ -232,7 +232,7 @@ class _Parser:
         self._depth -= 1
         return found
 
-    def _named(self, word: str) -> Any:
+    def _parse_word(self, word: str) -> Any:
         """``true``, ``bf16``, ``@callee``, an alias, or a name with its content in brackets."""
         if word in ("true", "false"):
             return word == "true"
@@ -251,7 +251,7 @@ class _Parser:
         return word.lstrip("@#")
 
     def _content(self) -> Any:
-        """What is between ``<`` and ``>``: sizes, one value, or entries."""
+        """Parse the content between ``<`` and ``>``: sizes, one value, or entries."""
         if not self._deeper():
             return None
         begin = self._at
@@ -316,7 +316,7 @@ def parse_operation(text: bytes) -> OperationText | None:
         location = simple[1] or b""
     else:
         location_at = _location_after_types(text, start)
-        location = location_text(text[location_at + 5 :]) if location_at >= 0 else b""
+        location = read_location(text[location_at + 5 :]) if location_at >= 0 else b""
     body_end = location_at if location_at >= 0 else len(text)
     arrow = text.rfind(b") -> ", start, body_end)
     while arrow >= 0 and text.startswith((b"(d", b"(0"), arrow + 5):  # a layout's affine map, not the operation's type
@@ -370,7 +370,7 @@ def split_types(text: bytes) -> list[bytes]:
     return _TYPE_SPLIT.split(text) if text else []
 
 
-def location_text(text: bytes) -> bytes:
+def read_location(text: bytes) -> bytes:
     """The name a person would look for: the outermost string of a location, with line and column if it has them.
 
     ``"gather.17_workaround"("gather.17")`` -> ``gather.17_workaround``; a callsite gives its callee's name, a fused
@@ -378,15 +378,15 @@ def location_text(text: bytes) -> bytes:
     """
     if text.startswith(b"unknown"):
         return b""
-    name = _STRING.search(without_escapes(text), text.find(b">[") if text.startswith(b"fused<") else 0)
+    name = _STRING.search(hide_escapes(text), text.find(b">[") if text.startswith(b"fused<") else 0)
     if not name:
         cut = text.find(b'"')  # the line ends inside the name
         return text[cut + 1 :].rstrip(b")") if cut >= 0 else b""
     position = _POSITION.match(text, name.end())
-    return unescaped(text[name.start(1) : name.end(1)]) + (position[0] if position else b"")
+    return unescape(text[name.start(1) : name.end(1)]) + (position[0] if position else b"")
 
 
-def without_escapes(text: bytes) -> bytes:
+def hide_escapes(text: bytes) -> bytes:
     """The same bytes with nothing escaped in their strings, for a search that only asks where a string ends.
 
     A pattern that steps over escapes one by one keeps a way back for each: gigabytes for a line full of them.
@@ -394,12 +394,12 @@ def without_escapes(text: bytes) -> bytes:
     return text.replace(b"\\\\", b"__").replace(b'\\"', b"__") if b"\\" in text else text
 
 
-def unescaped(text: bytes) -> bytes:
+def unescape(text: bytes) -> bytes:
     """A string attribute without MLIR's escapes: quotes and all bytes beyond ASCII are printed as two hex digits."""
-    return _ESCAPE.sub(_escaped_byte, text) if b"\\" in text else text
+    return _ESCAPE.sub(_decode_escape, text) if b"\\" in text else text
 
 
-def _escaped_byte(found: re.Match[bytes]) -> bytes:
+def _decode_escape(found: re.Match[bytes]) -> bytes:
     if found[1] == b"\\":
         return b"\\"
     byte = bytes.fromhex(found[1].decode())
@@ -407,7 +407,7 @@ def _escaped_byte(found: re.Match[bytes]) -> bytes:
 
 
 def _location_after_types(text: bytes, start: int) -> int:
-    """Where a callsite or fused location starts: types hold no `` loc(``, so the first one behind them is it."""
+    """Return the start of a callsite or fused location: types hold no `` loc(``, so the first one after them is it."""
     found = text.find(b" loc(", max(start, text.find(b" : (", start)))
     if found > 0 and text[found - 1] in b">)" and text.find(b" loc(", found + 5) < 0:
         return found
@@ -415,10 +415,10 @@ def _location_after_types(text: bytes, start: int) -> int:
 
 
 def _scan_for_location(text: bytes) -> int:
-    """Where the operation's own ``loc(`` starts: the last one outside strings and brackets, -1 when there is none."""
+    """Return the start of the operation's own ``loc(``: the last one outside strings and brackets, else -1."""
     depth = 0
     found = -1
-    for token in _TOKEN.finditer(without_escapes(text)):
+    for token in _TOKEN.finditer(hide_escapes(text)):
         mark = token[0]
         first = mark[0]
         if first == 0x22 or mark == b"->":  # strings hide their content; an arrow's > closes nothing

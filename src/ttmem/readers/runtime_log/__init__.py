@@ -9,7 +9,7 @@ TITLE = "runtime log of tt-mlir or TT-XLA"
 
 
 def sniff(head: Head) -> bool:
-    """Every file, because its lines may begin anywhere in one; but not a JSON document that is named as one."""
+    """True for every file, because log lines may begin anywhere; but not for a JSON document that is named as one."""
     is_document = head.unpacked_name.endswith(".json") and head.content.lstrip()[:1] in (b"{", b"[")
     return not head.is_folder and not is_document
 

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lines of a log that tell of failures. They may be very many, and reading one costs more than any other line."""
+"""Lines of a log that report failures. There may be very many, and reading one costs more than any other line."""
 
 from collections import Counter, deque
 from collections.abc import Iterable
 from itertools import chain
 
 from ttmem.base.limits import FAILURES_NOTED, FAILURES_READ, FAILURES_READ_LAST
-from ttmem.failures import MARKERS, find_failures
-from ttmem.readers.wrappings import TIME_PREFIX, rank_of
+from ttmem.failures import find_failures
+from ttmem.failures.text.scan import ENVELOPE_WORDS, FAILURE_WORDS
+from ttmem.readers.wrappings import TIME_PREFIX, read_rank
 
 FAILURE_REACH_LINES = 64
 """How far below its first line a failure may go on; ranks that print at once stretch it."""
@@ -26,11 +27,11 @@ class FailureWindow:
     __slots__ = ("_kept", "_left", "is_late", "rank")
 
     def __init__(self, first_line: bytes) -> None:
-        self.rank = rank_of(first_line)
+        self.rank = read_rank(first_line)
         self._kept = [first_line]
         self._left = FAILURE_REACH_LINES
         self.is_late = False
-        """So many came before it that it is read only when nothing more comes."""
+        """True when many came before it: it is read only when nothing more comes."""
 
     @property
     def complete(self) -> bool:
@@ -42,7 +43,7 @@ class FailureWindow:
             if not self._left:
                 return
             self._left -= 1
-            if rank_of(line) not in (self.rank, -1):
+            if read_rank(line) not in (self.rank, -1):
                 continue
             if any(mark in line for mark in _ENDS_FAILURE):
                 self._left = 0
@@ -52,34 +53,38 @@ class FailureWindow:
                 self._left = 0
 
     def text(self) -> str:
-        """The text, empty when the lines tell of no failure (the word "error" alone is none)."""
+        """Return the text, empty when the lines report no failure (the word "error" alone is none)."""
         lines = [TIME_PREFIX.sub(b"", line[: 2 * _LINE_BYTES], count=1)[:_LINE_BYTES] for line in self._kept]
         text = b"\n".join(lines).decode("utf-8", "replace")
         return text if find_failures(text, include_other=True) else ""
 
 
-class Failures:
+class FailureCollector:
     """The failures of a log while it is read: of each kind the first ones at once, the last ones when it ends."""
 
     def __init__(self, texts: list[str]) -> None:
         self._texts = texts
-        """By number; empty where the lines tell of none, or are too many to be read."""
+        """Texts by number; empty where the lines report no failure, or are too many to be read."""
         self.open: list[tuple[int, FailureWindow]] = []
         """The lines to come may belong to a failure that was already seen."""
         self._met: Counter[bytes] = Counter()
         """How many lines may begin a failure, by what they have of one: a thousand harmless errors hide no other."""
+        self._confirmed = set(ENVELOPE_WORDS)
+        """Words whose lines count as failures even where they are not read."""
         self._late: dict[bytes, deque[tuple[int, FailureWindow]]] = {}
 
     def begin(self, lines: list[bytes], index: int) -> tuple[int | None, int]:
         """The number and the rank of what a line begins with those below it; no number when it turns out harmless."""
-        marker = next((marker for marker in MARKERS if marker in lines[index]), b"")
+        marker = next((marker for marker in FAILURE_WORDS if marker in lines[index]), b"")
         self._met[marker] += 1
         if self._met[marker] > FAILURES_NOTED:
             return None, -1
         window = FailureWindow(lines[index])
         window.take(lines[index + 1 : index + 1 + FAILURE_REACH_LINES])
-        window.is_late = self._met[marker] > FAILURES_READ
+        window.is_late = self._met[marker] > _count_read(marker)
         text = "" if window.is_late else window.text()
+        if text:
+            self._confirmed.add(marker)
         if window.complete and not text and not window.is_late:
             return None, window.rank
         self._texts.append(text)
@@ -101,11 +106,17 @@ class Failures:
         self.open = [(number, window) for number, window in self.open if not window.complete]
 
     def read_late(self) -> None:
-        """The last of very many, because what ended a run stands there."""
+        """Read the last of very many failures, because the one that ended a run is among them."""
         for number, window in chain.from_iterable(self._late.values()):
             self._texts[number] = window.text()
 
     @property
     def unread(self) -> int:
-        """How many were left out between the first and the last."""
-        return sum(max(0, met - FAILURES_READ - FAILURES_READ_LAST) for met in self._met.values())
+        """Number of lines left out between the first and the last; words that proved harmless do not count."""
+        counts = (count - _count_read(word) for word, count in self._met.items() if word in self._confirmed)
+        return sum(max(0, count - FAILURES_READ_LAST) for count in counts)
+
+
+def _count_read(word: bytes) -> int:
+    """Return how many lines with a word are read: fewer where the word is common in other texts too."""
+    return FAILURES_READ if word in ENVELOPE_WORDS else FAILURES_READ_LAST

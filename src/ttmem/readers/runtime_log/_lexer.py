@@ -16,11 +16,18 @@ from numpy.typing import NDArray
 
 from ttmem.base.limits import LINE_BYTES
 from ttmem.failures import EXPECTED_BEGIN, EXPECTED_END
-from ttmem.failures import MARKERS as FAILURE_MARKERS
+from ttmem.failures.text.scan import FAILURE_WORDS, ShapeFilter, split_shapes
 from ttmem.readers.mlir.module_dump import STAGE_END_MARKS, parse_module_line
 from ttmem.readers.mlir.syntax import OperationText, parse_operation
-from ttmem.readers.runtime_log._failures import Failures
-from ttmem.readers.runtime_log._mending import PIECES, damage_of, ends_in_header, looks_torn, mended, open_record
+from ttmem.readers.runtime_log._failures import FailureCollector
+from ttmem.readers.runtime_log._mending import (
+    PIECES,
+    describe_damage,
+    ends_in_header,
+    find_open_record,
+    looks_torn,
+    mend,
+)
 from ttmem.readers.runtime_log._tokens import VIEW_KIND_OF_MEMORY, Event, Kind, LexedLog, Signatures, Tables, What
 from ttmem.readers.wrappings import (
     MPI_TAG,
@@ -29,9 +36,9 @@ from ttmem.readers.wrappings import (
     TIME_PREFIX,
     TORN,
     LineSplitter,
-    glued_records,
-    glued_views,
-    rank_of,
+    read_rank,
+    split_glued_records,
+    split_glued_views,
     split_repeats,
 )
 
@@ -63,7 +70,7 @@ _MODULE_BODY = (b"%", b'"ttnn.', b'"ttir.', b'"stablehlo.', b'"vhlo.', b"return 
 _MODULE_MARKS = (b"func.func ", b"MLIR Module ", b"module @", *STAGE_END_MARKS)
 _MARKS = (
     *(b" | ", b"Executing operation: ", b"MemoryView{", b"memory state", b"xecution of program: ", b"#"),
-    *(*_MODULE_MARKS, b"EXPECTED_ERROR", *FAILURE_MARKERS),
+    *(*_MODULE_MARKS, b"EXPECTED_ERROR"),
 )
 """A line with none of these is somebody else's, whatever else it holds: ``_learn`` asks for nothing but them."""
 _BLOCK_LINES = 256
@@ -89,9 +96,10 @@ class Lexer:
         self._lines: list[NDArray[np.int32]] = []
         self._views: list[bytes] = []
         self._view_count = 0
-        self.failures = Failures(self.tables.failures)
+        self.failures = FailureCollector(self.tables.failures)
         self._damaged: list[tuple[int, str]] = []
         self._damaged_count = 0
+        self._filter = ShapeFilter()
         self._unread: dict[str, list[int]] = {}
         self._lines_now: list[bytes] = []
         self._held: list[bytes] = []
@@ -118,7 +126,7 @@ class Lexer:
             self.feed(self.splitter.split(chunk[len(first) :]))
 
     def finish(self) -> LexedLog:
-        """All of it, with the last line."""
+        """Return all tokens, with the last line."""
         self._tokenize([*self._held, *self.splitter.rest()])
         self._held = []
         written = [index for index, line in enumerate(self._lines_now) if line.strip()]
@@ -130,7 +138,7 @@ class Lexer:
     def feed(self, lines: list[bytes]) -> None:
         """Take the next lines, without their line ends; a record that may go on in the ones after them has to wait."""
         lines = [*self._held, *lines] if self._held else lines
-        start = open_record(lines)
+        start = find_open_record(lines)
         self._held = lines[start:]
         self._tokenize(lines[:start])
 
@@ -141,7 +149,7 @@ class Lexer:
         codes = np.fromiter(map(self._codes.get, lines, repeat(-1)), np.int32, count)
         unknown = np.flatnonzero(codes < 0)
         if unknown.size:
-            codes[unknown] = self._codes_of(lines, unknown.tolist())
+            codes[unknown] = self._encode(lines, unknown.tolist())
         kept = np.flatnonzero(codes)
         tokens, positions = codes[kept], kept + (self.line_count + 1)
         if self._extra:
@@ -152,7 +160,7 @@ class Lexer:
         self._flush()
 
     def snapshot(self) -> LexedLog:
-        """What has been understood so far; feeding may go on afterwards (``--follow``)."""
+        """Return the tokens until now; feeding may continue afterwards (``--follow``)."""
         self.failures.read_late()
         return LexedLog(
             tables=self.tables,
@@ -170,14 +178,14 @@ class Lexer:
 
     # --- one line -----------------------------------------------------------------------------------------------
 
-    def _codes_of(self, lines: list[bytes], unknown: list[int]) -> list[int]:
+    def _encode(self, lines: list[bytes], unknown: list[int]) -> list[int]:
         """Lines of others come in blocks, and most blocks have no word that would make us look at their lines."""
         learned: list[int] = []
         for at in range(0, len(unknown), _BLOCK_LINES):
             block = unknown[at : at + _BLOCK_LINES]
             text = b"\n".join([lines[i] for i in block])
-            if len(text) >= LINE_BYTES or any(mark in text for mark in _MARKS):
-                learned += [self._code_of(lines, i) for i in block]
+            if len(text) >= LINE_BYTES or any(mark in text for mark in _MARKS) or self._filter.find(split_shapes(text)):
+                learned += [self._encode_line(lines, i) for i in block]
                 continue
             learned += repeat(int(Kind.FOREIGN), len(block))
             for i in block[: _KNOWN_FOREIGN_LINES - self._foreign_known]:
@@ -189,7 +197,7 @@ class Lexer:
             self._foreign_known += 1
             self._codes[line] = Kind.FOREIGN
 
-    def _code_of(self, lines: list[bytes], index: int) -> int:
+    def _encode_line(self, lines: list[bytes], index: int) -> int:
         line = lines[index]
         code = self._codes.get(line)  # it may have been learned a few lines above
         if code is not None:
@@ -237,7 +245,7 @@ class Lexer:
             line = line.rstrip(b"\r")
             if b"\r" in line:  # a progress bar was drawn over this line: every piece is a line of its own
                 return self._pieces(line.split(b"\r"), index)
-        if line.count(b" | ") > 2 and len(records := glued_records(line)) > 1:
+        if line.count(b" | ") > 2 and len(records := split_glued_records(line)) > 1:
             return self._pieces(records, index)
         at = line.find(b"Executing operation: ", 0, PREFIX_BYTES)
         if at >= 0:
@@ -266,9 +274,8 @@ class Lexer:
             for mark, what in _EXPECTED.items():
                 if mark in line:
                     return self._event(line, Event(what, ""))
-        for marker in FAILURE_MARKERS:
-            if marker in line:
-                return _FAILURE
+        if any(word in line for word in FAILURE_WORDS):
+            return _FAILURE
         if b" | " in line or b"#system_desc" in line:
             return self._runtime_message(line, index)
         return Kind.FOREIGN
@@ -292,12 +299,12 @@ class Lexer:
         end = line.find(b"}", at)
         body = line[at + 11 : end] if end >= 0 else b""
         if kind is None or not _VIEW_BODY.match(body):
-            return self._mended_or_damage(line, index)
+            return self._mend_or_note_damage(line, index)
         if line.find(b"MemoryView{", end) >= 0 or line.find(b"Executing operation: ", end) >= 0:
-            return self._pieces(glued_views(line), index)
+            return self._pieces(split_glued_views(line), index)
         self._views.append(body)
         self._view_count += 1
-        return self._add(kind, self._view_count - 1, rank_of(line))
+        return self._add(kind, self._view_count - 1, read_rank(line))
 
     def _operation(self, line: bytes, at: int, index: int) -> int:
         if not line.startswith(b"| ", at - 2) and not _NOTHING_BUT_PREFIXES.fullmatch(line, 0, at):
@@ -315,7 +322,7 @@ class Lexer:
         self._saw_runtime = self._saw_marker = True
         self._operation_at = at
         self._forms.append((parsed, self._signatures.number(parsed.types)))
-        code = self._add(Kind.OPERATION, len(self.tables.form_name) + len(self._forms) - 1, rank_of(line))
+        code = self._add(Kind.OPERATION, len(self.tables.form_name) + len(self._forms) - 1, read_rank(line))
         if parsed.complete:
             return code
         # Not to be looked up by its line: every damaged line counts, however the log is cut into parts.
@@ -328,10 +335,10 @@ class Lexer:
         found = _HEADER.search(line)
         if found:
             self._saw_runtime = self._saw_marker = True
-            return self._add(_HEADER_KIND[found[1][:8]], 0, rank_of(line))
+            return self._add(_HEADER_KIND[found[1][:8]], 0, read_rank(line))
         if (b"Device " in line and b" memory state:" in line) or TORN.search(line):
             self._saw_marker = True
-            return self._mended_or_damage(line, index)
+            return self._mend_or_note_damage(line, index)
         return Kind.FOREIGN
 
     def _runtime_message(self, line: bytes, index: int) -> int:
@@ -351,14 +358,14 @@ class Lexer:
         system_at = line.find(_SYSTEM)
         if system_at >= 0 and (found := _ARCHITECTURE.search(line, system_at)):
             return self._event(line, Event(What.SYSTEM, found[1].decode()))
-        return self._mended_or_damage(line, index) if TORN.search(line) or looks_torn(line) else Kind.FOREIGN
+        return self._mend_or_note_damage(line, index) if TORN.search(line) or looks_torn(line) else Kind.FOREIGN
 
-    def _mended_or_damage(self, line: bytes, index: int) -> int:
+    def _mend_or_note_damage(self, line: bytes, index: int) -> int:
         """The code of a record that can be read with the lines below it, else it counts as damaged."""
         code = self._mend(line, index)
         if code is not None:
             return code
-        what, memory = damage_of(line)
+        what, memory = describe_damage(line)
         if memory is not None:
             unread = self._unread.setdefault(memory, [])
             unread.append(self.line_count + index + 1)
@@ -366,7 +373,7 @@ class Lexer:
 
     def _mend(self, line: bytes, index: int) -> int | None:
         """The code of a damaged record of which everything is there, None of any other."""
-        found = mended(line, self._lines_now[index + 1 : index + 1 + PIECES])
+        found = mend(line, self._lines_now[index + 1 : index + 1 + PIECES])
         if found is None:
             return None
         text, below = found
@@ -379,7 +386,7 @@ class Lexer:
         number = self._events.setdefault(event, len(self.tables.events))
         if number == len(self.tables.events):
             self.tables.events.append(event)
-        return self._add(Kind.EVENT, number, rank_of(line))
+        return self._add(Kind.EVENT, number, read_rank(line))
 
     def _damage(self, index: int, what: str) -> int:
         self._damaged_count += 1

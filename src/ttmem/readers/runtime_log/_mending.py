@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 from ttmem.readers.mlir.syntax import parse_operation
-from ttmem.readers.wrappings import MPI_TAG, PREFIX_BYTES, RECORD, TIME_PREFIX, rank_of
+from ttmem.readers.wrappings import MPI_TAG, PREFIX_BYTES, RECORD, TIME_PREFIX, read_rank
 
 PIECES = 64
 """Lines that one record may have been wrapped into."""
@@ -19,7 +19,7 @@ PIECES_BYTES = 64 << 10
 _ESCAPES = re.compile(rb"\x1b\[[0-9;?]{0,40}[A-Za-z]")
 _TAGS = re.compile(rb"</?[A-Za-z][^<>]{0,400}>")
 _BLANKS = re.compile(rb"(?:[ \t\r\n']|\xc2\xa0|\xe2\x80\xaf|\xe2\x80\x99)+")
-"""Where lines are wrapped, and what stands between thousands; no blank separates two figures by itself."""
+"""Characters at which lines are wrapped or thousands grouped; no blank separates two figures by itself."""
 _OPERATION = b"Executing operation: "
 _BEGINNINGS = (
     _OPERATION,
@@ -44,8 +44,8 @@ _DECIMALS, _MOST_DIGITS = 3, 12
 _GROUPED = re.compile(rb"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*")
 
 
-def open_record(lines: Sequence[bytes]) -> int:
-    """Where the last record begins if it may go on in lines that are still to come; else the number of lines."""
+def find_open_record(lines: Sequence[bytes]) -> int:
+    """Return the start of a last record that may continue in lines still to come; else the number of lines."""
     size = 0
     for at in range(len(lines) - 1, max(-1, len(lines) - 1 - PIECES), -1):
         if begins_record(_plain(lines[at])):
@@ -57,14 +57,14 @@ def open_record(lines: Sequence[bytes]) -> int:
 
 
 def begins_record(line: bytes) -> bool:
-    """Whether what came before has ended: a record starts in this line, with or without what the logger prints."""
+    """True when the record before has ended: another one starts in this line, with or without the logger's prefix."""
     if len(line) > PIECES_BYTES or RECORD.search(line, 0, PREFIX_BYTES):
         return True
     return _OPERATION in line or b"Device " in line.partition(b"MemoryV")[0]
 
 
 def looks_torn(line: bytes) -> bool:
-    """Whether a record may go on in the lines below: its text is not all here."""
+    """True when a record may continue in the lines below: its text is incomplete."""
     if len(line) > PIECES_BYTES:
         return False
     message = _message(line)
@@ -77,7 +77,7 @@ def looks_torn(line: bytes) -> bool:
 
 
 def ends_in_header(last_line: bytes) -> bool:
-    """Whether a log was cut within the header of a memory state: the figures below it are lost."""
+    """True when a log was cut within the header of a memory state: the figures below it are lost."""
     if len(last_line) > PIECES_BYTES:
         return False
     text = MPI_TAG.sub(b"", TIME_PREFIX.sub(b"", _plain(_CUT_ESCAPE.sub(b"", last_line)), count=1), count=1)
@@ -89,8 +89,8 @@ def ends_in_header(last_line: bytes) -> bool:
     )
 
 
-def damage_of(line: bytes) -> tuple[str, str | None]:
-    """What is wrong with a record that cannot be read, and the memory whose figures are lost with it.
+def describe_damage(line: bytes) -> tuple[str, str | None]:
+    """Describe the damage of a record that cannot be read, and name the memory whose figures are lost with it.
 
     No text where it is no record of ours, ``""`` where its memory is not known, None where it holds no figures.
     """
@@ -109,7 +109,7 @@ def damage_of(line: bytes) -> tuple[str, str | None]:
     return ("record is cut or mixed with other text", None) if len(message) > 2 and RECORD.search(line) else ("", None)
 
 
-def mended(line: bytes, below: Sequence[bytes]) -> tuple[bytes, int] | None:
+def mend(line: bytes, below: Sequence[bytes]) -> tuple[bytes, int] | None:
     """The record as the runtime wrote it, and how many of the lines below belong to it; None when it is not all there.
 
     ``line`` holds its beginning.
@@ -118,7 +118,7 @@ def mended(line: bytes, below: Sequence[bytes]) -> tuple[bytes, int] | None:
         return None
     message = _message(line)
     tag = MPI_TAG.search(line[:PREFIX_BYTES])
-    pieces = [message, *_continuations(below, rank_of(line))]
+    pieces = [message, *_continuations(below, read_rank(line))]
     found = _view(pieces) or _header(pieces) or _program(pieces)
     if found is None and _is_wrapped([_plain(line).rstrip(b"\r"), *pieces[1:]]):
         found = _operation(pieces)
@@ -150,7 +150,7 @@ def _continuations(below: Sequence[bytes], rank: int) -> list[bytes]:
     size = 0
     for line in below[:PIECES]:
         size += len(line)
-        if size > PIECES_BYTES or rank_of(line) not in (rank, -1):
+        if size > PIECES_BYTES or read_rank(line) not in (rank, -1):
             break
         text = _plain(line)
         if begins_record(text):
@@ -197,7 +197,7 @@ def _header(pieces: list[bytes]) -> tuple[bytes, int] | None:
 
 
 def _operation(pieces: list[bytes]) -> tuple[bytes, int] | None:
-    """All lines up to the next record are needed: where an operation's text ends cannot be seen otherwise."""
+    """Join all lines up to the next record: the end of an operation's text cannot be seen otherwise."""
     for between in (b"", b" "):
         text = between.join(pieces).rstrip()
         parsed = parse_operation(text[len(_OPERATION) :]) if text.startswith(_OPERATION) else None
@@ -207,7 +207,7 @@ def _operation(pieces: list[bytes]) -> tuple[bytes, int] | None:
 
 
 def _is_wrapped(lines: list[bytes]) -> bool:
-    """Whether each line ends where the next word, or letter, had no room: text of others has lines of any length."""
+    """True when each line ends where the next word, or letter, had no room: other texts have lines of any length."""
     width = max(map(len, lines))
     return all(
         len(line) == width or len(line.rstrip()) + 1 + len(following.partition(b" ")[0]) > width

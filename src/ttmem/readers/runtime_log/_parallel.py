@@ -17,7 +17,7 @@ from ttmem.readers.runtime_log._failures import FAILURE_REACH_LINES
 from ttmem.readers.runtime_log._lexer import Lexer
 from ttmem.readers.runtime_log._tokens import LexedLog, merge
 from ttmem.readers.unpacking import PACKED_MAGIC
-from ttmem.readers.wrappings import SNIFFED_BYTES, unwrapper_for
+from ttmem.readers.wrappings import SNIFFED_BYTES, find_unwrapper
 
 _SPLIT_FROM_BYTES = 256 << 20
 _HEAD_START_BYTES = 96 << 20
@@ -41,7 +41,7 @@ def worth_splitting(source: str | Path, jobs: int | None) -> list[tuple[int, int
             return []
         with path.open("rb") as file:
             head = file.read(SNIFFED_BYTES)
-            if head.startswith(PACKED_MAGIC) or unwrapper_for(head):
+            if head.startswith(PACKED_MAGIC) or find_unwrapper(head):
                 return []
             own = min(size, size // parts + _HEAD_START_BYTES * (parts - 1) // parts if jobs is None else size // parts)
             wanted = (own + (size - own) * part // (parts - 1) for part in range(parts - 1))
@@ -63,7 +63,7 @@ def _border_near(file: BinaryIO, at: int, size: int) -> int:
 
 
 def lex_part(path: Path, start: int, end: int, progress: Progress | None = None) -> LexedLog:
-    """One byte range as tokens."""
+    """Lex one byte range."""
     lexer = Lexer()
     with path.open("rb") as file:
         file.seek(start)
@@ -115,7 +115,7 @@ def lex_in_parallel(path: Path, ranges: list[tuple[int, int]], progress: Progres
 
 
 def main(words: Sequence[str]) -> int:
-    """What a child does: one part, as a pickle."""
+    """Run a child process: lex one part and write it as a pickle."""
     gc.disable()  # see _without_garbage_collection in reader; this process ends here
     path, start, end = words
     pickle.dump(lex_part(Path(path), int(start), int(end)), sys.stdout.buffer, protocol=5)

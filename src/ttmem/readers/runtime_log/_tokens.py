@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the lines of a runtime log are, after reading and before they are put together.
+"""Tokens of a runtime log: its lines, decoded but not yet put together.
 
 A log is lexed line by line into tokens (a distinct line is understood once and then is a number), so the bulk of a
 log is handled by numpy, halves of a file can be lexed side by side, and chunk borders cannot matter.
@@ -28,7 +28,7 @@ _MIB = 1 << 20
 
 
 class Kind(IntEnum):
-    """What a line is."""
+    """The kind of a line."""
 
     FOREIGN = 0
     OPERATION = 1
@@ -48,7 +48,7 @@ VIEW_KIND_OF_MEMORY = {name.encode(): Kind.VIEW_DRAM + i for i, name in enumerat
 
 
 class What(IntEnum):
-    """What an EVENT line says."""
+    """The kind of an EVENT line."""
 
     STARTED = 0
     FINISHED = 1
@@ -74,7 +74,7 @@ class Event:
 
 @dataclass(slots=True)
 class Tables:
-    """What the distinct lines mean. Grows while reading; a token is an index into ``kind``/``payload``/``rank``."""
+    """Meanings of the distinct lines. Grows while reading; a token is an index into ``kind``/``payload``/``rank``."""
 
     kind: array[int] = field(default_factory=lambda: array("b", [Kind.FOREIGN]))
     payload: array[int] = field(default_factory=lambda: array("i", [0]))
@@ -128,7 +128,7 @@ class Tables:
         self.view_parts.append(np.rint(views).astype(np.int64))
 
     def views(self) -> NDArray[np.int64]:
-        """All distinct views, in the order of their payload numbers."""
+        """Return the distinct views, in the order of their payload numbers."""
         return np.concatenate(self.view_parts) if self.view_parts else np.zeros((0, 5), np.int64)
 
     def forms(self) -> OperationForms:

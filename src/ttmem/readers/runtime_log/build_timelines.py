@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which program ran each operation: the stack of started and finished programs, and what breaks it.
+"""Timelines of a runtime log: the program of each operation, and the operation of each memory state.
 
 Programs nest (const-eval, traces, calls) and restart their SSA numbers; an exception leaves them unfinished without
 a line that says so. Everything here is about the few lines that are not operations or memory views.
@@ -28,7 +28,7 @@ class ProgramTracker:
     retained: set[int] = field(default_factory=set)
     failures: list[FailureText] = field(default_factory=list)
     changes: list[tuple[int, int]] = field(default_factory=list)
-    """(operation index, program number) wherever the innermost program changes; -1 outside."""
+    """(operation index, program number) at each change of the innermost program; -1 outside."""
     facts: dict[str, str] = field(default_factory=dict)
     _stack: list[int] = field(default_factory=list)
     """Numbers of the programs that have started and not yet ended."""
@@ -133,7 +133,7 @@ class ProgramTracker:
         self.changes.append((operations, self._stack[-1] if self._stack else -1))
 
     def close_all(self, operations: int, states: int) -> None:
-        """Whatever is still open was cut off."""
+        """Close the programs that are still open: they were cut off."""
         while self._stack:
             self._close(self._stack.pop(), operations, states, finished=False)
             self.changes.append((operations, -1))
@@ -161,7 +161,7 @@ class _Tokens(NamedTuple):
 
 
 def assemble(log: LexedLog) -> tuple[list[Timeline], dict[str, str]]:
-    """One timeline per process (MPI rank), and what the log tells about the device."""
+    """Build a timeline per process (MPI rank), and collect the log's facts about the device."""
     kinds = np.array(log.tables.kind, np.int8)[log.token]
     tokens = _Tokens(kinds, np.array(log.tables.payload, np.int32)[log.token], log.line)
     facts: dict[str, str] = {}
@@ -185,7 +185,7 @@ def assemble(log: LexedLog) -> tuple[list[Timeline], dict[str, str]]:
 
 
 def _timeline(tables: Tables, rank: int, tokens: _Tokens, facts: dict[str, str]) -> Timeline:
-    """One process."""
+    """Build the timeline of one process."""
     kinds, subject, lines = tokens
     operation_at = np.flatnonzero(kinds == Kind.OPERATION)
     form = subject[operation_at]
@@ -220,7 +220,7 @@ def _timeline(tables: Tables, rank: int, tokens: _Tokens, facts: dict[str, str])
 
 
 def _states(kinds: NDArray[np.int8], operation_at: Positions) -> tuple[Positions, NDArray[np.int8]]:
-    """Where memory states begin and of which kind they are.
+    """Return the positions and the kinds of memory states.
 
     A state begins with its header; a DRAM view without a header of its own (the header line was torn, or the file is
     a snapshot) begins one too.
@@ -300,7 +300,7 @@ def _lookups(
     subject: NDArray[np.int32],
     operation_at: Positions,
 ) -> list[CacheLookup]:
-    """What each load_cached found. The hash stands in the line before the verdict; older runtimes print no hash."""
+    """Return the results of load_cached. The hash is in the line before the verdict; older runtimes print none."""
     verdicts = np.flatnonzero((what == What.HIT) | (what == What.MISS))
     operations = (np.searchsorted(operation_at, event_at[verdicts]) - 1).tolist()
     before = np.maximum(verdicts - 1, 0)

@@ -25,7 +25,7 @@ from ttmem.profile.model import (
     Timeline,
 )
 from ttmem.readers.byte_source import OpenedSource, Progress, TruncatedSourceError, chunks
-from ttmem.readers.mlir.module_dump import read_module, registry
+from ttmem.readers.mlir.module_dump import collect_arguments, read_module
 from ttmem.readers.registry import ReadOptions
 from ttmem.readers.runtime_log import KIND
 from ttmem.readers.runtime_log._lexer import Lexer
@@ -33,7 +33,7 @@ from ttmem.readers.runtime_log._parallel import lex_in_parallel, worth_splitting
 from ttmem.readers.runtime_log._tokens import Kind, LexedLog
 from ttmem.readers.runtime_log.build_timelines import RANKS_LEFT_OUT, assemble
 from ttmem.readers.unpacking import PACKED_MAGIC
-from ttmem.readers.wrappings import SNIFFED_BYTES, Unwrapper, unwrapper_for
+from ttmem.readers.wrappings import SNIFFED_BYTES, Unwrapper, find_unwrapper
 
 _LINES_NAMED = 3
 _ADDS_UP_BYTES = 2_600
@@ -41,10 +41,10 @@ _ADDS_UP_BYTES = 2_600
 _ANY = ""
 
 
-def unread_figures(
+def describe_unread_figures(
     log: LexedLog, timelines: Sequence[Timeline], *, where: str, left_out: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
-    """By memory (``""``: any of them), what of its figures could not be read, with the lines."""
+    """Describe by memory (``""``: any of them) which of its figures could not be read, with the lines."""
     lines = {memory: list(numbers) for memory, numbers in log.unread.items()}
     contradictions = _contradictions(log)
     for memory, numbers in contradictions.items():
@@ -57,7 +57,7 @@ def unread_figures(
     return {memory: {"text": text, "contradicts": memory in contradictions} for memory, text in texts.items()}
 
 
-def warnings_of(log: LexedLog) -> list[str]:
+def describe_contradictions(log: LexedLog) -> list[str]:
     """A warning for each figure that was used although it contradicts the others of its line; at most a few."""
     found = [(line, memory) for memory, lines in _contradictions(log).items() for line in lines]
     return [f"line {line}: the figures of {memory} do not add up" for line, memory in sorted(found)[:_LINES_NAMED]]
@@ -131,19 +131,19 @@ def read(source: str | Path, options: ReadOptions) -> Profile:
     modules = [argument for path in options.mlir for argument in read_module(path).arguments]
     parts = worth_splitting(source, options.jobs)
     cut, left_out, unread_rest = "", tuple[str, ...](), tuple[str, ...]()
-    with _without_garbage_collection():
+    with _pause_garbage_collection():
         if parts:
             log = lex_in_parallel(Path(source), parts, options.progress)
         else:
             log, cut, left_out, unread_rest = _lex(source, options.progress)
     where = str(source)
-    return profile_of(
+    return build_profile(
         log, name=options.name, where=where, cut=cut, left_out=left_out, unread_rest=unread_rest, modules=modules
     )
 
 
 @contextmanager
-def _without_garbage_collection() -> Iterator[None]:
+def _pause_garbage_collection() -> Iterator[None]:
     """Lexing makes millions of short-lived tuples and no cycles: looking for cycles among them is wasted time."""
     was_on = gc.isenabled()
     gc.disable()
@@ -170,17 +170,17 @@ def _lex(source: str | Path, progress: Progress | None) -> tuple[LexedLog, str, 
     return lexer.finish(), cut, opened.remarks, opened.unread_rest
 
 
-def _registered(log: LexedLog) -> Iterator[Argument]:
+def _collect_graph_arguments(log: LexedLog) -> Iterator[Argument]:
     """The arguments of every graph; a dump may repeat lines of an earlier one, and every rank prints its own."""
     kinds = np.array(log.tables.kind, np.int8)[log.token]
     codes = log.token[kinds == Kind.MODULE]
     items = np.array(log.tables.payload, np.int32)[codes]
     ranks = np.array(log.tables.rank, np.int32)[codes]
     for rank in np.unique(ranks).tolist()[:RANKS]:
-        yield from registry([log.tables.modules[item] for item in items[ranks == rank].tolist()])
+        yield from collect_arguments([log.tables.modules[item] for item in items[ranks == rank].tolist()])
 
 
-def profile_of(
+def build_profile(
     log: LexedLog,
     *,
     name: str,
@@ -194,19 +194,19 @@ def profile_of(
     """A lexed log as a Profile; raises when there is nothing about a device in it."""
     timelines, found = assemble(log)
     facts: dict[str, Any] = dict(found)
-    arguments = (*_registered(log), *modules)
+    arguments = (*_collect_graph_arguments(log), *modules)
     if not log.saw_marker and not any(log.tables.failures) and not allow_empty:
-        raise _nothing_to_profile(log, where=where, graphs=bool(arguments), cut=cut)
+        raise _explain_empty(log, where=where, graphs=bool(arguments), cut=cut)
     damage = [f"the packed source is damaged: {cut}; what it held before is used"] if cut else []
     incomplete = [*damage, *left_out]
     ranks = facts.pop(RANKS_LEFT_OUT, "")
     of_ranks = [f"lines of {ranks} more ranks were left out: {RANKS} are kept apart"] if ranks else []
-    unread = unread_figures(log, timelines, where=where, left_out=[*damage, *unread_rest, *of_ranks])
+    unread = describe_unread_figures(log, timelines, where=where, left_out=[*damage, *unread_rest, *of_ranks])
     if unread and not log.tables.view_parts and not any(log.tables.failures) and not allow_empty:
-        raise _no_figure_was_read(unread, where=where)
+        raise _explain_unread(unread, where=where)
     if unread:
         facts[UNREAD] = unread
-    warnings = [*incomplete, *_what_is_missing(log, timelines), *warnings_of(log)]
+    warnings = [*incomplete, *_warn_of_missing(log, timelines), *describe_contradictions(log)]
     if log.unread_failures:
         read = f"of each kind the first {FAILURES_READ} and the last {FAILURES_READ_LAST} are read"
         warnings.append(f"{log.unread_failures:,} lines that look like failures were left out: {read}")
@@ -234,7 +234,7 @@ def profile_of(
     )
 
 
-def _no_figure_was_read(unread: Mapping[str, Mapping[str, Any]], *, where: str) -> BadInputError:
+def _explain_unread(unread: Mapping[str, Mapping[str, Any]], *, where: str) -> BadInputError:
     return BadInputError(
         "; ".join(str(entry["text"]) for entry in unread.values()),
         where=where,
@@ -243,7 +243,7 @@ def _no_figure_was_read(unread: Mapping[str, Mapping[str, Any]], *, where: str) 
     )
 
 
-def _nothing_to_profile(log: LexedLog, *, where: str, graphs: bool, cut: str) -> BadInputError:
+def _explain_empty(log: LexedLog, *, where: str, graphs: bool, cut: str) -> BadInputError:
     """The error for a source without any operation, memory state or failure."""
     if cut:
         what = "nothing to profile was unpacked" if log.bytes else "nothing could be unpacked"
@@ -261,7 +261,7 @@ def _nothing_to_profile(log: LexedLog, *, where: str, graphs: bool, cut: str) ->
     return BadInputError(what, where=where, hint=_NO_DEBUG_BUILD)
 
 
-def _what_is_missing(log: LexedLog, timelines: Sequence[Timeline]) -> list[str]:
+def _warn_of_missing(log: LexedLog, timelines: Sequence[Timeline]) -> list[str]:
     """Warnings for a log that has only half of what a profile needs."""
     operations = sum(map(len, timelines))
     states = sum(len(t.state_kind) for t in timelines)
@@ -281,7 +281,7 @@ def _what_is_missing(log: LexedLog, timelines: Sequence[Timeline]) -> list[str]:
 _POLL_SECONDS = 0.25
 _UPDATE_SECONDS = 1.0
 _REST = 4
-"""After an update, so many times as long as it took: each one looks at the whole log again."""
+"""Pause after an update, in multiples of its duration: each update looks at the whole log again."""
 _TAIL_BYTES = 256
 
 
@@ -293,7 +293,7 @@ def follow(
     stop: Callable[[], bool] = lambda: False,
     idle_seconds: float | None = None,
 ) -> Profile:
-    """The profile of a growing log, once ``stop`` says so, nothing came for ``idle_seconds``, or on Ctrl-C.
+    """Return the profile of a growing log, once ``stop`` is true, nothing came for ``idle_seconds``, or on Ctrl-C.
 
     ``on_update`` gets the profile so far, at most once a second, and seldom enough that a log of any length costs
     little more than reading it once. A file that shrinks or is replaced (rotation, a new
@@ -310,7 +310,7 @@ def follow(
                 fresh = True
             now = time.monotonic()
             if on_update and fresh and now >= next_update:
-                on_update(profile_of(log.lexer.snapshot(), name=name, where=str(path), allow_empty=True))
+                on_update(build_profile(log.lexer.snapshot(), name=name, where=str(path), allow_empty=True))
                 done = time.monotonic()
                 next_update, fresh = max(now + _UPDATE_SECONDS, done + _REST * (done - now)), False
             if stop() or (idle_seconds is not None and now - last_growth >= idle_seconds):
@@ -318,7 +318,7 @@ def follow(
             time.sleep(_POLL_SECONDS)
     except KeyboardInterrupt:
         pass  # the ordinary way to end following: the answer comes now
-    return profile_of(log.lexer.finish(), name=name, where=str(path))
+    return build_profile(log.lexer.finish(), name=name, where=str(path))
 
 
 class _GrowingLog:
@@ -372,7 +372,7 @@ class _GrowingLog:
             if not self._offset:
                 if b"\n" not in chunk and len(chunk) < SNIFFED_BYTES:
                     return  # how it is wrapped shows in its first line, which is not whole yet
-                self._unwrapper = unwrapper_for(chunk)
+                self._unwrapper = find_unwrapper(chunk)
             self._offset += len(chunk)
             self._tail = (self._tail + chunk)[-_TAIL_BYTES:]
             self.lexer.take(self._unwrapper.take(chunk) if self._unwrapper else chunk)

@@ -21,9 +21,9 @@ from ttmem.profile.model import Profile, Source, Timeline
 from ttmem.profile.tables import ProfileTables
 from ttmem.profile.tensor_type import HOST
 from ttmem.readers.capture.buffer_replay import BufferReplay
-from ttmem.readers.capture.device import CapturedDevice, InterleavedSample, device_described
-from ttmem.readers.capture.graph import timeline_of
-from ttmem.readers.capture.nodes import Node, innermost_frame, operation_named, tensor_type
+from ttmem.readers.capture.device import CapturedDevice, InterleavedSample, read_described_device
+from ttmem.readers.capture.graph import build_capture_timeline
+from ttmem.readers.capture.nodes import Node, find_innermost_frame, normalize_operation, parse_tensor_spec
 from ttmem.readers.capture.operations import (
     Allocated,
     CapturedBuffer,
@@ -32,10 +32,10 @@ from ttmem.readers.capture.operations import (
     Freed,
     GraphWalk,
     Used,
-    interleaved_samples,
+    collect_interleaved_samples,
 )
 from ttmem.readers.registry import ReadOptions
-from ttmem.readers.sqlite_tables import Database, Row, opened
+from ttmem.readers.sqlite_tables import Database, Row, open_database
 from ttmem.readers.visualizer import DATABASE_NAME, KIND
 
 _DEVICE_COLUMNS = dict.fromkeys(
@@ -43,7 +43,7 @@ _DEVICE_COLUMNS = dict.fromkeys(
 )
 _Group = TypeVar("_Group")
 _SAMPLED_GRAPHS = 50
-"""Buffers of so many operations are enough to tell how many banks there are."""
+"""Operations whose buffers are enough to infer the number of banks."""
 
 
 def read(source: str | Path, options: ReadOptions) -> Profile:
@@ -51,7 +51,7 @@ def read(source: str | Path, options: ReadOptions) -> Profile:
     path = Path(source)
     database_path = path / DATABASE_NAME if path.is_dir() else path
     descriptor = _cluster_descriptor(database_path.parent)
-    with opened(database_path) as database:
+    with open_database(database_path) as database:
         metadata = database.metadata()
         tables = ProfileTables()
         ranks = database.ranks()
@@ -88,7 +88,7 @@ class _UnsortedError(Exception):
 
 @dataclass(slots=True)
 class _Process:
-    """One rank of the report, read in the order of its operations."""
+    """A rank of the report, read in the order of its operations."""
 
     database: Database
     rank: int
@@ -108,7 +108,7 @@ class _Process:
     def timeline(self, tables: ProfileTables, *, named: bool) -> Timeline:
         """The process as a timeline; ``named``: there are several, so its rank matters."""
         self._device, others = self._devices()
-        self.captured_on = self._captured_device()
+        self.captured_on = self._find_captured_device()
         self._read_tensors()
         try:
             executed, replay = self._replay()
@@ -117,7 +117,7 @@ class _Process:
             self.warnings.clear()
             executed, replay = self._replay()
         self._note_caveats(executed, replay, others)
-        return timeline_of(executed, replay, tables, rank=self.rank if named else -1)
+        return build_capture_timeline(executed, replay, tables, rank=self.rank if named else -1)
 
     def _replay(self) -> tuple[list[CapturedOperation], BufferReplay]:
         replay = BufferReplay(self.captured_on)
@@ -136,14 +136,14 @@ class _Process:
         described = [parse_number(row[0]) for row in self.database.select("devices", {"device_id": 0}, rank=self.rank)]
         return (described[-1] if described else 0), []
 
-    def _captured_device(self) -> CapturedDevice:
+    def _find_captured_device(self) -> CapturedDevice:
         rows = self.database.select("devices", _DEVICE_COLUMNS, rank=self.rank)
         devices = [dict(zip(_DEVICE_COLUMNS, row, strict=True)) for row in rows]
         described: dict[str, Any] = next(
             (device for device in devices if parse_number(device["device_id"]) == self._device),
             devices[0] if devices else {},
         )
-        return device_described(
+        return read_described_device(
             described,
             version=self.metadata.get("version", ""),
             cluster_descriptor=self.cluster_descriptor,
@@ -153,7 +153,7 @@ class _Process:
     def _samples(self) -> list[InterleavedSample]:
         graphs = self.database.select("captured_graph", {"captured_graph": ""}, rank=self.rank)
         sampled = enumerate(islice(graphs, _SAMPLED_GRAPHS))
-        return interleaved_samples(node for number, (text,) in sampled for node in self._decoded(text, number))
+        return collect_interleaved_samples(node for number, (text,) in sampled for node in self._decode(text, number))
 
     # --- operations -----------------------------------------------------------------------------------------------
 
@@ -165,16 +165,16 @@ class _Process:
         places, errors = self._locations(), self._errors()
         inputs, outputs = (self._arguments(table) for table in ("input_tensors", "output_tensors"))
         snapshots = self._snapshots(outputs)
-        snapshot_after, graphs_of = _by_operation(snapshots), _by_operation(self._graphs())
+        snapshot_after, graphs_of = _look_up_by_operation(snapshots), _look_up_by_operation(self._graphs())
         alive: dict[Hashable, CapturedBuffer] | None = None
         for number, name in operations:
             after = snapshot_after(number)
             operation = CapturedOperation(
-                operation_named(name), number, places.get(number, ""), failure=errors.pop(number, "")
+                normalize_operation(name), number, places.get(number, ""), failure=errors.pop(number, "")
             )
             used = (self._tensors[tensor] for tensor in inputs.get(number, ()) if tensor in self._tensors)
             operation.events = [Used(buffer) for buffer in used if buffer.address]
-            nodes = [node for text in graphs_of(number) or () for node in self._decoded(text, number)]
+            nodes = [node for text in graphs_of(number) or () for node in self._decode(text, number)]
             if nodes:
                 self._replay_graph(operation, nodes)
                 operation.snapshot = after
@@ -215,7 +215,7 @@ class _Process:
     # --- tables ---------------------------------------------------------------------------------------------------
 
     def _snapshots(self, outputs: dict[int, list[int]]) -> Iterator[tuple[int, list[CapturedBuffer]]]:
-        """What was alive after each operation. A buffer has a row per operation that it survives, so rows repeat."""
+        """Yield the buffers alive after each operation; a buffer has a row per operation that it survives."""
         columns = {"operation_id": 0, "address": 0, "max_size_per_bank": 0, "buffer_type": 0, "device_id": 0}
         order = "operation_id" if self._unsorted else ""
         rows: Iterable[Row] = self.database.select("buffers", columns, rank=self.rank, order=order)
@@ -235,7 +235,7 @@ class _Process:
                     known[stated] = self._buffer(*stated)
                 if (buffer := known[stated]) is not None:
                     alive.append(buffer)
-            yield number, self._with_tensors(alive, outputs.get(number, ()))
+            yield number, self._describe_results(alive, outputs.get(number, ()))
 
     def _buffer(self, address: object, size: object, buffer_type: object, device: object) -> CapturedBuffer | None:
         memory = parse_memory(buffer_type)
@@ -243,7 +243,7 @@ class _Process:
             return None
         return CapturedBuffer((memory, parse_number(address)), memory, parse_number(address), parse_number(size), 0)
 
-    def _with_tensors(self, alive: list[CapturedBuffer], outputs: Sequence[int]) -> list[CapturedBuffer]:
+    def _describe_results(self, alive: list[CapturedBuffer], outputs: Sequence[int]) -> list[CapturedBuffer]:
         """The operation's results described as the tensors that they are."""
         results = self._results(outputs)
         if not results:
@@ -259,7 +259,7 @@ class _Process:
         described = ("shape", "dtype", "layout", "memory_config")
         columns = {**dict.fromkeys(described, ""), "buffer_type": None, "tensor_id": 0, "address": None}
         for *texts, buffer_type, tensor, address in self.database.select("tensors", columns, rank=self.rank):
-            type_ = tensor_type(*(str(text or "") for text in texts), buffer_type)
+            type_ = parse_tensor_spec(*(str(text or "") for text in texts), buffer_type)
             if type_ is not None and address is not None and type_.on_device:
                 number, at, memory = parse_number(tensor), parse_number(address), type_.memory
                 name = f"tensor {number}"
@@ -273,7 +273,7 @@ class _Process:
 
     def _locations(self) -> dict[int, str]:
         rows = self.database.select("stack_traces", {"operation_id": 0, "stack_trace": ""}, rank=self.rank)
-        return {parse_number(number): innermost_frame(str(trace or "")) for number, trace in rows}
+        return {parse_number(number): find_innermost_frame(str(trace or "")) for number, trace in rows}
 
     def _errors(self) -> dict[int, str]:
         columns = {"operation_id": 0, "operation_name": "", "error_type": "", "error_message": ""}
@@ -290,7 +290,7 @@ class _Process:
         for number, group in groupby(rows, key=lambda row: parse_number(row[0])):
             yield number, [text for _, text in group]
 
-    def _decoded(self, text: object, number: int) -> list[Node]:
+    def _decode(self, text: object, number: int) -> list[Node]:
         try:
             return msgspec.json.decode(str(text or "[]"), type=list[Node])
         except (msgspec.DecodeError, RecursionError) as error:
@@ -318,7 +318,7 @@ class _Process:
             self.warnings.append(f"buffers of device {self._device} are shown, the fullest; not shown: device {listed}")
 
 
-def _by_operation(groups: Iterator[tuple[int, _Group]]) -> Callable[[int], _Group | None]:
+def _look_up_by_operation(groups: Iterator[tuple[int, _Group]]) -> Callable[[int], _Group | None]:
     """A look-up in groups that come in the order of operations, read one after the other because they are large."""
     waiting = next(groups, None)
 
@@ -332,7 +332,7 @@ def _by_operation(groups: Iterator[tuple[int, _Group]]) -> Callable[[int], _Grou
 
 
 def _difference(before: dict[Hashable, CapturedBuffer], after: list[CapturedBuffer]) -> list[Event]:
-    """What came and went between two states; releases first, so that nothing is counted that may not have been."""
+    """Return the changes between two states; releases first, so that no byte is counted twice."""
     kept = {buffer.key: buffer for buffer in after}
     gone = [buffer for key, buffer in before.items() if not _is_same(buffer, kept.get(key))]
     new = [buffer for key, buffer in kept.items() if not _is_same(before.get(key), buffer)]

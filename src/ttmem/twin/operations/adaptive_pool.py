@@ -9,7 +9,7 @@ from ttmem.twin.operations.call_syntax import build_record, format_call
 from ttmem.twin.operations.plan import Call, Plan, PlanBuilder
 from ttmem.twin.operations.pool import pool2d
 from ttmem.twin.operations.record import Argument
-from ttmem.twin.operations.sliding_window import pair
+from ttmem.twin.operations.sliding_window import read_pair
 
 CHOICES = ("applied_shard_scheme", "deallocate_input")
 _NOT_UNIFORM = "middle elements not uniform, "
@@ -26,7 +26,7 @@ _UNSUPPORTED = (
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """One direction of the image: ``size`` pixels become ``wanted`` results."""
+    """A direction of the image: ``size`` pixels become ``wanted`` results."""
 
     name: str
     size: int
@@ -76,7 +76,7 @@ class _Axis:
 
 def adaptive_pool2d(call: Call, plan: PlanBuilder) -> Plan:
     given = call.arguments
-    wanted = pair(given, "output_size")
+    wanted = read_pair(given, "output_size")
     axes = _Axis("Height", int(given["input_h"]), wanted[0]), _Axis("Width", int(given["input_w"]), wanted[1])
     if min(wanted) < 1 or any(axis.wanted > axis.size for axis in axes):
         return plan.unknown("adaptive pooling to more pixels than the input has")
@@ -113,7 +113,6 @@ RECORDS = tuple(
         *(Argument(argument, position) for position, argument in enumerate(_PLACED)),
         Argument("applied_shard_scheme", default=None),
         Argument("deallocate_input", default=False),
-        verified_with_shards=True,
         family="adaptive_pool2d",
     )
     for name in ("adaptive_avg_pool2d", "adaptive_max_pool2d")

@@ -60,39 +60,32 @@ def _find_faults(call: Call, mask: TensorSpec | None) -> Iterator[str]:
     """Yield the library's complaints in its order; it checks after it allocated the result."""
     query, key, value = call.inputs[:3]
     for spec in (query, key, value):
-        if not spec.is_tiled:
-            yield "Inputs to SDPA must be tilized"
+        yield "Inputs to SDPA must be tilized" if not spec.is_tiled else ""
         if spec.dtype not in ATTENTION_TYPES:
             yield "Data type of input tensor must be BFLOAT16, BFLOAT8_B, or BFLOAT4_B and is " + dtype_name(spec.dtype)
-        if spec.shard is not None:
-            yield "Operands to SDPA need to be DRAM/L1 interleaved"
-    if len(query.shape) < 4:
-        yield f"ShapeBase[] index out of range. 3 not in [-4, {len(query.shape)})"
+        yield "Operands to SDPA need to be DRAM/L1 interleaved" if spec.shard is not None else ""
+    yield f"ShapeBase[] index out of range. 3 not in [-4, {len(query.shape)})" if len(query.shape) < 4 else ""
     if mask is not None:
         yield from _find_mask_faults(call, mask)
     yield from _find_shape_faults(call)
-    if query.shape[-1] % 32:
-        yield "Padding is not supported on the head_dim dimension"
+    yield "Padding is not supported on the head_dim dimension" if query.shape[-1] % 32 else ""
 
 
 def _find_mask_faults(call: Call, mask: TensorSpec) -> Iterator[str]:
     query, key = call.inputs[:2]
     if call.arguments["is_causal"]:
         yield "is_causal and attn_mask cannot both be present. Got is_causal: true, attn_mask: true"
-    if not mask.is_tiled:
-        yield "When mask is provided to SDPA, it must be tilized"
+    yield "When mask is provided to SDPA, it must be tilized" if not mask.is_tiled else ""
     if mask.dtype not in ATTENTION_TYPES:
         yield "When mask is provided to SDPA, it must be in BF16, BFP8, or BFP4 dataformat"
-    if mask.memory is not DRAM:
-        yield "When mask is provided to SDPA, it must be in DRAM"
+    yield "When mask is provided to SDPA, it must be in DRAM" if mask.memory is not DRAM else ""
     if mask.shape[:1] not in ((1,), query.shape[:1]):
         yield "Mask batch dim must either be 1 (to be broadcasted across all batches) or must match Q batch dimension"
     if mask.shape[1:2] not in ((1,), query.shape[1:2]):
         yield "Mask num_heads must either be 1 (to be broadcasted across all heads) or must match Q heads dimension"
     if len(mask.shape) < 4 or mask.shape[2] != query.shape[2]:
         yield "Mask sequence length must match Q sequence length"
-    if mask.shape[3] != key.shape[2]:
-        yield "Mask sequence length must match K sequence length"
+    yield "Mask sequence length must match K sequence length" if mask.shape[3] != key.shape[2] else ""
 
 
 def _find_shape_faults(call: Call) -> Iterator[str]:
@@ -105,8 +98,7 @@ def _find_shape_faults(call: Call) -> Iterator[str]:
         wanted = (
             {query[place], key[place], value[place]} if what in ("batch", "hidden dim") else {key[place], value[place]}
         )
-        if len(wanted) > 1:
-            yield f"K and V {what} must match. Got K: {key[place]}, V: {value[place]}"
+        yield f"K and V {what} must match. Got K: {key[place]}, V: {value[place]}" if len(wanted) > 1 else ""
     if query[1] % key[1]:
         yield (
             "Q num_heads must be >= K num_heads and divisible by K num_heads, and K num_heads must be greater than 0. "
@@ -137,7 +129,7 @@ def _list_buffers(plan: PlanBuilder, call: Call, mask: TensorSpec | None) -> lis
     most = 2 * ceil_div(total // 2, cores) if pairs else ceil_div(total, cores)
     plain, between = BFLOAT16.tile_bytes(), choose_intermediate_dtype(call).tile_bytes()
     flows = not has_float32_sums(call)
-    """Without float32 accumulation, rows are written as soon as they are done."""
+    """Rows are written as soon as they are done unless kernels accumulate in float32."""
     buffers = [
         high * deep * (2 if most > 1 else 1) * query.tile_bytes,
         2 * wide * deep * key.tile_bytes,
@@ -167,9 +159,7 @@ def count_cores(plan: PlanBuilder, config: Mapping[str, Any]) -> int:
 
 
 def _count_cores_with_counters(key: TensorSpec, chunk: int, flows: bool) -> float:
-    """Return the number of cores from which Blackhole keeps counters: where keys are read more slowly than they are
-    used.
-    """
+    """Return the number of cores from which Blackhole counts chunks: where keys are read more slowly than used."""
     if chunk > _COUNTED_CHUNK or key.shape[-1] > _DEEPEST_COMPARED or (key.dtype.is_block_float and not flows):
         return inf
     return 32 if flows and not key.dtype.is_block_float and key.shape[-1] >= 128 else 64
@@ -197,6 +187,5 @@ RECORDS = (
         *ATTENTION_ARGUMENTS,
         family="attention",
         verified_low_rank_and_rare_types=True,
-        verified_with_shards=True,
     ),
 )

@@ -17,8 +17,8 @@ from ttmem.twin.operations.elementwise import (
     layout_name,
     memory_layout_name,
 )
-from ttmem.twin.operations.heads import padded_matrix
-from ttmem.twin.operations.plan import Call, Plan, PlanBuilder
+from ttmem.twin.operations.heads import measure_padded_matrix
+from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanBuilder
 from ttmem.twin.operations.record import Argument, Step, has_float32_sums
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import InvalidSpecError, Shard, TensorSpec
@@ -83,9 +83,9 @@ def decode(call: Call, plan: PlanBuilder) -> Plan:
 
 def _count_users(table: TensorSpec) -> int:
     """Return the number of users; each core with a shard of a page table has all of it."""
-    rows, cores = padded_matrix(table)[0], table.shard.cores if isinstance(table.shard, Shard) else 1
+    rows, cores = measure_padded_matrix(table)[0], table.shard.cores if isinstance(table.shard, Shard) else 1
     if rows % cores:
-        raise ValueError("a page table that is not equal on all cores")
+        raise NoRuleError("a page table that is not equal on all cores")
     return rows // cores
 
 
@@ -108,10 +108,8 @@ def _find_faults(call: Call, result: TensorSpec, table: TensorSpec | None, chunk
     """Yield the library's complaints in its order; it checks after it allocated the result."""
     query, key, value = call.inputs[:3]
     for spec in (query, key, value):
-        if spec.dtype not in ATTENTION_TYPES:
-            yield f"Unsupported data type {dtype_name(spec.dtype)}."
-    if any(not spec.is_tiled for spec in (key, value)):
-        yield "Inputs to SDPA must be tilized except for Q"
+        yield f"Unsupported data type {dtype_name(spec.dtype)}." if spec.dtype not in ATTENTION_TYPES else ""
+    yield "Inputs to SDPA must be tilized except for Q" if any(not spec.is_tiled for spec in (key, value)) else ""
     if isinstance(query.shard, Shard) and query.shard.kind != "height":
         yield (f"Q tensor memory layout must be HEIGHT_SHARDED when sharded but got {memory_layout_name(query)}")
     if query.shard is None and query.memory is not DRAM:
@@ -133,7 +131,7 @@ def _find_faults(call: Call, result: TensorSpec, table: TensorSpec | None, chunk
         yield (f"Output memory config layout must be HEIGHT_SHARDED when sharded but got {memory_layout_name(result)}")
     position = call.tensor("cur_pos_tensor")
     if position is not None and position.shard is None:
-        rows, places = padded_matrix(position) if len(position.shape) > 1 else (1, 0)
+        rows, places = measure_padded_matrix(position) if len(position.shape) > 1 else (1, 0)
         if rows * prod(position.shape[:-2]) > 1:
             shape = [*position.shape[:-2], rows, places]
             yield (
@@ -145,8 +143,7 @@ def _find_faults(call: Call, result: TensorSpec, table: TensorSpec | None, chunk
             f"Flash decode expects K and V to have same number of heads, but got {key.shape[1]} and {value.shape[1]}"
         )
     if key.shape[1] > 1:
-        if result.shard is not None:
-            yield "Sharded output not supported for GQA"
+        yield "Sharded output not supported for GQA" if result.shard is not None else ""
         if query.dtype is not BFLOAT16:
             yield f"GQA expects BFLOAT16 input tensor, but got {dtype_name(query.dtype)}"
         if query.shape[2] % key.shape[1]:
@@ -156,43 +153,35 @@ def _find_faults(call: Call, result: TensorSpec, table: TensorSpec | None, chunk
 def _find_cache_faults(query: TensorSpec, key: TensorSpec, value: TensorSpec, chunk: int) -> Iterator[str]:
     batch = query.shape[1]
     for name, spec in (("K", key), ("V", value)):
-        if spec.shape[0] != batch:
-            yield f"{name} tensor batch size ({spec.shape[0]}) must equal B ({batch})"
-    if query.shape[0] != 1:
-        yield f"Q tensor batch size must be 1 for decode mode but got {query.shape[0]}"
+        yield f"{name} tensor batch size ({spec.shape[0]}) must equal B ({batch})" if spec.shape[0] != batch else ""
+    yield f"Q tensor batch size must be 1 for decode mode but got {query.shape[0]}" if query.shape[0] != 1 else ""
     rows, others = (round_up(spec.shape[-2], 32) for spec in (key, value))
-    if rows != others:
-        yield f"K and V tensors must have the same sequence length. K: {rows}, V: {others}"
-    if rows % chunk:
-        yield f"K sequence length must be multiple of chunk size, got: {rows} and {chunk}"
-    width = padded_matrix(query)[1]
+    yield f"K and V tensors must have the same sequence length. K: {rows}, V: {others}" if rows != others else ""
+    yield f"K sequence length must be multiple of chunk size, got: {rows} and {chunk}" if rows % chunk else ""
+    width = measure_padded_matrix(query)[1]
     for name, spec in (("K", key), ("V", value)):
-        if (own := padded_matrix(spec)[1]) != width:
+        if (own := measure_padded_matrix(spec)[1]) != width:
             yield f"{name} tensor hidden dimension ({own}) must equal Q tensor hidden dimension ({width})"
 
 
 def _find_page_faults(call: Call, table: TensorSpec) -> Iterator[str]:
     query, key, value = call.inputs[:3]
     position = call.tensor("cur_pos_tensor")
-    batch = query.shape[1] if table.shard is not None else padded_matrix(table)[0]
+    batch = query.shape[1] if table.shard is not None else measure_padded_matrix(table)[0]
     if call.arguments["is_causal"] and position is not None:
-        if position.dtype is not INT32:
-            yield f"Expect cur_pos to be INT32, got {dtype_name(position.dtype)}"
-        if position.is_tiled:
-            yield f"Expect cur_pos to be ROW_MAJOR, got {layout_name(position)}"
+        yield f"Expect cur_pos to be INT32, got {dtype_name(position.dtype)}" if position.dtype is not INT32 else ""
+        yield f"Expect cur_pos to be ROW_MAJOR, got {layout_name(position)}" if position.is_tiled else ""
         if position.shard is None and position.shape[-1] != batch:
             yield f"cur_pos must have batch size equal to Q, got {position.shape[0]} and {batch}"
     if table.shard is not None and table.dtype is not UINT16:
         yield "Error: SDPA currently only supports UINT16 datatype for sharded configurations"
     if table.shard is None and table.dtype is not INT32:
         yield "Error: SDPA currently only supports INT32 datatype"
-    if table.is_tiled:
-        yield f"Page table tensor layout must be ROW_MAJOR but got {layout_name(table)}"
+    yield f"Page table tensor layout must be ROW_MAJOR but got {layout_name(table)}" if table.is_tiled else ""
     if isinstance(table.shard, Shard) and table.shape[0] // table.shard.cores != batch:
         yield f"Page_table must have shard height batch_size {batch} equal to Q on {table.shard.cores} cores"
-    if round_up(key.shape[-2], 32) != round_up(value.shape[-2], 32):
-        yield "K and V must have same block size"
-    if len({padded_matrix(spec)[1] for spec in (query, key, value)}) > 1:
+    yield "K and V must have same block size" if round_up(key.shape[-2], 32) != round_up(value.shape[-2], 32) else ""
+    if len({measure_padded_matrix(spec)[1] for spec in (query, key, value)}) > 1:
         yield "Q, K, V must have same hidden size"
 
 
@@ -231,7 +220,6 @@ RECORDS = (
         *ATTENTION_ARGUMENTS,
         *(Argument("cur_pos", default=None), Argument("sliding_window_size", default=None)),
         family="decode",
-        verified_with_shards=True,
         verified_low_rank_and_rare_types=True,
     ),
     build_record(
@@ -240,7 +228,6 @@ RECORDS = (
         *ATTENTION_ARGUMENTS,
         Argument("sliding_window_size", default=None),
         family="decode",
-        verified_with_shards=True,
         verified_low_rank_and_rare_types=True,
     ),
 )

@@ -118,9 +118,7 @@ def _combine_shards(
 
 
 def _split_temporaries(call: Call, temporaries: list[int]) -> tuple[list[int], list[int]]:
-    """Return the temporaries that are freed with the quotient, and those freed after it is rounded: an integer that is
-    cast to float before the division stays until the end.
-    """
+    """Return the temporaries to free with the quotient, and after it is rounded: an integer that was cast to float."""
     is_cast_before = len(call.inputs) == 1 and call.inputs[0].dtype is INT32
     return ([], temporaries) if is_cast_before else (temporaries, [])
 
@@ -277,7 +275,6 @@ def _binary_record(name: str) -> OperationRecord:
         verified_output_tensor=True,
         has_in_place_form=name in _IN_PLACE,
         verified_low_rank_and_rare_types=True,
-        verified_with_shards=True,
     )
 
 

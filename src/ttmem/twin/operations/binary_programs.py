@@ -95,9 +95,7 @@ def _broadcast_stream(first: TensorSpec, second: TensorSpec) -> list[int]:
 
 
 def binary_result_spec(call: Call, operands: Sequence[TensorSpec]) -> TensorSpec:
-    """Return the first operand's spec in the memory and shards of the second if the first is in DRAM or on fewer cores;
-    shards grow with the result.
-    """
+    """Return the first operand's spec; from DRAM or fewer cores it moves to the second's memory and shards."""
     first = operands[0]
     if call.memory is not None or len(operands) == 1:
         return result_spec(call, first)
@@ -123,9 +121,7 @@ def grow_shard(shard: Shard, before: TensorSpec, after: TensorSpec) -> Shard:
 def combine_shards(
     plan: PlanBuilder, kind: BinaryKind, operands: Sequence[TensorSpec], result: TensorSpec, temporaries: list[int]
 ) -> Plan:
-    """Plan sharded operands: kernels use shards in place where all have the same shard; otherwise they read and write
-    everything as if it were interleaved.
-    """
+    """Plan sharded operands: used in place if all have the same shard, otherwise read and written as interleaved."""
     shape = operands[0].shape if len(operands) == 1 else broadcast_shape(operands[0].shape, operands[1].shape)
     result = replace(result, shape=shape)
     slot = plan.allocate(result)

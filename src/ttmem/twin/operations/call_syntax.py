@@ -134,7 +134,7 @@ class ParsedCall:
     """A parsed call step: tensors by name, everything else as plain values."""
 
     function: str
-    """Without ``ttnn.``."""
+    """The name without ``ttnn.``."""
     tensors: tuple[str, ...]
     """The names of its tensors in order, without a preallocated output."""
     values: tuple[Any, ...]

@@ -19,7 +19,7 @@ _PACKET_BYTES = 4352
 _CHANNEL_BYTES = _PACKET_BYTES + 48
 """A packet with its header; some operations use that space too."""
 _IN_A_ROW = 3
-"""One packet is sent while others are read and written."""
+"""A packet is sent while others are read and written."""
 _PACKETS, _PACKETS_ON_BLACKHOLE = 3, 4
 """The largest number of packets of tiles at a time."""
 _MOST_TILES_AT_ONCE = 8
@@ -71,7 +71,7 @@ def choose_lines(plan: PlanBuilder, arguments: Mapping[str, Any], *, uses_all_li
         return [line(chips, number) for number, chips in enumerate(mesh)]
     chips = mesh[0] * mesh[1] if axis is None else mesh[int(axis)]
     if chips == 1:
-        raise BadInputError("along this axis the mesh has one chip")
+        raise BadInputError("the mesh has one chip along this axis")
     return [line(chips, axis)]
 
 
@@ -88,7 +88,7 @@ def _count_links(plan: PlanBuilder, wanted: int | None, *, uses_all_links: bool)
     if wanted is None:
         return there - (len(board.mock.host_chips) < board.chips)
     if not 1 <= wanted <= there:
-        raise BadInputError(f"{wanted} links between chips that have {there}")
+        raise BadInputError(f"num_links={wanted}, but the chips have {there} links")
     return wanted
 
 

@@ -178,7 +178,7 @@ def _reduce_line(plan: PlanBuilder, source: TensorHandle, result: TensorSpec, li
 
 def _choose_axis(spec: TensorSpec, chips: int) -> int | None:
     """Return the last dimension that divides evenly, counted in tiles."""
-    padded = spec.padded[-len(spec.shape) :]
+    padded = spec.padded_shape
     sizes = (*padded[:-2], *(size // 32 for size in padded[-2:])) if spec.is_tiled else padded
     return next((axis for axis in reversed(range(len(sizes))) if sizes[axis] % chips == 0), None)
 
@@ -205,7 +205,7 @@ _TUNING = (
 def _record(name: str, rule: PlanFunction, *arguments: Argument) -> OperationRecord:
     dim = [-1] if _DIM in arguments else []
     example = format_call(name, [EXAMPLE_TENSOR], *dim)
-    return build_record(example, rule, *arguments, family="collective", needs_mesh=True, verified_with_shards=True)
+    return build_record(example, rule, *arguments, family="collective", needs_mesh=True)
 
 
 _CREATE = "ttnn.create_global_semaphore"
@@ -279,7 +279,7 @@ def _check_shards(source: TensorSpec, result: TensorSpec) -> None:
 
 def _scatter_on_line(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, line: Line, axis: int) -> TensorHandle:
     """Store the parts from both neighbours in the memory of the source, in shards of twice the height."""
-    padded, cut = source.padded[-len(source.shape) :], source.shard
+    padded, cut = source.padded_shape, source.shard
     if isinstance(cut, Shard):
         cut = replace(cut, height=2 * cut.height)
     between = plan.allocate(replace(source, shape=(2 * padded[0], *padded[1:]), shard=cut))
@@ -351,7 +351,6 @@ _ASYNC_RECORDS = tuple(
         *_list_arguments(),
         family="collective",
         needs_mesh=True,
-        verified_with_shards=True,
     )
     for name, rule, count in (
         ("all_gather_async", all_gather_async, 2),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives that are composed of several operations because no single program does them."""
+"""Collectives composed of several operations because no single program does them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,12 +12,12 @@ from ttmem.twin.operations.elementwise import typecast
 from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.pad import pad
 from ttmem.twin.operations.permute import transpose
-from ttmem.twin.operations.plan import Call, NoRuleError, PlanBuilder, PlanFunction, TensorHandle, replace_handle
+from ttmem.twin.operations.plan import Call, NoRuleError, PlanBuilder, PlanFunction, TensorHandle
 from ttmem.twin.operations.reductions import reduce
 from ttmem.twin.operations.reshape import reshape
 from ttmem.twin.operations.slice_ import slice_
 from ttmem.twin.operations.split import split
-from ttmem.twin.operations.to_layout import in_layout, tilize, to_layout, untilize_by_rows
+from ttmem.twin.operations.to_layout import change_layout, tilize, to_layout, untilize_by_rows
 from ttmem.twin.tensor_spec import TILE, InvalidSpecError, TensorSpec
 
 _WHERE_TO = (
@@ -47,7 +47,7 @@ def apply_next(
 ) -> TensorHandle:
     """Add the steps of another operation on one tensor, and free that tensor."""
     (made,) = apply_to_all(plan, rule, [held], like, **arguments)
-    return replace_handle(plan, held, made)
+    return plan.replace_tensor(held, made)
 
 
 def gather_by_copies(
@@ -62,7 +62,7 @@ def gather_by_copies(
     casts = kind is BFLOAT8_B and any(size % 32 for size in (1, *held.spec.shape)[-2:])
     if casts:
         (cast,) = apply_to_all(plan, typecast, [held], dtype=BFLOAT16.name)
-        held = replace_handle(plan, held, cast, keep=source.slot)
+        held = plan.replace_tensor(held, cast, keep=source.slot)
     copies = copy_everywhere(plan, held, held.spec, lines)
     (joined,) = apply_to_all(plan, concat, copies, dim=axis)
     if casts:
@@ -109,17 +109,18 @@ def scatter_in_parts(
     casts = not is_in_rows and held.spec.dtype is BFLOAT8_B
     if casts:
         (cast,) = apply_to_all(plan, typecast, [held], dtype=BFLOAT16.name)
-        held = replace_handle(plan, held, cast, keep=source.slot)
+        held = plan.replace_tensor(held, cast, keep=source.slot)
     parts = apply_to_all(plan, split, [held], like, split_size=result.shape[axis], dim=axis)
     if is_in_rows:
         parts = [_tilize(plan, part) for part in parts]
-    padding = [(0, size - told) for size, told in zip(_padded(parts[0].spec), parts[0].spec.shape, strict=True)]
+    first = parts[0].spec
+    padding = [(0, padded - size) for padded, size in zip(first.padded_shape, first.shape, strict=True)]
     parts = [apply_next(plan, pad, part, padding=padding, value=0) for part in parts]
     (whole,) = apply_to_all(plan, concat, parts, dim=axis)
     tiled = replace(parts[0].spec, memory=where.memory, shard=None)
     total = scatter(plan, whole.spec, tiled, line, axis)
     if is_in_rows:
-        rows = replace(in_layout(total.spec, tiled=False), shape=result.shape)
+        rows = replace(change_layout(total.spec, tiled=False), shape=result.shape)
         made = TensorHandle(untilize_by_rows(plan, total.spec, rows, ahead=False), rows)
     else:
         begins, ends = [0] * len(result.shape), list(result.shape)
@@ -134,21 +135,14 @@ def scatter_in_parts(
 
 
 def _tilize(plan: PlanBuilder, rows: TensorHandle) -> TensorHandle:
-    tiled = in_layout(rows.spec, tiled=True)
-    return replace_handle(plan, rows, TensorHandle(tilize(plan, rows.spec, tiled, may_pad=True), tiled))
-
-
-def _padded(spec: TensorSpec) -> tuple[int, ...]:
-    return spec.padded[-len(spec.shape) :]
+    tiled = change_layout(rows.spec, tiled=True)
+    return plan.replace_tensor(rows, TensorHandle(tilize(plan, rows.spec, tiled, may_pad=True), tiled))
 
 
 def sum_copies(
     plan: PlanBuilder, source: TensorHandle, result: TensorSpec, line: Line, *, was_sharded: bool
 ) -> TensorHandle:
-    """Gather the tensors of all chips along a new dimension and let each chip add them.
-
-    ``was_sharded``: the source is an interleaved copy, which is freed; it is gathered interleaved too.
-    """
+    """Gather the tensors of all chips along a new dimension and add them; ``was_sharded``: free the source, a copy."""
     layout, kind = source.spec.layout, source.spec.dtype
     stacked = replace(source.spec, shape=(1, *source.spec.shape))
     every = replace(stacked, shape=(line.chips, *source.spec.shape), shard=None if was_sharded else result.shard)

@@ -7,7 +7,7 @@ from typing import Any
 from ttmem.base.errors import BadInputError
 from ttmem.hardware import DATA_TYPES, DRAM, HOST, L1, Memory
 from ttmem.twin.operations.call_syntax import build_record
-from ttmem.twin.operations.conv_config import HEIGHT, WIDTH, Choices, UnknownChoiceError, read_choices
+from ttmem.twin.operations.conv_config import HEIGHT, WIDTH, Choices, read_choices
 from ttmem.twin.operations.conv_parallelization import Convolution, Scheme
 from ttmem.twin.operations.conv_steps import (
     Parameters,
@@ -21,15 +21,14 @@ from ttmem.twin.operations.conv_steps import (
     settle_scheme,
     shard_input,
 )
-from ttmem.twin.operations.image_slices import TOO_THIN, ThinSliceError
-from ttmem.twin.operations.matmul import product, product_spec
+from ttmem.twin.operations.matmul import multiply, product_spec
 from ttmem.twin.operations.matmul_blocks import Sums
 from ttmem.twin.operations.matmul_configs import GRID, LINE, Config, Configured
-from ttmem.twin.operations.matmul_program_config import configured_product
-from ttmem.twin.operations.plan import Call, Plan, PlanBuilder
+from ttmem.twin.operations.matmul_program_config import launch_configured
+from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanBuilder
 from ttmem.twin.operations.record import Argument, Step
 from ttmem.twin.operations.reshape import is_view
-from ttmem.twin.operations.sliding_window import Window, four_sides, pair
+from ttmem.twin.operations.sliding_window import Window, read_padding, read_pair
 from ttmem.twin.operations.to_layout import tilize
 from ttmem.twin.tensor_spec import TILE, Shard, TensorSpec
 
@@ -37,19 +36,15 @@ _TILE = 32
 _OTHER_GRID = "MatmulMultiCoreReuseMultiCast{}ProgramConfig: output shard grid {} must lie within extent {}-{}"
 
 
-def multiply(
-    plan: PlanBuilder,
-    made: Convolution,
-    source: TensorSpec,
-    parameters: Parameters,
-    memory: Memory | None = None,
+def multiply_pixels(
+    plan: PlanBuilder, made: Convolution, source: TensorSpec, parameters: Parameters, memory: Memory | None = None
 ) -> tuple[int, TensorSpec]:
     """Multiply sticks by weights. The input is tilized before or after the weights are moved."""
     scheme = settle_scheme(plan, made, source)
     if made.choices.kind or source.shard is not None:
         return _multiply_in_shards(plan, scheme, source, parameters, memory)
     if made.choices.frees_input and source.memory is L1:
-        raise UnknownChoiceError("deallocating an interleaved input")
+        raise NoRuleError("deallocating an interleaved input")
     tiles, is_early = replace(source, layout=TILE), scheme.kind != HEIGHT
     tiled = tilize(plan, source, tiles) if not source.is_tiled and is_early else 0
     weight = TensorSpec((1, 1, made.in_channels, made.out_channels), parameters.weight.dtype, TILE, DRAM)
@@ -59,7 +54,7 @@ def multiply(
         tiled = tilize(plan, source, tiles)
     wanted = product_spec(tiles, weight, (False, False), None, made.out_dtype)
     sums = Sums(made.sums_in_float32, made.choices.sums_in_l1)
-    slot, spec, copies = product(plan, tiles, weight, wanted, (False, False), bias, sums)
+    slot, spec, copies = multiply(plan, tiles, weight, wanted, (False, False), bias, sums)
     plan.free(*copies)
     slot, spec = move_result(plan, slot, spec, memory)
     plan.free(tiled)
@@ -76,17 +71,17 @@ def _multiply_in_shards(
         tiles = replace(source, layout=TILE)
         early = tilize(plan, source, tiles)
         if goes:
-            raise UnknownChoiceError("deallocating an interleaved input")
+            raise NoRuleError("deallocating an interleaved input")
         source = tiles
     slot, dealt = shard_input(plan, scheme, source)
     plan.free(early)
     prepare(plan, scheme, parameters)
     if not dealt.is_tiled:
         if slot < 0 and made.window.outputs % _TILE:
-            raise UnknownChoiceError("row-major shards that end within a tile")
+            raise NoRuleError("row-major shards that end within a tile")
         tiles = replace(dealt, layout=TILE)
         if not _has_room_for_a_row(plan, tiles):
-            raise UnknownChoiceError("shards that are tilized through DRAM because L1 has no room for a row of tiles")
+            raise NoRuleError("shards that are tilized through DRAM because L1 has no room for a row of tiles")
         tiled = plan.allocate(tiles)
         plan.free(slot)
         if slot < 0 and goes:
@@ -104,7 +99,7 @@ def _multiply_in_shards(
     work = Configured(config, first, weight, bias, first.shape, weight.shape, False, registers)
     result = TensorSpec(shape, made.out_dtype, TILE, L1)
     sums = Sums(made.sums_in_float32, made.choices.sums_in_l1)
-    made_slot, result = configured_product(plan, work, result, scheme.out_shard, sums)
+    made_slot, result = launch_configured(plan, work, result, scheme.out_shard, sums)
     if slot > 0:
         plan.free(slot)
     elif goes:
@@ -113,10 +108,7 @@ def _multiply_in_shards(
 
 
 def _has_room_for_a_row(plan: PlanBuilder, tiles: TensorSpec) -> bool:
-    """Return whether L1 has room to tilize a row; the size of the result is not counted.
-
-    Without it the library goes through DRAM and refuses partial tiles there.
-    """
+    """Return whether L1 has room to tilize a row; without it the library uses DRAM and refuses partial tiles."""
     tile, across = tiles.tile_bytes, tiles.tiles_across
     return plan.l1_space() > across * (2 * tile + tile // _TILE) + 2 * plan.memory_map.quantum_bytes
 
@@ -179,8 +171,8 @@ def _choose_subblock(height: int, width: int, registers: int) -> tuple[int, int]
 def conv2d(call: Call, plan: PlanBuilder) -> Plan:
     given = call.arguments
     height, width = int(given["input_height"]), int(given["input_width"])
-    kernel, stride, dilation = (pair(given, name) for name in ("kernel_size", "stride", "dilation"))
-    window = Window(int(given["batch_size"]), height, width, kernel, stride, four_sides(given["padding"]), dilation)
+    kernel, stride, dilation = (read_pair(given, name) for name in ("kernel_size", "stride", "dilation"))
+    window = Window(int(given["batch_size"]), height, width, kernel, stride, read_padding(given["padding"]), dilation)
     return _convolve_window(call, plan, window)
 
 
@@ -201,9 +193,9 @@ def conv_transpose2d(call: Call, plan: PlanBuilder) -> Plan:
     """Plan a convolution of stride 1 over an image with zeros between its pixels."""
     given = call.arguments
     height, width = int(given["input_height"]), int(given["input_width"])
-    kernel, stride, dilation = (pair(given, name) for name in ("kernel_size", "stride", "dilation"))
+    kernel, stride, dilation = (read_pair(given, name) for name in ("kernel_size", "stride", "dilation"))
     down, across = dilation[0] * (kernel[0] - 1), dilation[1] * (kernel[1] - 1)
-    top, bottom, left, right = four_sides(given["padding"])
+    top, bottom, left, right = read_padding(given["padding"])
     padding = down - top, down - bottom, across - left, across - right
     if min(padding) < 0:
         return plan.unknown("a transposed convolution whose padding exceeds its kernel")
@@ -212,7 +204,7 @@ def conv_transpose2d(call: Call, plan: PlanBuilder) -> Plan:
         padding=padding,
         dilation=dilation,
         spread=stride,
-        output_padding=pair(given, "output_padding"),
+        output_padding=read_pair(given, "output_padding"),
     )
     return _convolve_window(call, plan, window)
 
@@ -223,32 +215,15 @@ def _convolve_window(call: Call, plan: PlanBuilder, window: Window) -> Plan:
     bias = call.tensor("bias_tensor", 2)
     if source is None or weight is None:
         raise BadInputError(f"{call.name} needs an input and weights")
-    try:
-        choices = read_choices(call.arguments)
-        return _plan_convolution(call, plan, window, choices, source, weight, bias)
-    except UnknownChoiceError as unknown:
-        return plan.unknown(f"unverified convolution options: {unknown}")
-    except ThinSliceError:
-        return plan.unknown(TOO_THIN)
-
-
-def _plan_convolution(
-    call: Call,
-    plan: PlanBuilder,
-    window: Window,
-    choices: Choices,
-    source: TensorSpec,
-    weight: TensorSpec,
-    bias: TensorSpec | None,
-) -> Plan:
+    choices = read_choices(call.arguments)
     if weight.memory is HOST and choices.weights is not None:
         weight = replace(weight, dtype=choices.weights)
     made = _build_convolution(call, window, source, weight, choices, has_bias=bias is not None)
     parameters = Parameters(weight, bias, is_returned=bool(call.arguments.get("return_weights_and_bias")))
     if parameters.is_returned and not all(spec is None or spec.memory is HOST for spec in (weight, bias)):
-        raise UnknownChoiceError("prepared weights that are returned")
+        raise NoRuleError("returned weights that are prepared already")
     if source.memory is HOST:
-        raise UnknownChoiceError("images on the host")
+        raise NoRuleError("convolutions of host tensors")
     is_sharded = source.shard is not None
     if is_sharded and (source.memory is DRAM or not isinstance(source.shard, Shard) or window.spread is not None):
         return plan.unknown("convolutions of DRAM or ND shards, and transposed convolutions of shards")
@@ -258,30 +233,30 @@ def _plan_convolution(
         return plan.unknown("unprepared weights on the device")
     is_special = choices.frees_input or not choices.moves_halo or choices.takes_whole_kernel
     if window.spread is not None and (is_special or (source.memory is DRAM and choices.block_rows)):
-        raise UnknownChoiceError("transposed convolutions with these options")
+        raise NoRuleError("transposed convolutions with these options")
     if not is_sharded and not is_view(source, flatten_shape(source)):
         return plan.unknown("tiled images that must be reshaped")
     if not is_sharded:
         source = replace(source, shape=flatten_shape(source))
     patches, are_patches = 0, choices.may_fold and is_patchwise(window)
     if are_patches and isinstance(source.shard, Shard) and source.shard.kind == HEIGHT:
-        raise UnknownChoiceError("height shards whose windows do not overlap")
+        raise NoRuleError("height shards whose windows do not overlap")
     if source.memory is DRAM and are_patches:
         if choices.kind:
-            raise UnknownChoiceError("patches in shards")
+            raise NoRuleError("patches in shards")
         if made.is_row_depthwise:
             return plan.unknown("depthwise convolutions along a line whose windows do not overlap")
         patches, source = fold(plan, made, source)
         made = fold_window(made)
     if made.is_matmul:
         if choices.activates and not (is_sharded or choices.kind):
-            raise UnknownChoiceError("an activation after a matmul")
-        slot, spec = multiply(plan, made, source, parameters, call.memory)
+            raise NoRuleError("an activation after a matmul")
+        slot, spec = multiply_pixels(plan, made, source, parameters, call.memory)
     elif source.memory is L1 or choices.stays_in_l1:
         slot, spec = convolve(plan, made, source, parameters, call.memory)
     else:
         if choices.gives_rows:
-            raise UnknownChoiceError("row-major output of slices")
+            raise NoRuleError("row-major output of slices")
         return convolve_through_l1(plan, made, source, parameters)
     plan.free(patches)
     return parameters.finish(plan, slot, spec)
@@ -304,14 +279,14 @@ def _build_convolution(
     given, kernel = call.arguments, window.kernel
     if min(*kernel, *window.stride, *window.dilation) < 1 or min(window.output_height, window.output_width) < 1:
         # The library's sizes wrap around.
-        raise UnknownChoiceError(
+        raise NoRuleError(
             f"a kernel of {kernel[0]}x{kernel[1]} does not fit an image of {window.height}x{window.width}"
         )
     channels, out_channels, groups = (int(given[name]) for name in ("in_channels", "out_channels", "groups"))
     is_depthwise = groups == channels == out_channels and window.spread is None
     is_row_depthwise = is_depthwise and kernel[0] == window.height == 1 and not has_bias
     if is_row_depthwise and kernel == (1, 1) and channels != 32:
-        raise UnknownChoiceError("depthwise kernels of one pixel in conv1d")
+        raise NoRuleError("depthwise kernels of one pixel in conv1d")
     out = given["dtype"]
     return Convolution(
         *(window, channels, out_channels, has_bias, source.dtype, weight.dtype),
@@ -375,6 +350,7 @@ RECORDS = (
         conv2d,
         *(*_SIZES, *_IMAGE, *_WINDOW, *_REST, *_CHOICES),
         takes_host_tensors=True,
+        verified_with_shards=False,
     ),
     build_record(
         format_convolution("conv_transpose2d", _EXAMPLE_IMAGE, 32, 32, kernel_size=[2, 2], stride=[2, 2]),
@@ -382,6 +358,7 @@ RECORDS = (
         *(*_SIZES, *_IMAGE, *_WINDOW, Argument("output_padding", default=[0, 0]), *_REST, *_CHOICES),
         Argument("mirror_kernel", default=True),
         takes_host_tensors=True,
+        verified_with_shards=False,
     ),
     build_record(
         format_convolution("conv1d", {"batch_size": 1, "input_length": 64}, 32, 32, kernel_size=3, padding=1),
@@ -389,5 +366,6 @@ RECORDS = (
         *(*_SIZES, Argument("input_length"), Argument("kernel_size")),
         *(Argument("stride", default=1), Argument("padding", default=0), Argument("dilation", default=1), *_REST),
         takes_host_tensors=True,
+        verified_with_shards=False,
     ),
 )

@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ttmem.hardware import BFLOAT16, DATA_TYPES, FLOAT32, DataType
+from ttmem.hardware import BFLOAT16, BLACKHOLE, DATA_TYPES, FLOAT32, Architecture, DataType
+from ttmem.twin.operations.plan import NoRuleError
 
 HEIGHT, BLOCK, WIDTH = "height", "block", "width"
 _KINDS = {f"{kind.upper()}_SHARDED": kind for kind in (HEIGHT, BLOCK, WIDTH)}
-_WITHOUT_MEANING = {
+_NEUTRAL_VALUES = {
     "activation": None,
     "config_tensors_in_dram": False,
     "override_sharding_config": False,
@@ -19,12 +20,9 @@ _WITHOUT_MEANING = {
     "enable_activation_reuse": False,
     "force_split_reader": None,
 }
-"""Fields that change much, and the values with which they change nothing."""
+"""Fields without a rule, and the values with which they change nothing."""
 _TILE = 32
-
-
-class UnknownChoiceError(Exception):
-    """An option whose effect is not verified."""
+_UNVERIFIED = "the convolution option {} is not verified"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +75,7 @@ def read_kind(layout: Any) -> str:
 
 
 def read_choices(arguments: Mapping[str, Any]) -> Choices:
-    """Parse the options of a call; raise UnknownChoiceError for one that is not verified."""
+    """Parse the options of a call; raise NoRuleError for one that is not verified."""
     given = dict(arguments.get("conv_config") or {})
     given.pop("new", None)
     sums = dict(arguments.get("compute_config") or {})
@@ -85,10 +83,10 @@ def read_choices(arguments: Mapping[str, Any]) -> Choices:
     dtype, layout, kind = (given.pop(name, None) for name in ("weights_dtype", "output_layout", "shard_layout"))
     folds = given.pop("enable_kernel_stride_folding", None)
     if folds:
-        raise UnknownChoiceError("enable_kernel_stride_folding")
+        raise NoRuleError(_UNVERIFIED.format("enable_kernel_stride_folding"))
     slices = arguments.get("slice_config")
     if slices is not None and "L1Full" not in str(slices):
-        raise UnknownChoiceError("slice_config")
+        raise NoRuleError(_UNVERIFIED.format("slice_config"))
     found = Choices(
         kind=read_kind(kind),
         block_rows=int(given.pop("act_block_h_override", 0)) // _TILE,
@@ -109,6 +107,100 @@ def read_choices(arguments: Mapping[str, Any]) -> Choices:
         stays_in_l1=slices is not None,
     )
     for name, value in given.items():
-        if name not in _WITHOUT_MEANING or value != _WITHOUT_MEANING[name]:
-            raise UnknownChoiceError(name)
+        if name not in _NEUTRAL_VALUES or value != _NEUTRAL_VALUES[name]:
+            raise NoRuleError(_UNVERIFIED.format(name))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """Cost model of the library: bytes per cycle at the least transfer and at the peak, which it reaches at a size."""
+
+    local: tuple[int, float, float]
+    dram: tuple[int, float, float]
+    multicast: tuple[int, float, float]
+    clock: float
+    tilize_cycles: dict[tuple[str, str, bool], int]
+
+
+_LEAST_TRANSFER_BYTES = 16
+_WORMHOLE_RATES = _Rates(
+    (1024, 0.868, 27.84),
+    (2048, 0.436, 28.411),
+    (65536, 0.318, 25.345),
+    1.0,
+    {
+        ("float32", "float32", False): 107,
+        ("float32", "float32", True): 128,
+        ("float32", "bfloat16", False): 74,
+        ("float32", "bfloat16", True): 74,
+        ("float32", "bfloat8_b", False): 74,
+        ("float32", "bfloat8_b", True): 70,
+        ("bfloat16", "float32", False): 92,
+        ("bfloat16", "float32", True): 117,
+        ("bfloat16", "bfloat16", False): 61,
+        ("bfloat16", "bfloat16", True): 68,
+        ("bfloat16", "bfloat8_b", False): 40,
+        ("bfloat16", "bfloat8_b", True): 43,
+    },
+)
+_BLACKHOLE_RATES = _Rates(
+    (4096, 1.124, 80.48),
+    (2048, 0.671, 80.885),
+    (65536, 0.182, 57.677),
+    1.35,
+    {
+        ("float32", "float32", False): 132,
+        ("float32", "float32", True): 132,
+        ("float32", "bfloat16", False): 132,
+        ("float32", "bfloat16", True): 80,
+        ("float32", "bfloat8_b", False): 132,
+        ("float32", "bfloat8_b", True): 77,
+        ("bfloat16", "float32", False): 105,
+        ("bfloat16", "float32", True): 128,
+        ("bfloat16", "bfloat16", False): 72,
+        ("bfloat16", "bfloat16", True): 72,
+        ("bfloat16", "bfloat8_b", False): 60,
+        ("bfloat16", "bfloat8_b", True): 60,
+    },
+)
+
+
+def _compute_rate(size: int, curve: tuple[int, float, float]) -> float:
+    full, least, peak = curve
+    clamped = min(max(size, _LEAST_TRANSFER_BYTES), full)
+    return least + (peak - least) / (full - _LEAST_TRANSFER_BYTES) * (clamped - _LEAST_TRANSFER_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """The facts that the decision depends on; sizes in tiles, ``channels`` of a stick."""
+
+    dtype: DataType
+    """The type of the sticks."""
+    out_dtype: DataType
+    weight_tile_bytes: int
+    high: int
+    deep: int
+    wide: int
+    channels: int
+    kernel_width: int
+    is_dilated: bool
+    sums_in_float32: bool
+
+
+def is_faster_with_two_readers(work: Gathering, architecture: Architecture) -> bool:
+    """Return whether two gathering kernels are faster than one, although the second also reads the weights."""
+    rates = _BLACKHOLE_RATES if architecture is BLACKHOLE else _WORMHOLE_RATES
+    stick = work.dtype.mantissa_bits // 8 * work.channels
+    gathered = stick * work.high * 32 * work.kernel_width
+    gather = rates.clock * gathered / _compute_rate(stick * (1 if work.is_dilated else work.kernel_width), rates.local)
+    weights = work.weight_tile_bytes * work.wide * work.deep
+    weigh = (
+        rates.clock
+        * weights
+        * (1 / _compute_rate(work.weight_tile_bytes, rates.dram) + 1 / _compute_rate(weights, rates.multicast))
+    )
+    cycles = rates.tilize_cycles[work.dtype.name, work.out_dtype.name, work.sums_in_float32]
+    tilize = cycles * work.deep * work.high
+    return gather / 2 + max(weigh, tilize) < max(gather + tilize, weigh)

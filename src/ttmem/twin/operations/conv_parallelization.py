@@ -9,10 +9,17 @@ from math import prod
 from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BLACKHOLE, FLOAT32, Architecture, DataType, MemoryMap
 from ttmem.hardware.boards import Grid
-from ttmem.twin.operations.conv_config import BLOCK, HEIGHT, NO_CHOICES, WIDTH, Choices
-from ttmem.twin.operations.halo import Dealing, stick_dtype
-from ttmem.twin.operations.sliding_window import Window, halo_sticks
-from ttmem.twin.operations.window_readers import Gathering, halves_pay
+from ttmem.twin.operations.conv_config import (
+    BLOCK,
+    HEIGHT,
+    NO_CHOICES,
+    WIDTH,
+    Choices,
+    Gathering,
+    is_faster_with_two_readers,
+)
+from ttmem.twin.operations.halo import Dealing, choose_stick_dtype
+from ttmem.twin.operations.sliding_window import Window, count_halo_sticks
 from ttmem.twin.tensor_spec import CoreRange, InvalidSpecError, Shard, make_core_grid
 
 _TILE = 32
@@ -23,10 +30,7 @@ _BURST_ALIGNMENTS = 256
 
 
 def count_cores(pieces: int, most: int, at_once: int = 1) -> int:
-    """Return the largest number of cores up to ``most`` such that equal shares leave none idle.
-
-    ``at_once``: the pieces that a core takes per step.
-    """
+    """Return the most cores, up to ``most``, that equal shares of pieces (``at_once`` per step) all keep busy."""
     cores = most
     while cores > 1 and (padded := round_up(pieces, cores * at_once)) - pieces >= padded // cores:
         cores -= 1
@@ -66,11 +70,11 @@ class Convolution:
     out_channels: int
     has_bias: bool
     dtype: DataType
-    """Of the input."""
+    """The input's type."""
     weight_dtype: DataType
     out_dtype: DataType
     is_tiled: bool = False
-    """Of the input."""
+    """Whether the input is tiled."""
     is_matmul: bool = False
     """Whether it is a kernel of one pixel with stride 1, without a window."""
     is_row_depthwise: bool = False
@@ -90,7 +94,7 @@ class Convolution:
     @property
     def stick_dtype(self) -> DataType:
         """The type of the input's sticks: block floats become bfloat16."""
-        return stick_dtype(self.dtype)
+        return choose_stick_dtype(self.dtype)
 
     @property
     def stick_bytes(self) -> int:
@@ -138,10 +142,7 @@ class Scheme:
 
     @cached_property
     def block_tiles_high(self) -> int:
-        """Output tiles per step: the largest divisor of all rows up to the chosen number.
-
-        For width shards the library divides the whole tiles alone, and refuses a remainder.
-        """
+        """Output tiles per step: the largest divisor up to the choice; width shards divide the whole tiles alone."""
         wanted, all_rows = self.convolution.choices.block_rows, self.out_tiles_high
         if not wanted:
             return all_rows
@@ -197,7 +198,7 @@ class Scheme:
     @cached_property
     def halo_sticks(self) -> int:
         """Per core."""
-        return halo_sticks(self.convolution.window, self.cores_high, self.outputs_per_core)
+        return count_halo_sticks(self.convolution.window, self.cores_high, self.outputs_per_core)
 
     def ranges(self, across: int) -> tuple[CoreRange, ...]:
         """Return the cores, ``across`` of them along the channels."""
@@ -209,7 +210,7 @@ class Scheme:
 
     @property
     def dealing(self) -> Dealing:
-        """Of the input."""
+        """The distribution of the input."""
         return Dealing(
             *(self.convolution.window, self.kind, self.ranges(self.cores_in), self.cores_high),
             *(self.convolution.in_channels, self.channels_per_core, self.in_sticks, self.outputs_per_core),
@@ -293,7 +294,7 @@ class Scheme:
         halo = self.halo_bytes
         if window is not None:
             outputs = ceil_div(ceil_div(window.outputs, _TILE), self.cores_high) * _TILE
-            halo = halo_sticks(window, self.cores_high, outputs)
+            halo = count_halo_sticks(window, self.cores_high, outputs)
             halo *= self.channels_per_core * self.convolution.stick_bytes
         return sum(self.static_bytes(is_estimate=True)) + self.out_shard_bytes + halo
 
@@ -314,7 +315,7 @@ class Scheme:
             *(self.block_tiles_high, self.block_tiles_wide, self.out_tiles_wide, self.channels_per_core),
             *(window.kernel[1], window.dilation[1] != 1, made.sums_in_float32),
         )
-        return halves_pay(work, self.chip.architecture)
+        return is_faster_with_two_readers(work, self.chip.architecture)
 
     def readers(self) -> tuple[int, ...]:
         """Return the outputs per block of each kernel that gathers windows: one, or two with half each."""

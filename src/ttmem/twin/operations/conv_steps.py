@@ -6,7 +6,7 @@ from math import prod
 
 from ttmem.base.arithmetic import round_up
 from ttmem.hardware import DRAM, HOST, L1, Memory
-from ttmem.twin.operations.conv_config import BLOCK, WIDTH, UnknownChoiceError
+from ttmem.twin.operations.conv_config import BLOCK, WIDTH
 from ttmem.twin.operations.conv_parallelization import (
     Chip,
     Convolution,
@@ -18,12 +18,12 @@ from ttmem.twin.operations.conv_parallelization import (
 )
 from ttmem.twin.operations.elementwise import double_buffered_tiles
 from ttmem.twin.operations.halo import cut_out, deal, gather, keep_tables
-from ttmem.twin.operations.image_slices import Cut, cut_window, sliced
+from ttmem.twin.operations.image_slices import Cut, choose_slices, cut_window
 from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.pad import pad
-from ttmem.twin.operations.plan import EXACT, Call, Plan, PlanBuilder
+from ttmem.twin.operations.plan import EXACT, Call, NoRuleError, Plan, PlanBuilder
 from ttmem.twin.operations.reshape import reshape
-from ttmem.twin.operations.sliding_window import Window, reader_table_width
+from ttmem.twin.operations.sliding_window import Window, compute_reader_table_width
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, Shard, TensorSpec
 
@@ -65,15 +65,9 @@ class Parameters:
 
 
 def convolve(
-    plan: PlanBuilder,
-    made: Convolution,
-    source: TensorSpec,
-    parameters: Parameters,
-    memory: Memory | None = None,
+    plan: PlanBuilder, made: Convolution, source: TensorSpec, parameters: Parameters, memory: Memory | None = None
 ) -> tuple[int, TensorSpec]:
-    """Plan a convolution in L1: shard the input, gather halos, convolve; the result is sharded unless ``memory`` is
-    set.
-    """
+    """Plan a convolution in L1: shard, gather halos, convolve; the result is sharded unless ``memory`` is set."""
     scheme = settle_scheme(plan, made, source)
     slot, dealt = shard_input(plan, scheme, source)
     prepare(plan, scheme, parameters)
@@ -98,19 +92,19 @@ def settle_scheme(plan: PlanBuilder, made: Convolution, source: TensorSpec) -> S
         return choose_scheme(choose_kind(made, chip), made, chip)
     shard = source.shard
     if shard.kind == BLOCK and (shard.ranges[0].start_x or shard.ranges[0].start_y):
-        raise UnknownChoiceError("blocks that do not begin at the first core")
+        raise NoRuleError("blocks that do not begin at the first core")
     if shard.kind == WIDTH and not made.is_matmul and shard.ranges != fill_rows(shard.cores, chip.grid):
-        raise UnknownChoiceError("width shards on other cores than the first ones, row by row")
+        raise NoRuleError("width shards on other cores than the first ones, row by row")
     scheme = read_scheme(made, chip, shard)
     if scheme is not None and scheme.cores_in > 1 and (scheme.cores_in - 1) * shard.width >= made.in_channels:
-        raise UnknownChoiceError("shards on more cores than share the channels")
+        raise NoRuleError("shards on more cores than share the channels")
     if scheme is not None and not made.choices.reshards:
         return scheme
     kind = made.choices.kind
     if scheme is None and made.is_matmul and shard.kind == BLOCK:
         kind = BLOCK
     if not kind or not source.is_tiled:
-        raise UnknownChoiceError("resharded row-major shards, or a scheme that the caller did not choose")
+        raise NoRuleError("resharded row-major shards, or a scheme that the caller did not choose")
     wanted = choose_scheme(kind, made, chip)
     if scheme is None or (wanted.kind, wanted.ranges(wanted.cores_in)) != (scheme.kind, shard.ranges):
         return wanted
@@ -127,10 +121,10 @@ def shard_input(plan: PlanBuilder, scheme: Scheme, source: TensorSpec) -> tuple[
         wanted = scheme.dealing.shard(scheme.in_sticks)
         made = to_memory_config(Call("", (replace(source, alignment=(1, 1)),), {}, L1, shard=wanted), plan)
         if not made.results or made.confidence != EXACT:
-            raise UnknownChoiceError("resharding that is not verified")
+            raise NoRuleError("resharding that is not verified")
         ((slot, dealt),) = made.results
         if slot < 0:
-            raise UnknownChoiceError("blocks with padded channels that are resharded to the same shards")
+            raise NoRuleError("blocks with padded channels that are resharded to the same shards")
     if scheme.convolution.choices.frees_input and source.memory is not DRAM:
         plan.free_input(0)
         plan.free(slot)
@@ -144,7 +138,7 @@ def prepare(plan: PlanBuilder, scheme: Scheme, parameters: Parameters) -> None:
         return
     made = scheme.convolution
     if made.is_row_depthwise and parameters.is_returned:
-        raise UnknownChoiceError("returned weights of a depthwise row")
+        raise NoRuleError("returned weights of a depthwise row")
     # Depthwise along a line every tap has a row of tiles for all channels.
     rows = scheme.weight_shape[0] if made.is_row_depthwise else made.in_channels * prod(made.window.kernel)
     parameters.move(plan, rows, made.out_channels, scheme.weight_shape)
@@ -182,7 +176,7 @@ def _convolve(plan: PlanBuilder, scheme: Scheme, halo: TensorSpec) -> tuple[int,
     if has_rest and scheme.kind != WIDTH:
         plan.refuse(rest)
     readers = scheme.readers()
-    width = reader_table_width(made.window, scheme.cores_high, scheme.outputs_per_core, readers)
+    width = compute_reader_table_width(made.window, scheme.cores_high, scheme.outputs_per_core, readers)
     width += width % 2
     program = replace(made, choices=made.choices.select_program_choices(sums_in_float32=made.sums_in_float32))
     keep_tables(plan, scheme.dealing, ("convolution", program, halo), (width,))
@@ -213,12 +207,12 @@ def convolve_through_l1(plan: PlanBuilder, made: Convolution, source: TensorSpec
     image = TensorSpec(shape, made.out_dtype, TILE, DRAM)
     place = plan.allocate(image)
     known: dict[tuple[Window, int], int] = {}
-    parts = sliced(window, lambda cut: _estimate_bytes(made, cut, chip, known), plan.l1_bytes_free, tiled=True)
+    parts = choose_slices(window, lambda cut: _estimate_bytes(made, cut, chip, known), plan.l1_bytes_free, tiled=True)
     if isinstance(parts, str):
         plan.refuse(parts)
     if len(parts) > 1:
         if made.choices.reshards:
-            raise UnknownChoiceError("resharded slices")
+            raise NoRuleError("resharded slices")
         kind = ""
         for cut in parts:
             part, kind = _convolve_part(made, cut, chip, kind)
@@ -233,10 +227,7 @@ def convolve_through_l1(plan: PlanBuilder, made: Convolution, source: TensorSpec
 
 
 def _convolve_part(made: Convolution, cut: Cut, chip: Chip, kind: str = "") -> tuple[Convolution, str]:
-    """Return the convolution of a slice, and its kind unless the first slice set it.
-
-    The library estimates it with the padding of the whole image.
-    """
+    """Return the convolution of a slice, estimated with the whole image's padding, and its kind (the first slice's)."""
     part = replace(made, window=cut_window(made.window, cut, tiled=True))
     if made.window.spread is not None:
         return part, kind or choose_kind(part, chip)

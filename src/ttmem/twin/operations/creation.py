@@ -115,6 +115,7 @@ RECORDS = (
             *_PLACE,
             family="create",
             needs_tensor=False,
+            verified_with_shards=False,
         )
         for name, rule, values in (
             ("zeros", create, ()),
@@ -131,6 +132,7 @@ RECORDS = (
         *_PLACE,
         family="create",
         needs_tensor=False,
+        verified_with_shards=False,
     ),
     *(
         build_record(
@@ -140,9 +142,13 @@ RECORDS = (
             Argument("dtype", default=None),
             family="create like",
             verified_low_rank_and_rare_types=True,
-            verified_with_shards=True,
         )
         for name, filling in _LIKE
     ),
-    build_record(format_call("copy", [EXAMPLE_TENSOR] * 2), copy, verified_low_rank_and_rare_types=True),
+    build_record(
+        format_call("copy", [EXAMPLE_TENSOR] * 2),
+        copy,
+        verified_low_rank_and_rare_types=True,
+        verified_with_shards=False,
+    ),
 )

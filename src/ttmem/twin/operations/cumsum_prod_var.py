@@ -9,18 +9,15 @@ from ttmem.hardware import BFLOAT8_B, BFLOAT16, DATA_TYPES, FLOAT32
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
 from ttmem.twin.operations.elementwise import clone, dtype_name, memory_layout_name, typecast
 from ttmem.twin.operations.permute import permute
-from ttmem.twin.operations.plan import (
-    Call,
-    Plan,
-    PlanBuilder,
-    TensorHandle,
-    apply,
-    dimension,
-    replace_handle,
-    resolve_axes,
-)
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder, TensorHandle, dimension, resolve_axes
 from ttmem.twin.operations.record import Argument
-from ttmem.twin.operations.reduced_shards import Place, check_cores, filled, in_shape, place_of
+from ttmem.twin.operations.reductions import (
+    ResultPlacement,
+    check_cores,
+    fill_tile_padding,
+    read_placement,
+    reshape_handle,
+)
 from ttmem.twin.placement import compute_paging
 from ttmem.twin.tensor_spec import TensorSpec
 
@@ -30,10 +27,7 @@ _TYPES, _TYPES_OF_ALL = "BFLOAT16, FLOAT32 or BFLOAT8_B", "BFLOAT16, FLOAT32, BF
 
 
 def accumulate(call: Call, plan: PlanBuilder) -> Plan:
-    """Plan cumsum or cumprod: the dimension is moved outside the tiles and back.
-
-    Only sums of bfloat16 can run inside tiles.
-    """
+    """Plan cumsum or cumprod; all but sums of bfloat16 move the dimension outside the tiles and back."""
     source = call.inputs[0]
     if not source.is_tiled or source.dtype.name in _NOT_COMPARED:
         return plan.unknown(f"{call.name} of row-major tensors, of bfloat4_b or of uint8")
@@ -44,23 +38,23 @@ def accumulate(call: Call, plan: PlanBuilder) -> Plan:
     held = TensorHandle(-1, source)
     wanted = call.arguments["dtype"]
     if wanted is not None and DATA_TYPES.find(str(wanted)) is not source.dtype:
-        held = apply(plan, typecast, held, dtype=wanted)
+        held = plan.apply(typecast, held, dtype=wanted)
     is_sum = call.name == "cumsum"
     if is_sum and held.spec.dtype is BFLOAT16 and axis >= rank - 2:
         done = _accumulate(plan, held, _result_spec(call, held.spec), axis)
-        return plan.finish(replace_handle(plan, held, done).slot, done.spec)
+        return plan.finish(plan.replace_tensor(held, done).slot, done.spec)
     shape, lead = held.spec.shape, max(4 - rank, 0)
     order = list(range(rank + lead))
     if rank - axis < 4:
         order[0], order[axis + lead] = order[axis + lead], order[0]
-        held = reshape_handle(held, (1,) * lead + shape)
-        held = replace_handle(plan, held, apply(plan, permute, held, held.spec.memory, held.spec.shard, dims=order))
+        held = change_shape(held, (1,) * lead + shape)
+        held = plan.advance(permute, held, held.spec.memory, held.spec.shard, dims=order)
     # Totals of floats are kept in four bytes; sums of those keep a copy besides.
     inner = (FLOAT32 if held.spec.dtype.is_float else held.spec.dtype).tile_bytes()
     totals = [inner, inner] if is_sum and held.spec.dtype is FLOAT32 else [inner]
     result = _result_spec(call, held.spec)
-    held = replace_handle(plan, held, _accumulate(plan, held, result, 0 if rank - axis < 4 else axis, *totals))
-    held = replace_handle(plan, held, apply(plan, permute, held, held.spec.memory, held.spec.shard, dims=order))
+    held = plan.replace_tensor(held, _accumulate(plan, held, result, 0 if rank - axis < 4 else axis, *totals))
+    held = plan.advance(permute, held, held.spec.memory, held.spec.shard, dims=order)
     return plan.finish(held.slot, replace(held.spec, shape=shape))
 
 
@@ -68,7 +62,7 @@ def _result_spec(call: Call, spec: TensorSpec) -> TensorSpec:
     return spec if call.memory is None else replace(spec, memory=call.memory, shard=call.shard)
 
 
-def reshape_handle(held: TensorHandle, shape: tuple[int, ...]) -> TensorHandle:
+def change_shape(held: TensorHandle, shape: tuple[int, ...]) -> TensorHandle:
     """Return the tensor with another shape."""
     return TensorHandle(held.slot, replace(held.spec, shape=shape))
 
@@ -101,22 +95,22 @@ def product(call: Call, plan: PlanBuilder) -> Plan:
         return plan.unknown("prod of row-major tensors, or of more than four dimensions")
     if not rank:
         return plan.unknown("prod of a single number")
-    place = place_of(call)
-    first = filled(plan, source)
+    place = read_placement(call)
+    first = fill_tile_padding(plan, source)
     if call.arguments["dim"] is None or rank == 1:
         held = _multiply_all(plan, first, place)
         return plan.finish(held.slot, replace(held.spec, shape=(1,) * rank if call.arguments["keepdim"] else ()))
     axis = dimension(call.arguments["dim"], rank)
     held, kept = _multiply_along(plan, first, axis + 4 - rank, place)
     shape = (*source.shape[:axis], 1, *source.shape[axis + 1 :])
-    held = reshape_handle(held, shape)
+    held = change_shape(held, shape)
     if not call.arguments["keepdim"]:
-        held = replace_handle(plan, held, in_shape(plan, held, (*shape[:axis], *shape[axis + 1 :])))
+        held = plan.replace_tensor(held, reshape_handle(plan, held, (*shape[:axis], *shape[axis + 1 :])))
     plan.free(*kept, first.slot)
     return plan.finish(held.slot, held.spec)
 
 
-def _multiply_all(plan: PlanBuilder, source: TensorHandle, place: Place) -> TensorHandle:
+def _multiply_all(plan: PlanBuilder, source: TensorHandle, place: ResultPlacement) -> TensorHandle:
     """Multiply all elements: one core writes a row of a tile's elements; the host creates a tensor from the first."""
     wide = FLOAT32 if source.spec.dtype is BFLOAT8_B else source.spec.dtype
     row = replace(source.spec, shape=(1, 1, 1, 32 * 32), dtype=wide, memory=place.memory, shard=place.shard)
@@ -126,7 +120,7 @@ def _multiply_all(plan: PlanBuilder, source: TensorHandle, place: Place) -> Tens
     plan.free(held.slot, source.slot)
     held = TensorHandle(slot, one)
     if wide is not source.spec.dtype:
-        held = replace_handle(plan, held, apply(plan, typecast, held, dtype=source.spec.dtype.name))
+        held = plan.advance(typecast, held, dtype=source.spec.dtype.name)
     return held
 
 
@@ -144,12 +138,14 @@ def _multiply(plan: PlanBuilder, held: TensorHandle, result: TensorSpec, types: 
     return TensorHandle(slot, result)
 
 
-def _multiply_along(plan: PlanBuilder, source: TensorHandle, axis: int, place: Place) -> tuple[TensorHandle, list[int]]:
+def _multiply_along(
+    plan: PlanBuilder, source: TensorHandle, axis: int, place: ResultPlacement
+) -> tuple[TensorHandle, list[int]]:
     """Multiply along one of four dimensions; return the product and what is freed at the end."""
     shape = source.spec.shape
-    held = four = reshape_handle(source, (1,) * (4 - len(shape)) + shape)
+    held = four = change_shape(source, (1,) * (4 - len(shape)) + shape)
     if axis >= 2:
-        held = apply(plan, permute, held, place.memory, place.shard, dims=(axis, 0, 1, 5 - axis))
+        held = plan.apply(permute, held, place.memory, place.shard, dims=(axis, 0, 1, 5 - axis))
     kept = [held.slot] if held.slot != four.slot else []
     outer = 1 if axis == 1 else 0
     sizes = list(held.spec.shape)
@@ -157,12 +153,12 @@ def _multiply_along(plan: PlanBuilder, source: TensorHandle, axis: int, place: P
     done = _multiply(plan, held, replace(held.spec, shape=tuple(sizes), memory=place.memory, shard=place.shard))
     if axis < 2:
         return done, kept
-    back = apply(plan, permute, done, place.memory, place.shard, dims=(1, 2, 0, 3))
+    back = plan.apply(permute, done, place.memory, place.shard, dims=(1, 2, 0, 3))
     if axis == 2:
-        return replace_handle(plan, done, back), kept
-    turned = apply(plan, permute, back, place.memory, place.shard, dims=(0, 1, 3, 2))
-    replace_handle(plan, done, back)
-    return replace_handle(plan, back, turned), kept
+        return plan.replace_tensor(done, back), kept
+    turned = plan.apply(permute, back, place.memory, place.shard, dims=(0, 1, 3, 2))
+    plan.replace_tensor(done, back)
+    return plan.replace_tensor(back, turned), kept
 
 
 def spread(call: Call, plan: PlanBuilder) -> Plan:
@@ -171,7 +167,7 @@ def spread(call: Call, plan: PlanBuilder) -> Plan:
     if not source.is_tiled or rank < 2:
         return plan.unknown(f"{call.name} of row-major tensors, or of less than two dimensions")
     axes = resolve_axes(call.arguments["dim"], rank)
-    place = place_of(call)
+    place = read_placement(call)
     shape = tuple(1 if axis in axes else size for axis, size in enumerate(source.shape))
     if not call.arguments["keepdim"]:
         shape = tuple(size for axis, size in enumerate(source.shape) if axis not in axes)
@@ -185,25 +181,25 @@ def spread(call: Call, plan: PlanBuilder) -> Plan:
         order[axes[0]], order[rank - 2] = order[rank - 2], order[axes[0]]
     first = TensorHandle(-1, source)
     moves = len(axes) > 1 or order != list(range(rank))
-    turned = apply(plan, permute, first, place.memory, place.shard, dims=order) if moves else first
+    turned = plan.apply(permute, first, place.memory, place.shard, dims=order) if moves else first
     sizes = tuple(1 if axis in axes else size for axis, size in zip(order, turned.spec.shape, strict=True))
     wide = FLOAT32.tile_bytes()
     more = [4 * wide, wide] if len(axes) > 1 else []
-    spread_out = place.holds(replace(turned.spec, shape=sizes))
+    spread_out = place.place_result(replace(turned.spec, shape=sizes))
     if source.dtype not in _FLOATS:
         plan.allocate(spread_out)
         dtype = dtype_name(source.dtype)
         plan.refuse(f"Only FLOAT32, BFLOAT16, and BFLOAT8_B are supported for Std/Var reduction - got {dtype}")
     held = _reduce(plan, turned, spread_out, [8, 2], *more)
     if len(axes) == 1 and turned is not first:
-        held = replace_handle(plan, held, apply(plan, permute, held, place.memory, place.shard, dims=order))
+        held = plan.advance(permute, held, place.memory, place.shard, dims=order)
     return _finish(plan, held, shape, turned.slot)
 
 
 def _finish(plan: PlanBuilder, held: TensorHandle, shape: tuple[int, ...], kept: int = 0) -> Plan:
     """Reshape the result and free ``kept``."""
     if held.spec.shape != shape:
-        held = replace_handle(plan, held, in_shape(plan, held, shape))
+        held = plan.replace_tensor(held, reshape_handle(plan, held, shape))
     if kept != held.slot:
         plan.free(kept)
     return plan.finish(held.slot, held.spec)
@@ -219,24 +215,12 @@ RECORDS = (
             *(Argument("dim", 0), Argument("dtype", default=None)),
             family="accumulation",
             verified_low_rank_and_rare_types=True,
-            verified_with_shards=True,
         )
         for name in ("cumsum", "cumprod")
     ),
-    build_record(
-        format_call("prod", [EXAMPLE_TENSOR], dim=-1, keepdim=True),
-        product,
-        *_DIMENSIONS,
-        verified_with_shards=True,
-    ),
+    build_record(format_call("prod", [EXAMPLE_TENSOR], dim=-1, keepdim=True), product, *_DIMENSIONS),
     *(
-        build_record(
-            format_call(name, [EXAMPLE_TENSOR], dim=-1, keepdim=True),
-            spread,
-            *_DIMENSIONS,
-            family="spread",
-            verified_with_shards=True,
-        )
+        build_record(format_call(name, [EXAMPLE_TENSOR], dim=-1, keepdim=True), spread, *_DIMENSIONS, family="spread")
         for name in ("var", "std")
     ),
 )

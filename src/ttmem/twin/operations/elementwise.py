@@ -7,13 +7,7 @@ from math import gcd, prod
 
 from ttmem.base.arithmetic import round_up
 from ttmem.base.errors import BadInputError
-from ttmem.hardware import (
-    BFLOAT16,
-    DATA_TYPES,
-    L1,
-    DataType,
-    Memory,
-)
+from ttmem.hardware import BFLOAT16, DATA_TYPES, L1, DataType, Memory
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
 from ttmem.twin.operations.plan import Call, Plan, PlanBuilder
 from ttmem.twin.operations.record import Argument, Step
@@ -52,7 +46,7 @@ def double_buffered_rows(plan: PlanBuilder, paged: TensorSpec, *specs: TensorSpe
 
 
 def dtype_name(dtype: DataType) -> str:
-    """As the library's messages do."""
+    """Return the name in the library's messages."""
     return f"DataType::{dtype.name.upper()}"
 
 
@@ -97,9 +91,7 @@ def pad_spec(source: TensorSpec, result: TensorSpec) -> TensorSpec:
 
 
 def works_in_place(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> bool:
-    """Return whether kernels use the shards in place: in L1, on the same cores, none partial, rows in whole tiles
-    without gaps.
-    """
+    """Return whether kernels use L1 shards in place: equal, none partial, rows in whole tiles without gaps."""
     one, two = source.shard, result.shard
     if not isinstance(one, Shard) or one != two or source.memory is not L1 or result.memory is not L1:
         return False
@@ -226,9 +218,7 @@ def check_output_shape(shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
 
 
 def broadcast_shape(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the broadcast shape; the library's kernels refuse it if nothing repeats within tiles, else it checks by
-    dimension.
-    """
+    """Return the broadcast shape, or refuse it as the library does: by kernel, or by dimension."""
     rank = max(len(first), len(second))
     one = (1,) * (rank - len(first)) + first
     two = (1,) * (rank - len(second)) + second
@@ -257,20 +247,14 @@ RECORDS = (
         Argument("dtype", 0),
         CORES,
         verified_low_rank_and_rare_types=True,
-        verified_with_shards=True,
     ),
     # The static buffers of row-major clones are as wide as their rows.
-    build_record(
-        format_call("clone", [EXAMPLE_TENSOR]),
-        clone,
-        verified_low_rank_and_rare_types=True,
-        verified_with_shards=True,
-    ),
+    build_record(format_call("clone", [EXAMPLE_TENSOR]), clone, verified_low_rank_and_rare_types=True),
 )
 
 
 def layout_name(spec: TensorSpec) -> str:
-    """As the library's messages do."""
+    """Return the name in the library's messages."""
     return "Layout::TILE" if spec.is_tiled else "Layout::ROW_MAJOR"
 
 
@@ -282,7 +266,7 @@ def memory_layout_name(spec: TensorSpec) -> str:
 def allocate_results(plan: PlanBuilder, results: Sequence[TensorSpec], faults: Iterable[str]) -> list[int]:
     """Allocate the results and return their slots; the first fault ends the plan with the library's message."""
     slots = [plan.allocate(spec) for spec in results]
-    why = next(iter(faults), "")
+    why = next(filter(None, faults), "")
     if why:
         plan.refuse(why)
     return slots
@@ -308,10 +292,7 @@ def has_tile_padding(spec: TensorSpec) -> bool:
 
 
 def fill_padding(plan: PlanBuilder, spec: TensorSpec) -> int:
-    """Fill the padding of the last tiles, if any: in place, or for block floats through bfloat16.
-
-    Return the slot of the filled tensor, -1 for the input itself.
-    """
+    """Fill the padding of tiles, block floats through bfloat16; return the slot, -1 for the input itself."""
     if not has_tile_padding(spec):
         return -1
     plain = replace(spec, dtype=BFLOAT16) if spec.dtype.is_block_float else spec
@@ -354,9 +335,7 @@ def launch_copy(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> No
 
 
 def _compute_row_part(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> int:
-    """Return the part of a row that a core copies if there are fewer rows than cores: the longest that divides pages of
-    both; 0 if it is unaligned or a whole row.
-    """
+    """Return the part of a row that a core copies if rows are few; 0: it is unaligned or a whole row."""
     part = gcd(compute_paging(source).page_bytes, compute_paging(result).page_bytes)
     alignment = max(plan.memory_map.page_alignment_bytes(spec.memory) for spec in (source, result))
     row_bytes = source.shape[-1] * source.element_bytes

@@ -8,10 +8,9 @@ from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import FLOAT32, L1, DataType, Memory
 from ttmem.twin.operations.elementwise import has_padded_shard_rows
 from ttmem.twin.operations.memory_config import to_memory_config
-from ttmem.twin.operations.plan import Call, Plan, PlanBuilder, TensorHandle, apply, replace_handle
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder, TensorHandle
 from ttmem.twin.operations.pool_parallelization import Pooling
-from ttmem.twin.operations.reduced_shards import Place
-from ttmem.twin.operations.reductions import down
+from ttmem.twin.operations.reductions import ResultPlacement, reduce_height
 from ttmem.twin.operations.reshape import reshape
 from ttmem.twin.operations.sliding_window import Window
 from ttmem.twin.operations.to_layout import to_layout
@@ -47,25 +46,25 @@ def average(call: Call, plan: PlanBuilder, made: Pooling) -> Plan:
             return plan.unknown("averages of shards whose conversion to interleaved is not verified")
         held = moved
     if source.is_tiled and pixels % _TILE:
-        held = replace_handle(plan, held, apply(plan, to_layout, held, layout="row_major"))
-    image = apply(plan, reshape, held, shape=(made.window.batch, 1, pixels, made.channels))
+        held = plan.advance(to_layout, held, layout="row_major")
+    image = plan.apply(reshape, held, shape=(made.window.batch, 1, pixels, made.channels))
     out, is_block = made.out_layout, image.spec.dtype.is_block_float
     # What is asked of the sum; otherwise its result changes as it comes.
     asked = out if (made.window.batch == 1 if out is TILE else not is_block) else None
     if image.spec.is_tiled:
-        summed = down(plan, image, Place(memory), image.spec.dtype, "sum", layout=asked or TILE)
+        summed = reduce_height(plan, image, ResultPlacement(memory), image.spec.dtype, "sum", layout=asked or TILE)
     else:
         summed = _sum_rows(plan, image.spec, asked or ROW_MAJOR)
     if asked:
         summed = _convert_layout(plan, summed, asked)
     shape = (1, 1, made.window.batch, made.channels)
-    summed = _convert_layout(plan, replace_handle(plan, summed, apply(plan, reshape, summed, shape=shape)), out)
+    summed = _convert_layout(plan, plan.advance(reshape, summed, shape=shape), out)
     plan.free(*{held.slot, image.slot})
     return plan.finish(summed.slot, summed.spec)
 
 
 def _convert_layout(plan: PlanBuilder, held: TensorHandle, layout: Layout) -> TensorHandle:
-    return replace_handle(plan, held, apply(plan, to_layout, held, layout=layout.name))
+    return plan.advance(to_layout, held, layout=layout.name)
 
 
 def _make_interleaved(plan: PlanBuilder, source: TensorSpec, memory: Memory) -> TensorHandle | None:
@@ -88,7 +87,7 @@ def _sum_rows(plan: PlanBuilder, image: TensorSpec, layout: Layout) -> TensorHan
         return _sum_once(plan, image, 1, image.dtype, layout)
     partial = _sum_once(plan, image, slices, FLOAT32, ROW_MAJOR)
     whole = _sum_once(plan, partial.spec, 1, image.dtype, layout)
-    return replace_handle(plan, partial, whole)
+    return plan.replace_tensor(partial, whole)
 
 
 def _sum_once(plan: PlanBuilder, image: TensorSpec, slices: int, dtype: DataType, layout: Layout) -> TensorHandle:

@@ -137,6 +137,5 @@ RECORDS = (
         Argument("padding_mode", default="zeros"),
         *(Argument(name, default=False) for name in ("align_corners", "use_precomputed_grid", "batch_output_channels")),
         KERNEL_CONFIG,
-        verified_with_shards=True,
     ),
 )

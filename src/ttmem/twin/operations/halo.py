@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps that everything with a sliding window shares: sticks dealt out over cores, the halo gathered around them."""
+"""Steps shared by all sliding windows: distribute sticks over cores, gather the halo around them."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BFLOAT16, DATA_TYPES, DRAM, FLOAT32, L1, L1_SMALL, DataType
 from ttmem.twin.operations.plan import PlanBuilder
-from ttmem.twin.operations.sliding_window import Window, halo_sticks, halo_tables
+from ttmem.twin.operations.sliding_window import Window, compute_halo_tables, count_halo_sticks
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import ROW_MAJOR, CoreRange, Shard, TensorSpec
 
@@ -18,16 +18,16 @@ _OTHER_WALK = (
     "origin-anchored, row-filled grid is supported; any other grid hangs max_pool2d/avg_pool2d or silently returns "
     "wrong conv2d results (#60513)."
 )
-"""What the library says of shards that lie elsewhere."""
+"""The library's message for shards on other cores."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dealing:
-    """How an image's sticks lie on cores, and what these make of them."""
+    """The distribution of an image's sticks over cores, and the outputs per core."""
 
     window: Window
     kind: str
-    """Of the shards."""
+    """The kind of the shards: height, width or block."""
     ranges: tuple[CoreRange, ...]
     cores_high: int
     """Cores along batch, height and width; the others share the channels."""
@@ -48,13 +48,13 @@ class Dealing:
         return Shard(self.kind, height, self.channels_per_core, self.ranges)
 
 
-def stick_dtype(dtype: DataType) -> DataType:
-    """Of sticks that are gathered: block floats become bfloat16."""
+def choose_stick_dtype(dtype: DataType) -> DataType:
+    """Return the type of gathered sticks: block floats become bfloat16."""
     return FLOAT32 if dtype is FLOAT32 else BFLOAT16
 
 
 def deal(plan: PlanBuilder, dealing: Dealing, source: TensorSpec, *, is_padded: bool = True) -> tuple[int, TensorSpec]:
-    """An interleaved tensor becomes shards; sticks go through a scratchpad, a few at a time."""
+    """Distribute an interleaved tensor to shards; sticks pass through a scratchpad, a few at a time."""
     height, width = dealing.sticks_per_core, dealing.channels_per_core
     rows = round_up(dealing.sticks, height) if is_padded else dealing.sticks
     shape = (1, 1, rows, round_up(dealing.channels, width))
@@ -64,7 +64,7 @@ def deal(plan: PlanBuilder, dealing: Dealing, source: TensorSpec, *, is_padded: 
     if source.is_tiled:
         tile = source.tile_bytes
         if plan.l1_space() <= _STICKS_AT_ONCE * round_up(tile + alignment, alignment):
-            plan.estimate("how tiles become shards in the last few KiB of L1")
+            plan.estimate("tiles written to shards with only a few KiB of L1 left")
             plan.launch([])
     else:
         element = source.dtype.mantissa_bits // 8
@@ -73,13 +73,13 @@ def deal(plan: PlanBuilder, dealing: Dealing, source: TensorSpec, *, is_padded: 
         if plan.l1_space() >= scratch + 4 * (sticks + row):
             plan.launch([scratch])
         else:
-            plan.estimate("how rows become shards in the last few KiB of L1")
+            plan.estimate("row-major pages written to shards with only a few KiB of L1 left")
             plan.launch([sticks // 2])
     return slot, dealt
 
 
 def cut_out(plan: PlanBuilder, dealing: Dealing, dtype: DataType) -> tuple[int, TensorSpec]:
-    """A part of an image in DRAM becomes shards of sticks."""
+    """Cut a part of an image in DRAM into shards of sticks."""
     width = dealing.channels_per_core
     shape = (1, 1, dealing.sticks, round_up(dealing.channels, width))
     dealt = TensorSpec(shape, dtype, ROW_MAJOR, L1, dealing.shard(dealing.sticks_per_core))
@@ -103,19 +103,21 @@ def gather(
     moves: bool = True,
     kernel: Hashable = None,
 ) -> tuple[int, TensorSpec]:
-    """Every core gets the sticks that its windows touch; the result is moved up to where the input was.
+    """Gather the sticks that each core's windows touch; the result is moved up to the address of the input.
 
-    ``kernel``: how its kernels reckon; those of another one are another program.
+    ``kernel``: the kernel variant, which is part of the program's cache key.
     """
     window, tiled, width = dealing.window, dealt.is_tiled, dealing.channels_per_core
-    height = halo_sticks(window, dealing.cores_high, dealing.outputs_per_core)
-    dtype, channels = stick_dtype(dealt.dtype), round_up(dealt.shape[-1], width)
+    height = count_halo_sticks(window, dealing.cores_high, dealing.outputs_per_core)
+    dtype, channels = choose_stick_dtype(dealt.dtype), round_up(dealt.shape[-1], width)
     halo = TensorSpec((1, 1, height * dealing.cores_high, channels), dtype, ROW_MAJOR, L1, dealing.shard(height))
     gathered = plan.allocate(halo)
     assert isinstance(dealt.shard, Shard)
     _check_walk(plan, dealt.shard)
     columns = max(one.end_x + 1 for one in dealing.ranges) if dealing.kind == "height" else 1
-    tables = halo_tables(window, dealing.cores_high, dealing.outputs_per_core, dealt.shard.height, tiled, columns)
+    tables = compute_halo_tables(
+        window, dealing.cores_high, dealing.outputs_per_core, dealt.shard.height, tiled, columns
+    )
     keep_tables(plan, dealing, ("halo", window, dealt, dealing.outputs_per_core, kernel), tables.widths)
     alignment = plan.memory_map.architecture.l1_alignment_bytes
     stick = round_up(width * dtype.mantissa_bits // 8, alignment)
@@ -128,15 +130,15 @@ def gather(
 
 
 def _check_walk(plan: PlanBuilder, shard: Shard) -> None:
-    """The kernels count the cores row by row from the first one of the chip."""
+    """Refuse cores that do not follow each other row by row from the chip's first core, as the kernels expect."""
     columns = max(one.end_x for one in shard.ranges) + 1
-    for number, (x, y) in enumerate(cores_in_order(shard)):
+    for number, (x, y) in enumerate(list_cores(shard)):
         if (x, y) != (number % columns, number // columns):
             plan.refuse(_OTHER_WALK.format(number, x, y, number % columns, number // columns))
 
 
-def cores_in_order(shard: Shard) -> list[tuple[int, int]]:
-    """Columns and rows of the cores as shards are dealt to them, one rectangle after the other."""
+def list_cores(shard: Shard) -> list[tuple[int, int]]:
+    """Return column and row of each core in the order of its shards, one rectangle after the other."""
     found: list[tuple[int, int]] = []
     for one in shard.ranges:
         columns, rows = range(one.start_x, one.end_x + 1), range(one.start_y, one.end_y + 1)
@@ -146,7 +148,7 @@ def cores_in_order(shard: Shard) -> list[tuple[int, int]]:
 
 
 def keep_tables(plan: PlanBuilder, dealing: Dealing, key: tuple[Hashable, ...], widths: Sequence[int]) -> None:
-    """Small tables, one per core, that live as long as the cached program."""
+    """Allocate small tables, one per core, that stay allocated as long as the cached program."""
     for number, width in enumerate(widths):
         shard = replace(dealing.shard(1), kind="height", width=width)
         spec = TensorSpec((dealing.cores, width), DATA_TYPES.find("uint16"), ROW_MAJOR, L1_SMALL, shard)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands around attention: heads of whole sequences, split and put together."""
+"""Heads of whole sequences, split before attention and concatenated after it."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +17,7 @@ from ttmem.twin.operations.elementwise import (
     result_spec,
 )
 from ttmem.twin.operations.memory_config import to_memory_config
-from ttmem.twin.operations.plan import Call, Plan, PlanBuilder, TensorHandle, apply
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder, TensorHandle
 from ttmem.twin.operations.record import Argument, Step
 from ttmem.twin.placement import compute_paging
 from ttmem.twin.tensor_spec import TILE, Shard, TensorSpec
@@ -26,13 +26,13 @@ _TYPES = (FLOAT32, BFLOAT16, BFLOAT8_B)
 _TILES_AHEAD = 4
 
 
-def padded_matrix(spec: TensorSpec) -> tuple[int, int]:
-    """Rows and width as they lie."""
+def measure_padded_matrix(spec: TensorSpec) -> tuple[int, int]:
+    """Return rows and width as stored."""
     rows = spec.shape[-2]
     return round_up(rows, 32) if spec.is_tiled else rows, compute_paging(spec).physical_width
 
 
-def _faults_of_tiles(source: TensorSpec) -> Iterator[str]:
+def _find_tile_faults(source: TensorSpec) -> Iterator[str]:
     if source.dtype not in _TYPES:
         yield "Unsupported data format"
     if not source.is_tiled:
@@ -40,20 +40,20 @@ def _faults_of_tiles(source: TensorSpec) -> Iterator[str]:
 
 
 def concat_heads(call: Call, plan: PlanBuilder) -> Plan:
-    """Heads side by side; shards that hold whole heads stay where they are."""
+    """Concatenate heads side by side; shards that hold whole heads stay on their cores."""
     source = call.inputs[0]
     if call.name.endswith("concatenate_heads"):
-        return _concatenated(call, plan, source)
+        return _concatenate(call, plan, source)
     if len(source.shape) < 4:
         raise BadInputError(f"ShapeBase[] index out of range. 3 not in [-4, {len(source.shape)})")
     if len(source.shape) > 4:
         return plan.unknown("heads of more than four dimensions")
-    result = _joined(plan, call, source)
-    return plan.finish(*result) if result else plan.unknown("shards with parts of heads kill the library")
+    result = _join_heads(plan, call, source)
+    return plan.finish(*result) if result else plan.unknown("shards with parts of heads crash the library")
 
 
-def _concatenated(call: Call, plan: PlanBuilder, source: TensorSpec) -> Plan:
-    """The same of heads that are whole tiles; shards are made pages first where pages are wanted."""
+def _concatenate(call: Call, plan: PlanBuilder, source: TensorSpec) -> Plan:
+    """Concatenate heads that are whole tiles; shards are first read into pages if the result is interleaved."""
     if len(source.shape) != 4:
         raise BadInputError(f"Input tensor must have rank 4. Shape: Shape({list(source.shape)})")
     if width := source.shape[-1] % 32 and source.shape[-1]:
@@ -61,26 +61,26 @@ def _concatenated(call: Call, plan: PlanBuilder, source: TensorSpec) -> Plan:
             f"Head size must be a multiple of 32 but was found to be {width}. Update the matmul that uses the output "
             "of this operation to include padding in the weights."
         )
-    if padded_matrix(source)[1] != source.shape[-1]:
+    if measure_padded_matrix(source)[1] != source.shape[-1]:
         raise BadInputError(
             f"Head size ({source.shape[-1]}) cannot have tile padding. Ensure that the head size is not padded."
         )
     held = TensorHandle(-1, source)
     if source.shard is not None and call.memory is not None and call.shard is None:
-        held = apply(plan, to_memory_config, held, call.memory)
-    made = _joined(plan, call, held.spec)
+        held = plan.apply(to_memory_config, held, call.memory)
+    made = _join_heads(plan, call, held.spec)
     if made is None:
-        return plan.unknown("shards with parts of heads kill the library")
+        return plan.unknown("shards with parts of heads crash the library")
     plan.free(held.slot)
     slot, result = made
     batch, _, rows, width = result.shape
     return plan.finish(slot, replace(result, shape=(batch, rows, width)))
 
 
-def _joined(plan: PlanBuilder, call: Call, source: TensorSpec) -> tuple[int, TensorSpec] | None:
-    """A row of tiles of all heads at a time, and the next one; of shards nothing but themselves."""
+def _join_heads(plan: PlanBuilder, call: Call, source: TensorSpec) -> tuple[int, TensorSpec] | None:
+    """Read a row of tiles of all heads at a time, and the next one; sharded heads need no buffers."""
     batch, heads, rows, width = source.shape
-    high, wide = padded_matrix(source)
+    high, wide = measure_padded_matrix(source)
     result = replace(result_spec(call, source), shape=(batch, 1, rows, heads * width), layout=TILE)
     if isinstance(result.shard, Shard):
         if not isinstance(source.shard, Shard):
@@ -91,14 +91,14 @@ def _joined(plan: PlanBuilder, call: Call, source: TensorSpec) -> tuple[int, Ten
         own = source.shard
         cut = Shard(result.shard.kind, own.height // together, own.width * together, own.ranges, own.by_column)
         result = replace(result, shard=cut)
-    (slot,) = allocate_results(plan, [result], _faults_of_heads(source, result, high, wide))
+    (slot,) = allocate_results(plan, [result], _find_concat_faults(source, result, high, wide))
     plan.launch([] if source.shard is not None else [2 * heads * (wide // 32) * source.tile_bytes])
     return slot, result
 
 
-def _faults_of_heads(source: TensorSpec, result: TensorSpec, high: int, wide: int) -> Iterator[str]:
-    """In the library's words and order."""
-    yield from _faults_of_tiles(source)
+def _find_concat_faults(source: TensorSpec, result: TensorSpec, high: int, wide: int) -> Iterator[str]:
+    """Yield refusals with the library's text and in its order."""
+    yield from _find_tile_faults(source)
     shard, wanted = source.shard, result.shard
     if not isinstance(shard, Shard):
         if isinstance(wanted, Shard):
@@ -123,7 +123,7 @@ def _faults_of_heads(source: TensorSpec, result: TensorSpec, high: int, wide: in
 
 
 def split_heads(call: Call, plan: PlanBuilder) -> Plan:
-    """Queries, keys and values out of one tensor; keys may be transposed on the way, which takes two more buffers."""
+    """Split one tensor into queries, keys and values; transposing the keys takes two more buffers."""
     source = call.inputs[0]
     heads = int(call.arguments["num_heads"])
     key_heads = int(call.arguments["num_kv_heads"] or heads)
@@ -133,7 +133,7 @@ def split_heads(call: Call, plan: PlanBuilder) -> Plan:
     flips = bool(call.arguments["transpose_k_heads" if is_nlp else "transpose_key"])
     if len(call.inputs) > 1 or len(source.shape) < 2:
         return plan.unknown("heads of two tensors, or of less than three dimensions")
-    parts, width = heads + 2 * key_heads, padded_matrix(source)[1]
+    parts, width = heads + 2 * key_heads, measure_padded_matrix(source)[1]
     if not is_nlp:
         _check_parts(source, parts)
     elif len(source.shape) != 4:
@@ -144,7 +144,7 @@ def split_heads(call: Call, plan: PlanBuilder) -> Plan:
     if source.shard is not None and not is_nlp:
         return _split_blocks(call, plan, heads, key_heads, flips=flips)
     whole = round_up(depth, 32)
-    shapes = _shapes(source, heads, key_heads, whole, flips=flips)
+    shapes = _compute_shapes(source, heads, key_heads, whole, flips=flips)
     like = result_spec(call, source)
     if isinstance(like.shard, Shard):
         grid = plan.memory_map.grid
@@ -154,7 +154,7 @@ def split_heads(call: Call, plan: PlanBuilder) -> Plan:
         specs = [replace(like, shape=shape, shard=cut) for shape, cut in zip(shapes, cuts, strict=True)]
     else:
         specs = [replace(like, shape=shape, layout=TILE) for shape in shapes]
-    slots = allocate_results(plan, specs, _faults_of_split(source, specs[0], heads, key_heads, depth, flips=flips))
+    slots = allocate_results(plan, specs, _find_split_faults(source, specs[0], heads, key_heads, depth, flips=flips))
     tile = source.tile_bytes
     if source.shard is not None:
         plan.launch([])
@@ -167,7 +167,7 @@ def split_heads(call: Call, plan: PlanBuilder) -> Plan:
 
 
 def _check_parts(source: TensorSpec, parts: int) -> None:
-    """What is looked at before anything is done."""
+    """Check the input as the library does before any allocation."""
     if len(source.shape) != 3:
         raise BadInputError(f"Invalid input tensor: expected 3 dimensions, but found {len(source.shape)}.")
     if not source.is_tiled:
@@ -187,7 +187,7 @@ def _check_parts(source: TensorSpec, parts: int) -> None:
         raise BadInputError("Unsupported input shape")
 
 
-def _shapes(
+def _compute_shapes(
     source: TensorSpec, heads: int, key_heads: int, depth: int, *, flips: bool
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     batch, rows = source.shape[0], source.shape[-2]
@@ -195,11 +195,11 @@ def _shapes(
     return (batch, heads, rows, depth), keys, (batch, key_heads, rows, depth)
 
 
-def _faults_of_split(
+def _find_split_faults(
     source: TensorSpec, queries: TensorSpec, heads: int, key_heads: int, depth: int, *, flips: bool
 ) -> Iterator[str]:
-    """In the library's words and order."""
-    yield from _faults_of_tiles(source)
+    """Yield refusals with the library's text and in its order."""
+    yield from _find_tile_faults(source)
     if len(source.shape) == 4 and source.shape[1] != 1:
         yield f"Unsupported input sequence length {source.shape[1]} is not equal to 1"
     shard, wanted = source.shard, queries.shard
@@ -229,13 +229,13 @@ def _faults_of_split(
 
 
 def _split_blocks(call: Call, plan: PlanBuilder, heads: int, key_heads: int, *, flips: bool) -> Plan:
-    """Blocks with whole groups of heads on each core: they are dealt out again where they lie."""
+    """Split block shards with whole groups of heads on each core; the results stay on these cores."""
     source, shard = call.inputs[0], call.inputs[0].shard
     like = result_spec(call, source)
     if not isinstance(shard, Shard):
-        return plan.unknown("heads of shards of many dimensions")
+        return plan.unknown("heads in ND shards")
     batch, _, width = source.shape
-    rows, depth = padded_matrix(source)[0], width // (heads + 2 * key_heads)
+    rows, depth = measure_padded_matrix(source)[0], width // (heads + 2 * key_heads)
     across = max(part.end_x for part in shard.ranges) + 1
     down = max(part.end_y for part in shard.ranges) + 1
     low_x, low_y = (min(getattr(part, name) for part in shard.ranges) for name in ("start_x", "start_y"))
@@ -243,7 +243,7 @@ def _split_blocks(call: Call, plan: PlanBuilder, heads: int, key_heads: int, *, 
     if shard.by_column:
         across, down = down, across
     specs = []
-    for shape in _shapes(replace(source, shape=(batch, rows, width)), heads, key_heads, depth, flips=flips):
+    for shape in _compute_shapes(replace(source, shape=(batch, rows, width)), heads, key_heads, depth, flips=flips):
         own = shape[0] * shape[1] * shape[2] // cores
         cut = (
             Shard(like.shard.kind, own, shape[3], shard.ranges, shard.by_column)
@@ -251,19 +251,19 @@ def _split_blocks(call: Call, plan: PlanBuilder, heads: int, key_heads: int, *, 
             else None
         )
         specs.append(replace(like, shape=shape, shard=cut))
-    faults = _faults_of_blocks(source, specs, heads, key_heads, down, across)
+    faults = _find_block_faults(source, specs, heads, key_heads, down, across)
     slots = allocate_results(plan, specs, faults)
     if call.shard != specs[0].shard or rows != source.shape[-2]:
-        return plan.unknown("heads of blocks into shards of the caller's")
+        return plan.unknown("heads of block shards into shards that the caller gives")
     tiles = rows // 32 * (depth // 32) * (key_heads // across)
     plan.launch([tiles * source.tile_bytes] if flips else [])
     return plan.finish_all(list(zip(slots, specs, strict=True)))
 
 
-def _faults_of_blocks(
+def _find_block_faults(
     source: TensorSpec, results: list[TensorSpec], heads: int, key_heads: int, down: int, across: int
 ) -> Iterator[str]:
-    yield from _faults_of_tiles(source)
+    yield from _find_tile_faults(source)
     shard, wanted, width = source.shard, results[0].shard, source.shape[-1]
     assert isinstance(shard, Shard)
     if shard.kind != "block":
@@ -283,7 +283,7 @@ def _faults_of_blocks(
         yield f"number of groups {key_heads} must be a multiple of the number of width cores {across}"
 
 
-def _named(name: str, shape: list[int], **options: object) -> list[Step]:
+def _write_example(name: str, shape: list[int], **options: object) -> list[Step]:
     steps = format_call(name, [{"shape": shape, "dtype": "bfloat16", "layout": "tile", "memory": "DRAM"}])
     steps[-1]["kwargs"] |= options
     return steps
@@ -291,23 +291,21 @@ def _named(name: str, shape: list[int], **options: object) -> list[Step]:
 
 RECORDS = (
     *(
-        build_record(_named(name, [1, 8, 64, 64]), concat_heads, family="concat heads", verified_with_shards=True)
+        build_record(_write_example(name, [1, 8, 64, 64]), concat_heads, family="concat heads")
         for name in ("experimental.nlp_concat_heads", "transformer.concatenate_heads")
     ),
     build_record(
-        _named("experimental.nlp_create_qkv_heads", [1, 1, 64, 768], num_heads=8, num_kv_heads=2),
+        _write_example("experimental.nlp_create_qkv_heads", [1, 1, 64, 768], num_heads=8, num_kv_heads=2),
         split_heads,
         Argument("num_heads"),
         *(Argument("num_kv_heads", default=None), Argument("transpose_k_heads", default=True)),
         family="split heads",
-        verified_with_shards=True,
     ),
     build_record(
-        _named("transformer.split_query_key_value_and_split_heads", [1, 64, 768], num_heads=4),
+        _write_example("transformer.split_query_key_value_and_split_heads", [1, 64, 768], num_heads=4),
         split_heads,
         Argument("num_heads"),
         *(Argument("num_kv_heads", default=None), Argument("transpose_key", default=True)),
         family="split heads",
-        verified_with_shards=True,
     ),
 )

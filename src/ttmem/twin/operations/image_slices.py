@@ -1,37 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images in DRAM that do not fit L1 at once: cut along height or width into as few slices as fit one by one."""
+"""Images in DRAM that do not fit L1 at once, cut along height or width into the fewest slices that fit."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from ttmem.base.arithmetic import ceil_div, round_up
+from ttmem.twin.operations.plan import NoRuleError
 from ttmem.twin.operations.sliding_window import Window
 
 _TILE = 32
 _LAST_SLICES = 8
-"""Of these the library is known to die when they are too thin."""
+"""The number of last slices that crash the library if they are too thin."""
 _NARROW = 200
 """Tiled results are cut by height when the image is narrower than this."""
 _TALL = 3
-"""Row-major results are cut by height when the image is so many times higher than wide."""
+"""Row-major results are cut by height when the image is more than this many times higher than wide."""
 
 NO_SLICES = (
     "DRAM Auto slice could not find valid slice configuration. Tried up to {} slices for {}-slicing on output "
     "dimension {}. Available L1: {} bytes. Operation requires more memory than available even with maximum slicing."
 )
-"""What the library says when the thinnest slices do not fit either."""
+"""The library's message if even the thinnest slices do not fit."""
 
 
-TOO_THIN = "the library dies while it reckons with slices thinner than a window"
-
-
-class ThinSliceError(Exception):
-    """Slices so thin that the library reckons with outputs of less than nothing, and dies."""
+_TOO_THIN = "slices thinner than a window, which crash the library"
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A part of the result's image; the ends are not included."""
+    """A part of the result's image, with exclusive ends."""
 
     top: int
     bottom: int
@@ -40,29 +37,29 @@ class Cut:
 
 
 def cut_window(window: Window, cut: Cut, *, tiled: bool) -> Window:
-    """The window over the part of the image that this part of the result needs.
+    """Return the window over the part of the image that this part of the result needs.
 
-    Tiled results are made in rows of whole tiles: the image is padded on the right for that.
+    Tiled results have rows of whole tiles: the image is padded on the right.
     """
     part = (
         _cut_plain(window, cut, tiled=tiled) if window.spread is None else _cut_transposed(window, window.spread, cut)
     )
     short = replace(part, ceiling=(0, 0)) if any(part.ceiling) else part
     if part.height > 0 and part.width > 0 and min(short.output_height, short.output_width) < 1:
-        raise ThinSliceError
+        raise NoRuleError(_TOO_THIN)
     if window.spread is not None and (
         part.output_height != cut.bottom - cut.top or part.output_width < cut.right - cut.left
     ):
-        raise ThinSliceError
+        raise NoRuleError(_TOO_THIN)
     return part
 
 
 def _cut_plain(window: Window, cut: Cut, *, tiled: bool) -> Window:
-    top, bottom, above, below = _reach(
+    top, bottom, above, below = _compute_reach(
         *(window.height, window.output_height, window.kernel[0], window.stride[0], window.dilation[0]),
         *(window.padding[0], window.padding[1], cut.top, cut.bottom),
     )
-    left, right, before, after = _reach(
+    left, right, before, after = _compute_reach(
         *(window.width, window.output_width, window.kernel[1], window.stride[1], window.dilation[1]),
         *(window.padding[2], window.padding[3], cut.left, cut.right),
     )
@@ -77,7 +74,7 @@ def _cut_plain(window: Window, cut: Cut, *, tiled: bool) -> Window:
     return replace(window, height=bottom - top, width=right - left, padding=padding, ceiling=ceiling)
 
 
-def _reach(
+def _compute_reach(
     size: int,
     outputs: int,
     kernel: int,
@@ -88,7 +85,7 @@ def _reach(
     first: int,
     end: int,
 ) -> tuple[int, int, int, int]:
-    """Of one dimension: first and end of the input that the outputs need, and the padding before and after it."""
+    """Return start and end of the input that the outputs along a dimension need, and the padding before and after."""
     start = first * stride - pad_before
     stop = (end - 1) * stride - pad_before + (kernel - 1) * dilation + 1
     before, after = max(0, -start), max(0, stop - size)
@@ -101,11 +98,11 @@ def _reach(
 
 
 def _cut_transposed(window: Window, spread: tuple[int, int], cut: Cut) -> Window:
-    top, bottom, above, below, more_below = _spread_reach(
+    top, bottom, above, below, more_below = _compute_spread_reach(
         *(window.height, window.output_height, window.dilation[0] * (window.kernel[0] - 1), spread[0]),
         *(window.padding[0], window.padding[1], window.output_padding[0], cut.top, cut.bottom),
     )
-    left, right, before, after, more_after = _spread_reach(
+    left, right, before, after, more_after = _compute_spread_reach(
         *(window.width, window.output_width, window.dilation[1] * (window.kernel[1] - 1), spread[1]),
         *(window.padding[2], window.padding[3], window.output_padding[1], cut.left, cut.right),
     )
@@ -121,7 +118,7 @@ def _cut_transposed(window: Window, spread: tuple[int, int], cut: Cut) -> Window
     )
 
 
-def _spread_reach(
+def _compute_spread_reach(
     size: int,
     outputs: int,
     reach: int,
@@ -132,7 +129,7 @@ def _spread_reach(
     first: int,
     end: int,
 ) -> tuple[int, int, int, int, int]:
-    """As `_reach` for pixels with zeros between them; the last number is what is padded beyond the padding."""
+    """Do the same as `_compute_reach` for pixels with zeros between them; the last number is the output padding."""
     image_start, image_end = max(0, first - pad_before), end - pad_before + reach
     start, stop = max(0, ceil_div(first - pad_before, spread)), min(size, (image_end - 1) // spread + 1)
     before = max(0, pad_before - first, -image_start % spread)
@@ -145,8 +142,8 @@ def _spread_reach(
     return start, stop, before, after, more
 
 
-def cuts(window: Window, by_height: bool, count: int, *, tiled: bool) -> Iterator[Cut]:
-    """So many parts as equal as rows (or, by width, columns of tiles) allow; the first ones are larger."""
+def iterate_cuts(window: Window, by_height: bool, count: int, *, tiled: bool) -> Iterator[Cut]:
+    """Yield ``count`` parts of nearly equal numbers of rows (or, by width, columns of tiles), the larger ones first."""
     size = window.output_height if by_height else window.output_width
     unit = _TILE if tiled and not by_height else 1
     least, larger = divmod(ceil_div(size, unit), count)
@@ -155,21 +152,21 @@ def cuts(window: Window, by_height: bool, count: int, *, tiled: bool) -> Iterato
         if start >= size:
             return
         step = unit * (least + (number < larger))
-        cut = _cut(window, by_height, start, min(size, start + step))
+        cut = _build_cut(window, by_height, start, min(size, start + step))
         part = cut_window(window, cut, tiled=tiled) if step else None
         if part is not None and part.height > 0 and part.width > 0:
             yield cut
             start += step
 
 
-def _cut(window: Window, by_height: bool, start: int, end: int) -> Cut:
+def _build_cut(window: Window, by_height: bool, start: int, end: int) -> Cut:
     return Cut(start, end, 0, window.output_width) if by_height else Cut(0, window.output_height, start, end)
 
 
 def _check_last(window: Window, by_height: bool, count: int, *, tiled: bool, seen: set[tuple[int, int]]) -> None:
-    """The library reckons with all slices before it says that they do not fit: the last ones may be too thin for it.
+    """Check the last slices, which crash the library if too thin: it computes all before it refuses them.
 
-    Those of the next count are often the ones that were ``seen``.
+    Those of the next count are often among the ``seen``.
     """
     size = window.output_height if by_height else window.output_width
     unit = _TILE if tiled and not by_height else 1
@@ -180,16 +177,16 @@ def _check_last(window: Window, by_height: bool, count: int, *, tiled: bool, see
     seen.add((least, last))
     for _ in range(last):
         start = max(end - ((end - 1) % unit + 1 if end == size and unit > 1 else least), 0)
-        cut_window(window, _cut(window, by_height, start, end), tiled=tiled)
+        cut_window(window, _build_cut(window, by_height, start, end), tiled=tiled)
         end = start
         if end <= 0:
             return
 
 
-def sliced(
+def choose_slices(
     window: Window, bytes_needed: Callable[[Cut], int], bytes_free: int, *, tiled: bool
 ) -> tuple[Cut, ...] | str:
-    """The fewest slices of which each fits; the library's sentence when there are none, along neither dimension."""
+    """Return the fewest slices that each fit, or the library's refusal if there are none along either dimension."""
     if tiled:
         by_height = window.width < _NARROW or window.height > window.width
     else:
@@ -200,7 +197,7 @@ def sliced(
         seen: set[tuple[int, int]] = set()
         for count in range(1, most + 1):
             parts = []
-            for cut in cuts(window, along_height, count, tiled=tiled):
+            for cut in iterate_cuts(window, along_height, count, tiled=tiled):
                 if bytes_needed(cut) > bytes_free:
                     if any(window.ceiling) or window.spread is not None:
                         _check_last(window, along_height, count, tiled=tiled, seen=seen)

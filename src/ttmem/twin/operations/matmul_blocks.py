@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the library cuts a product of matrices into blocks: the kind of program it takes, and the tiles of a block.
+"""The library's choice of program and block size for a matrix product.
 
-It looks at the shapes, at whether everything lies in DRAM, and at what is left of L1: blocks are made as large as its
-own estimate of their buffers allows.
+It depends on the shapes, on whether everything is in DRAM, and on the free L1: blocks are as large as the library's own
+estimate of their buffers allows.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -15,29 +15,29 @@ from ttmem.hardware import BFLOAT16, FLOAT32, DataType
 from ttmem.twin.tensor_spec import TensorSpec
 
 SIMPLE = "simple"
-"""One tile after the other, every core on its own."""
+"""Each core computes one tile after the other on its own."""
 ROW = "row"
-"""The first input goes to all cores of a line, which share the columns."""
+"""A line of cores that all get the first input and share the columns."""
 COLUMN = "column"
-"""The second input goes to all, and the cores share the rows."""
+"""A line of cores that all get the second input and share the rows."""
 GRID = "grid"
-"""Rows and columns are both shared out over the grid."""
+"""A grid of cores that share rows and columns."""
 
 _NARROW = 8
-"""A result so many times as long in one direction as in the other is computed along a line of cores."""
+"""A result more than this many times longer in one direction is computed along a line of cores."""
 _LARGEST_BLOCK = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """How a product adds up over the blocks of its depth."""
+    """The accumulation of a product over the blocks of its depth."""
 
     in_float32: bool
     in_l1: bool
-    """The packer adds to what lies in L1 already, in two bytes at least."""
+    """The packer accumulates in L1, in at least two bytes."""
 
-    def between(self, result: DataType, steps: int) -> DataType:
-        """Of the partial sums."""
+    def choose_partial_dtype(self, result: DataType, steps: int) -> DataType:
+        """Return the type of the partial sums."""
         if self.in_float32:
             return FLOAT32
         return BFLOAT16 if self.in_l1 and steps > 1 else result
@@ -45,7 +45,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """What the choice depends on, of two inputs as they are multiplied; sizes in tiles."""
+    """A product as the choice sees it, its inputs as they are multiplied; sizes in tiles."""
 
     height: int
     depth: int
@@ -56,18 +56,18 @@ class Product:
     second: DataType
     result: DataType
     bias: DataType | None
-    """Of a bias that the program itself adds."""
+    """The type of a bias that the program itself adds."""
     is_first_transposed: bool
     all_in_dram: bool
     sums: Sums
 
     @property
     def spreads_first(self) -> bool:
-        """One first matrix for a batch of second ones."""
+        """Return whether one first matrix is multiplied with a batch of second ones."""
         return self.first_batch == 1 < self.second_batch
 
     def estimate(self, height: int, width: int, depth: int) -> int:
-        """Bytes that the library reckons with for a block; the result is counted in tiles of the first input."""
+        """Return the library's estimate of a block's bytes; it counts the result in tiles of the first input."""
         first, second = self.first.tile_bytes(), self.second.tile_bytes()
         inner = (FLOAT32 if self.sums.in_float32 else max(BFLOAT16, self.result, key=DataType.tile_bytes)).tile_bytes()
         reads = 2 * height * depth * first * (2 if self.is_first_transposed else 1) + 2 * width * depth * second
@@ -77,7 +77,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The choice: which program, and the tiles of a block."""
+    """The chosen program and the tiles of a block."""
 
     kind: str
     height: int = 1
@@ -87,7 +87,7 @@ class Blocks:
     """Rows of tiles of the first input that a core keeps for the whole batch."""
 
 
-def product_of(
+def build_product(
     first: TensorSpec,
     second: TensorSpec,
     result: TensorSpec,
@@ -96,9 +96,9 @@ def product_of(
     bias: TensorSpec | None,
     sums: Sums,
 ) -> Product:
-    """The inputs as they lie, and which of them are multiplied as if transposed."""
-    height, depth = (ceil_div(size, 32) for size in _turned(first.shape, transposed[0])[-2:])
-    width = ceil_div(_turned(second.shape, transposed[1])[-1], 32)
+    """Build a product from its stored inputs and their transpose flags."""
+    height, depth = (ceil_div(size, 32) for size in _transpose_shape(first.shape, transposed[0])[-2:])
+    width = ceil_div(_transpose_shape(second.shape, transposed[1])[-1], 32)
     return Product(
         height,
         depth,
@@ -115,13 +115,13 @@ def product_of(
     )
 
 
-def _turned(shape: tuple[int, ...], is_transposed: bool) -> tuple[int, ...]:
+def _transpose_shape(shape: tuple[int, ...], is_transposed: bool) -> tuple[int, ...]:
     return (*shape[:-2], shape[-1], shape[-2]) if is_transposed else shape
 
 
 @lru_cache(maxsize=4096)
 def choose_blocks(work: Product, columns: int, rows: int, space: int) -> Blocks:
-    """What the library takes on a grid of so many cores, with so many bytes left below the lowest tensor of L1."""
+    """Return the library's choice for a grid of cores, with ``space`` bytes free below the lowest tensor of L1."""
     cores = columns * rows
 
     def fits(height: int, width: int, depth: int) -> bool:
@@ -138,45 +138,45 @@ def choose_blocks(work: Product, columns: int, rows: int, space: int) -> Blocks:
     line_depth = 1 if work.depth % 2 else 2
     if not work.spreads_first and (is_wide or (is_inside and down == 1 and not work.all_in_dram)):
         width = ceil_div(work.width, cores)
-        block = largest_fitting(work.height, width, [line_depth], fits)
+        block = find_largest_block(work.height, width, [line_depth], fits)
         return Blocks(ROW, block[0], block[1], line_depth)
     if is_tall or work.spreads_first or (is_inside and across == 1 and not work.all_in_dram):
         height = ceil_div(work.height, cores)
-        block = largest_fitting(height, work.width, [line_depth], fits)
+        block = find_largest_block(height, work.width, [line_depth], fits)
         return Blocks(COLUMN, block[0], block[1], line_depth, height if work.spreads_first else 0)
     if work.all_in_dram:
         depth = 1 if work.depth % columns else work.depth // columns
         return Blocks(
-            GRID, *largest_fitting(ceil_div(work.height, rows), ceil_div(work.width, columns), [depth], fits, True)
+            GRID, *find_largest_block(ceil_div(work.height, rows), ceil_div(work.width, columns), [depth], fits, True)
         )
     return Blocks(GRID, factor, factor, depth) if is_inside else Blocks(SIMPLE)
 
 
 def _is_narrow(work: Product) -> tuple[bool, bool]:
-    """Whether the result is much wider than high, or the contrary; in DRAM a single row of tiles is enough."""
+    """Return whether the result is much wider than high, and the reverse; in DRAM a single row of tiles is enough."""
     small, large = sorted((work.height, work.width))
     if large // small <= _NARROW and not (work.all_in_dram and small == 1):
         return False, False
     return work.width > work.height, work.width <= work.height
 
 
-def largest_fitting(
+def find_largest_block(
     height: int, width: int, depths: list[int], fits: Callable[[int, int, int], bool], shrinks: bool = False
 ) -> tuple[int, int, int]:
-    """The largest block that divides the core's work and fits; the squarest of those with equally many tiles.
+    """Return the largest block that divides the core's work and fits; among equal ones the one nearest to a square.
 
-    With ``shrinks`` a shallower block is tried before one of fewer tiles.
+    With ``shrinks`` shallower blocks are tried before those of fewer tiles.
     """
     depth = depths[0]
     if fits(height, width, depth):
         return height, width, depth
     if shrinks:
-        depths = list(_divisors(depth))
+        depths = [divisor for divisor in range(depth, 0, -1) if depth % divisor == 0]
     by_tiles: dict[int, tuple[int, int]] = {}
-    for high in _in_the_library_s_order(height):
-        for wide in _in_the_library_s_order(width):
+    for high in _list_divisors(height):
+        for wide in _list_divisors(width):
             known = by_tiles.get(high * wide)
-            if known is None or _ratio(*known) >= _ratio(high, wide):
+            if known is None or _compute_ratio(*known) >= _compute_ratio(high, wide):
                 by_tiles[high * wide] = high, wide
     for tiles in sorted(by_tiles, reverse=True):
         for deep in depths:
@@ -185,23 +185,19 @@ def largest_fitting(
     return 1, 1, 1
 
 
-def _divisors(number: int) -> Iterator[int]:
-    return (divisor for divisor in range(number, 0, -1) if number % divisor == 0)
-
-
-def _in_the_library_s_order(number: int) -> list[int]:
-    """All divisors, 1 right after the number itself: of two equally square blocks the later one is taken."""
+def _list_divisors(number: int) -> list[int]:
+    """Return the divisors in the library's order, with 1 second: among equally square blocks the later one wins."""
     return [number, 1, *(divisor for divisor in range(number // 2, 1, -1) if number % divisor == 0)]
 
 
-def _ratio(high: int, wide: int) -> float:
+def _compute_ratio(high: int, wide: int) -> float:
     return max(high, wide) / min(high, wide)
 
 
-def static_buffers(work: Product, blocks: Blocks, alignment: int) -> list[int]:
-    """Of the chosen program, in order: inputs, result, partial sums, bias, the first input transposed.
+def compute_buffers(work: Product, blocks: Blocks, alignment: int) -> list[int]:
+    """Return the chosen program's buffers: inputs, result, partial sums, bias, the first input transposed.
 
-    Inputs are double buffered where more than one block of them passes.
+    Inputs of more than one block are double buffered.
     """
     first, second = (round_up(dtype.tile_bytes(), alignment) for dtype in (work.first, work.second))
     result = work.result.tile_bytes()
@@ -215,7 +211,7 @@ def static_buffers(work: Product, blocks: Blocks, alignment: int) -> list[int]:
         read = blocks.kept_height * work.depth * first
     tiles = blocks.height * blocks.width
     buffers = [read, second_copies * blocks.width * blocks.depth * second, tiles * result]
-    if (between := work.sums.between(work.result, steps)) is not work.result:
+    if (between := work.sums.choose_partial_dtype(work.result, steps)) is not work.result:
         buffers.append(tiles * between.tile_bytes())
     if work.bias is not None:
         buffers.append(blocks.width * ceil_div(work.bias.tile_bytes(), alignment) * alignment)

@@ -1,24 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Program configs that a caller gives to a product of matrices, and what they must fulfil."""
+"""Program configs for a matrix product: those of the caller with their checks, and those that the library makes.
+
+The library makes one where the caller names the cores (`core_grid`), or where the first input is sharded.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware.boards import Grid
-from ttmem.twin.tensor_spec import TensorSpec
+from ttmem.twin.operations.matmul_blocks import Product, find_largest_block
+from ttmem.twin.tensor_spec import Shard, TensorSpec
 
 GRID, LINE, REUSE, DRAM_SHARDS = "MultiCast", "MultiCast1D", "", "MultiCastDRAMSharded"
-"""What stands in a config's name: blocks of a grid, of a line, without multicast, weights in shards of DRAM."""
+"""The varying part of a config's name: a grid, a line, no multicast, weights sharded in DRAM."""
 _TILE = 32
 _DESTINATIONS = 8
-"""Tiles that the registers hold."""
+"""The number of tiles that the registers hold."""
 
 
 class UnknownConfigError(Exception):
-    """A config, or a field of one, of which nobody compared what it changes."""
+    """A config, or a field of one, whose effect is not verified."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +39,11 @@ class Config:
     sub_width: int = 1
     height: int = 0
     width: int = 0
-    """Of a block that a core works on at a time; ``core_height`` by ``core_width`` may be several of them."""
+    """Size of a block that a core works on at a time; ``core_height`` by ``core_width`` may be several blocks."""
     by_columns: bool = False
     joins_batches: bool = True
     spreads_first: bool = True
-    """Of a line: the first input goes to all cores, not the second."""
+    """On a line, all cores get the first input, not the second."""
     has_activation: bool = False
 
     @property
@@ -47,26 +51,28 @@ class Config:
         return f"MatmulMultiCoreReuse{self.kind}ProgramConfig"
 
 
-_PLAIN = {"new", "compute_with_storage_grid_size", "in0_block_w", "out_subblock_h", "out_subblock_w", "out_block_h"}
-_PLAIN |= {"out_block_w", "per_core_M", "per_core_N", "transpose_mcast", "fused_activation", "fuse_batch", "mcast_in0"}
+_KNOWN_FIELDS = (
+    "new compute_with_storage_grid_size in0_block_w out_subblock_h out_subblock_w out_block_h out_block_w per_core_M "
+    "per_core_N transpose_mcast fused_activation fuse_batch mcast_in0"
+)
 _WITHOUT_MEANING = {"gather_in0": False, "untilize_out": False, "stream_in1": False, "num_global_cb_receivers": 1}
-"""Fields that change much, and the values with which they change nothing."""
+"""Fields with large effects, and the values with which they have none."""
 
 
-def config_of(given: Mapping[str, Any]) -> Config:
-    """As the step wrote it; UnknownConfigError for one that was not compared."""
+def read_config(given: Mapping[str, Any]) -> Config:
+    """Read a config as written in a step; raises UnknownConfigError for one that is not verified."""
     kinds = {f"MatmulMultiCoreReuse{kind}ProgramConfig": kind for kind in (GRID, LINE, REUSE, DRAM_SHARDS)}
     kind = kinds.get(str(given.get("new", "")).rpartition(".")[2])
     if kind is None:
         raise UnknownConfigError(str(given.get("new")))
-    for name in set(given) - _PLAIN:
+    for name in set(given) - set(_KNOWN_FIELDS.split()):
         if given[name] not in (_WITHOUT_MEANING.get(name), None):
             raise UnknownConfigError(name)
     depth, height, width = (int(given[name]) for name in ("in0_block_w", "per_core_M", "per_core_N"))
     activates = given.get("fused_activation") is not None
     if kind == DRAM_SHARDS:
         return Config(kind, depth, height, width, has_activation=activates)
-    columns, rows = grid_of_cores(given["compute_with_storage_grid_size"])
+    columns, rows = read_grid(given["compute_with_storage_grid_size"])
     high, wide = (None, None) if kind == REUSE else (given.get("out_block_h"), given.get("out_block_w"))
     return Config(
         kind,
@@ -86,8 +92,8 @@ def config_of(given: Mapping[str, Any]) -> Config:
     )
 
 
-def grid_of_cores(given: Any) -> tuple[int, int]:
-    """Columns and rows."""
+def read_grid(given: Any) -> tuple[int, int]:
+    """Return columns and rows."""
     if isinstance(given, Mapping):
         return int(given["x"]), int(given["y"])
     columns, rows = given
@@ -96,13 +102,13 @@ def grid_of_cores(given: Any) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """A product with its config; the inputs' shapes are those that are multiplied."""
+    """A product with its config, and the shapes of its inputs as they are multiplied."""
 
     config: Config
     first: TensorSpec
     second: TensorSpec
     bias: TensorSpec | None
-    """One that the program itself adds."""
+    """A bias that the program itself adds."""
     first_shape: tuple[int, ...]
     second_shape: tuple[int, ...]
     is_first_transposed: bool
@@ -114,7 +120,7 @@ class Configured:
 
     @property
     def batches(self) -> tuple[int, int]:
-        """Of the two inputs, where they are not joined into one tall matrix."""
+        """Return the batches of both inputs; 1 if they are joined into one tall matrix."""
         if self.config.joins_batches:
             return 1, 1
         return prod(self.first_shape[:-2]), prod(self.second_shape[:-2])
@@ -134,7 +140,7 @@ class Configured:
 
     @property
     def high(self) -> int:
-        """Cores down."""
+        """Return the rows of cores with work."""
         return ceil_div(self.height, self.config.core_height)
 
     @property
@@ -142,29 +148,29 @@ class Configured:
         return ceil_div(self.width, self.config.core_width)
 
 
-def register_tiles(kernel_config: Mapping[str, Any] | None, *, in_float32: bool) -> int:
-    """How many tiles the registers hold at a time."""
+def count_register_tiles(kernel_config: Mapping[str, Any] | None, *, in_float32: bool) -> int:
+    """Return the number of tiles that the registers hold at a time."""
     tiles = _DESTINATIONS // 2 if in_float32 else _DESTINATIONS
     return tiles * 2 if (kernel_config or {}).get("dst_full_sync_en") else tiles
 
 
-def fault(work: Configured, chip: Grid) -> str:
-    """The first thing that the library does not accept, in its words; empty: none. Shards are looked at elsewhere."""
-    return next(iter(_faults(work, chip)), "")
+def find_config_fault(work: Configured, chip: Grid) -> str:
+    """Return the library's first refusal of the config, or an empty string; shards are checked elsewhere."""
+    return next(iter(_find_faults(work, chip)), "")
 
 
-def _faults(work: Configured, chip: Grid) -> Iterator[str]:
+def _find_faults(work: Configured, chip: Grid) -> Iterator[str]:
     config = work.config
     if config.kind != DRAM_SHARDS:
-        yield from _faults_of_blocks(config, chip, work.depth, work.destinations)
+        yield from _find_block_faults(config, chip, work.depth, work.destinations)
     if config.kind in (GRID, LINE):
-        yield from _faults_of_sharing(work)
-    yield from _faults_of_batches(work)
+        yield from _find_sharing_faults(work)
+    yield from _find_batch_faults(work)
     if config.kind == REUSE:
-        yield from _faults_without_multicast(work)
+        yield from _find_reuse_faults(work)
 
 
-def _faults_of_blocks(config: Config, chip: Grid, depth: int, destinations: int) -> Iterator[str]:
+def _find_block_faults(config: Config, chip: Grid, depth: int, destinations: int) -> Iterator[str]:
     name = config.name
     if config.columns < 1 or config.rows < 1:
         yield f"{name}: compute_with_storage_grid_size must be non-zero, got ({config.columns}, {config.rows})"
@@ -193,7 +199,7 @@ def _faults_of_blocks(config: Config, chip: Grid, depth: int, destinations: int)
         )
 
 
-def _faults_of_sharing(work: Configured) -> Iterator[str]:
+def _find_sharing_faults(work: Configured) -> Iterator[str]:
     config, name = work.config, work.config.name
     if config.kind == GRID:
         across, down = (work.high, work.wide) if config.by_columns else (work.wide, work.high)
@@ -215,11 +221,11 @@ def _faults_of_sharing(work: Configured) -> Iterator[str]:
             f"({config.core_height}), got num_blocks_y={work.high}"
         )
     if not config.spreads_first:
-        yield from _faults_of_tails(work)
+        yield from _find_tail_faults(work)
 
 
-def _faults_of_tails(work: Configured) -> Iterator[str]:
-    """A line that shares rows: what is left over has to be in the last block."""
+def _find_tail_faults(work: Configured) -> Iterator[str]:
+    """Yield refusals of a line that shares rows: the remainder must be in the last block."""
     config, name = work.config, work.config.name
     if work.wide > 1:
         yield (
@@ -259,30 +265,30 @@ _UNEQUAL_BATCHES = (
 )
 
 
-def unequal_batches(first: tuple[int, ...], second: tuple[int, ...]) -> str:
-    """What is said of batches that differ; both of one length."""
+def describe_unequal_batches(first: tuple[int, ...], second: tuple[int, ...]) -> str:
+    """Return the library's refusal of unequal batches of the same rank."""
     place = next(place for place, (a, b) in enumerate(zip(first, second, strict=True)) if a != b)
     return _UNEQUAL_BATCHES.format(place, first[place], second[place])
 
 
-def unequal_ranks(first: tuple[int, ...], second: tuple[int, ...]) -> str:
-    """What is said of batches in tensors of different ranks."""
+def describe_unequal_ranks(first: tuple[int, ...], second: tuple[int, ...]) -> str:
+    """Return the library's refusal of batches in tensors of different ranks."""
     return (
         f"Batched (non-bcast) matmul requires inputs of the same rank, got a_shape rank: {len(first)} vs b_shape rank: "
         f"{len(second)}"
     )
 
 
-def _faults_of_batches(work: Configured) -> Iterator[str]:
+def _find_batch_faults(work: Configured) -> Iterator[str]:
     config, first, second = work.config, work.first_shape[:-2], work.second_shape[:-2]
     is_shared = prod(second) == 1 and (config.kind != REUSE or prod(first) > 1)
     if not is_shared and len(first) != len(second):
-        yield unequal_ranks(work.first_shape, work.second_shape)
+        yield describe_unequal_ranks(work.first_shape, work.second_shape)
     keeps_first = config.kind == LINE and not (
         config.joins_batches or config.has_activation or config.spreads_first or work.first.shard or work.second.shard
     )
     if not is_shared and first != second and not (keeps_first and prod(first) == 1):
-        yield unequal_batches(first, second)
+        yield describe_unequal_batches(first, second)
     if config.joins_batches and config.kind in (GRID, LINE):
         if prod(second) > 1:
             yield (
@@ -298,7 +304,7 @@ def _faults_of_batches(work: Configured) -> Iterator[str]:
             )
 
 
-def _faults_without_multicast(work: Configured) -> Iterator[str]:
+def _find_reuse_faults(work: Configured) -> Iterator[str]:
     config, name = work.config, work.config.name
     height, own = work.matrix_height, work.config.core_height
     first, second = (prod(shape[:-2]) for shape in (work.first_shape, work.second_shape))
@@ -317,3 +323,83 @@ def _faults_without_multicast(work: Configured) -> Iterator[str]:
             f"{name}: out_subblock_h ({config.sub_height}) needs to divide M ({height}) evenly and does not. "
             "Please update your program config."
         )
+
+
+_NARROW = 8
+_DEEPEST = 4
+"""Tiles along the shared dimension that a grid works on at a time, if they divide it."""
+
+
+def choose_grid_config(work: Product, grid: Grid, space: int) -> Config:
+    """Build the config for a grid of cores, with ``space`` bytes free below the lowest tensor of L1."""
+
+    def fits(height: int, width: int, depth: int) -> bool:
+        return work.estimate(height, width, depth) < space
+
+    if work.second_batch > 1:
+        if not fits(work.height, work.width, 1):
+            raise UnknownConfigError("a core_grid with batches that do not fit one by one")
+        return Config(
+            *(REUSE, 1, work.height, work.width, grid.columns, grid.rows, 1, 1, work.height, work.width),
+            joins_batches=False,
+        )
+    height, cores = work.first_batch * work.height, grid.columns * grid.rows
+    small, large = sorted((height, work.width))
+    if large // small > _NARROW or 1 in (work.height, work.width, work.depth):
+        is_tall = height > work.width
+        own = (ceil_div(height, cores), work.width) if is_tall else (height, ceil_div(work.width, cores))
+        depth = _find_largest_divisor(work.depth, ceil_div(work.depth, cores))
+        block = find_largest_block(*own, [depth], fits)
+        return Config(
+            *(LINE, depth, *own, grid.columns, grid.rows, 1, 1, block[0], block[1]), spreads_first=not is_tall
+        )
+    own = ceil_div(height, grid.rows), ceil_div(work.width, grid.columns)
+    depth = _find_largest_divisor(work.depth, _DEEPEST)
+    block = find_largest_block(*own, [depth], fits)
+    return Config(GRID, depth, *own, grid.columns, grid.rows, 1, 1, block[0], block[1])
+
+
+def choose_sharded_config(work: Product, shard: Shard, grid: Grid, *, cuts_result: bool, space: int) -> Config:
+    """Build the library's config for a sharded first input: on its cores, with blocks of its size.
+
+    Block shards on a single row or column of cores use all of the ``grid``.
+    """
+
+    def fits(height: int, width: int, depth: int) -> bool:
+        shards = height * (shard.width // 32) * work.first.tile_bytes()
+        return work.estimate(height, width, depth) + shards < space
+
+    across = max(part.end_x for part in shard.ranges) - min(part.start_x for part in shard.ranges) + 1
+    down = max(part.end_y for part in shard.ranges) - min(part.start_y for part in shard.ranges) + 1
+    high, deep, height = shard.height // 32, shard.width // 32, work.first_batch * work.height
+    if work.second_batch > 1:
+        if shard.kind == "width" or high > work.height:
+            raise UnknownConfigError("batches in width shards, or several batches in one shard")
+        own = high, work.width
+        return Config(REUSE, deep, *own, across, down, 1, 1, *own, joins_batches=False)
+    if shard.kind == "block":
+        if 1 in (across, down):
+            own, depth = (high, max(work.width * deep // work.depth, 1)), gcd(deep, work.depth)
+            block = find_largest_block(*own, [depth], fits)
+            size = grid.columns, grid.rows
+            return Config(GRID, depth, *own, *size, 1, 1, block[0], block[1], by_columns=shard.by_column)
+        wide, tall = (down, across) if shard.by_column else (across, down)
+        if wide != ceil_div(work.depth, deep) or tall != ceil_div(height, high):
+            raise UnknownConfigError("block shards that leave some of their cores empty")
+        depth = gcd(deep, work.depth) if wide == work.depth // deep else 1
+        own = ceil_div(height, tall), ceil_div(work.width, wide)
+        block = find_largest_block(*own, [depth], fits)
+        return Config(GRID, depth, *own, across, down, 1, 1, block[0], block[1], by_columns=shard.by_column)
+    if shard.by_column:
+        raise UnknownConfigError("shards by column")
+    spreads = shard.kind == "width"
+    own = (height, ceil_div(work.width, shard.cores)) if spreads else (high, work.width)
+    depth = gcd(deep, work.depth) if spreads else work.depth
+    block = find_largest_block(*own, [depth], fits)
+    block_height = 1 if cuts_result and block[1] != own[1] else block[0]
+    return Config(LINE, depth, *own, across, down, 1, 1, block_height, block[1], spreads_first=spreads)
+
+
+def _find_largest_divisor(number: int, most: int) -> int:
+    """Return the largest divisor up to ``most``."""
+    return next(size for size in range(most, 0, -1) if number % size == 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of matrices with a program config of the caller's: buffers, shards, random calls."""
+"""Matrix products with a program config: buffers and shards."""
 
 from dataclasses import replace
 from math import prod
@@ -9,39 +9,47 @@ from ttmem.hardware import DRAM, L1, MemoryMap
 from ttmem.hardware.boards import Grid
 from ttmem.twin.operations.conv_parallelization import fill_rows
 from ttmem.twin.operations.matmul_blocks import Sums
-from ttmem.twin.operations.matmul_configs import DRAM_SHARDS, GRID, LINE, REUSE, Configured, UnknownConfigError, fault
+from ttmem.twin.operations.matmul_configs import (
+    DRAM_SHARDS,
+    GRID,
+    LINE,
+    REUSE,
+    Configured,
+    UnknownConfigError,
+    find_config_fault,
+)
 from ttmem.twin.operations.plan import PlanBuilder
 from ttmem.twin.tensor_spec import CoreRange, Shard, TensorSpec
 
 _TILE = 32
 
 
-def configured_product(
+def launch_configured(
     plan: PlanBuilder, work: Configured, result: TensorSpec, wished: Shard | None, sums: Sums
 ) -> tuple[int, TensorSpec]:
-    """The result and the one program that fills it; UnknownConfigError where nobody knows."""
+    """Allocate the result and launch the program that fills it; raises UnknownConfigError for unverified shards."""
     chip = plan.memory_map.grid
-    why = fault(work, chip) or _fault_of_bias(work)
+    why = find_config_fault(work, chip) or _find_bias_fault(work)
     if wished is not None and work.config.core_height and work.config.core_width:
-        result = replace(result, shard=result_shard(work, wished, chip))
+        result = replace(result, shard=compute_result_shard(work, wished, chip))
     if why:
         plan.allocate(result)
         plan.refuse(why)
-    why = fault_of_shards(work, result, wished)
+    why = find_shard_fault(work, result, wished)
     if why:
-        plan.estimate(f"a program config is refused for {why}, in words that were not compared")
+        plan.estimate(f"a program config is refused for {why}; the library's message is not verified")
         plan.refuse(f"{work.config.name} with {why}")
     slot = plan.allocate(result)
-    plan.launch(static_buffers(work, result, sums, plan.memory_map))
+    plan.launch(compute_buffers(work, result, sums, plan.memory_map))
     return slot, result
 
 
-def _fault_of_bias(work: Configured) -> str:
-    """Without multicast the program adds a whole matrix, with it one row of tiles."""
+def _find_bias_fault(work: Configured) -> str:
+    """Return the refusal of a bias: without multicast the program adds a whole matrix, with it one row of tiles."""
     if work.bias is None:
         return ""
     if (wide := work.bias.tiles_across) != work.width:
-        return unequal_widths(wide * _TILE, work.width * _TILE)
+        return describe_unequal_widths(wide * _TILE, work.width * _TILE)
     if work.config.kind != REUSE:
         return ""
     rows, own = work.matrix_height, round_up(work.bias.shape[-2], _TILE)
@@ -53,27 +61,27 @@ def _fault_of_bias(work: Configured) -> str:
     )
 
 
-def unequal_widths(own: int, wanted: int) -> str:
-    """What is said of a bias that the program itself is to add; both in whole tiles."""
+def describe_unequal_widths(own: int, wanted: int) -> str:
+    """Return the library's refusal of a fused bias of another width, both in whole tiles."""
     return (
         f"Unsupported bias shape: padded last dimension of bias, {own}, not equal to second input's padded last "
         f"dimension, {wanted}."
     )
 
 
-def is_one_number(bias: TensorSpec, width: int) -> bool:
-    """Of a row of the result, for all its columns: no program adds such a bias itself."""
+def is_scalar_bias(bias: TensorSpec, width: int) -> bool:
+    """Return whether a bias has one number per row for all columns: no program adds such a bias itself."""
     return bias.shape[-1] == 1 != width
 
 
 def adds_bias_itself(bias: TensorSpec, second: TensorSpec, width: int) -> bool:
-    """Whether a program with multicast adds the bias: one row of tiles as wide as the result, and no batches."""
-    is_row = bias.shape[-2] <= _TILE and not is_one_number(bias, width)
+    """Return whether a program with multicast adds the bias: one row of tiles as wide as the result, no batches."""
+    is_row = bias.shape[-2] <= _TILE and not is_scalar_bias(bias, width)
     return is_row and all(size == 1 for spec in (bias, second) for size in spec.shape[:-2])
 
 
-def fuses_bias(work: Configured, bias: TensorSpec) -> bool:
-    """Whether the program adds the bias: one row of tiles without batches; without multicast a whole matrix."""
+def can_fuse_bias(work: Configured, bias: TensorSpec) -> bool:
+    """Return whether the program adds the bias: one row of tiles, no batches; without multicast a whole matrix."""
     if work.config.kind != REUSE:
         return adds_bias_itself(bias, work.second, work.second_shape[-1])
     whole = work.matrix_height * _TILE, work.width * _TILE
@@ -83,11 +91,11 @@ def fuses_bias(work: Configured, bias: TensorSpec) -> bool:
     return adds_bias_itself(bias, work.second, work.second_shape[-1]) and bias.shape[-2] > 1
 
 
-def static_buffers(work: Configured, result: TensorSpec, sums: Sums, memory_map: MemoryMap) -> list[int]:
-    """Of the program, in order. What lies in shards of L1 already takes nothing."""
+def compute_buffers(work: Configured, result: TensorSpec, sums: Sums, memory_map: MemoryMap) -> list[int]:
+    """Return the program's buffers in order. Tensors sharded in L1 need none."""
     config, alignment = work.config, memory_map.architecture.dram_alignment_bytes
     if config.kind == DRAM_SHARDS:
-        return _buffers_of_dram_shards(work, result, sums, memory_map)
+        return _compute_dram_sharded_buffers(work, result, sums, memory_map)
     steps = work.depth // config.depth
     one, two = work.batches
 
@@ -107,14 +115,14 @@ def static_buffers(work: Configured, result: TensorSpec, sums: Sums, memory_map:
         read = config.core_height * work.depth * first
     elif is_column and work.first.shard is not None:
         read = one * config.core_height * work.depth * first
-    sizes = [0 if _is_borrowed(work) else read]
+    sizes = [0 if _works_in_place(work) else read]
     sizes.append(0 if work.second.shard and work.second.memory is L1 else copies[1] * width * config.depth * second)
     bias = 0 if work.bias is None else tile(work.bias, is_read_in_pages=config.kind != REUSE)
     if bias and config.kind == REUSE:
         sizes.append(height * width * bias)
     tiles = height * width if config.kind != REUSE else config.core_height * width
     sizes.append(0 if result.shard else tiles * result.tile_bytes)
-    between = sums.between(result.dtype, steps)
+    between = sums.choose_partial_dtype(result.dtype, steps)
     if between is not result.dtype or (
         result.shard and (config.core_height, config.core_width) != (height, width) and config.kind != REUSE
     ):
@@ -126,8 +134,8 @@ def static_buffers(work: Configured, result: TensorSpec, sums: Sums, memory_map:
     return [size for size in sizes if size]
 
 
-def _is_borrowed(work: Configured) -> bool:
-    """Whether the first input is worked on where it lies."""
+def _works_in_place(work: Configured) -> bool:
+    """Return whether the program reads the first input in place."""
     config, shard = work.config, work.first.shard
     if not isinstance(shard, Shard):
         return False
@@ -138,14 +146,14 @@ def _is_borrowed(work: Configured) -> bool:
     return config.kind == REUSE or (not config.spreads_first and not is_cut)
 
 
-def _buffers_of_dram_shards(work: Configured, result: TensorSpec, sums: Sums, memory_map: MemoryMap) -> list[int]:
-    """Each bank of DRAM has a core that reads it; the columns of a core are rounded up to whole groups."""
+def _compute_dram_sharded_buffers(work: Configured, result: TensorSpec, sums: Sums, memory_map: MemoryMap) -> list[int]:
+    """Return the buffers with one reading core per DRAM bank; its columns are rounded up to whole groups."""
     config, alignment, shard = work.config, memory_map.architecture.dram_alignment_bytes, work.second.shard
     assert isinstance(shard, Shard)
     banks = memory_map.pool(DRAM).banks
     banks -= max(shard.width // _TILE * banks - work.width, 0) // (shard.width // _TILE)
     read = ceil_div(work.width, banks)
-    computed = _in_groups(read, config.core_height, work.destinations)
+    computed = _round_up_to_groups(read, config.core_height, work.destinations)
     steps = work.depth // config.depth
     second = round_up(work.second.tile_bytes, alignment)
     sizes = [
@@ -153,7 +161,7 @@ def _buffers_of_dram_shards(work: Configured, result: TensorSpec, sums: Sums, me
         (3 if steps > 1 else 1) * read * config.depth * second,
         config.core_height * computed * result.tile_bytes,
     ]
-    if (between := sums.between(result.dtype, steps)) is not result.dtype:
+    if (between := sums.choose_partial_dtype(result.dtype, steps)) is not result.dtype:
         sizes.append(config.core_height * computed * between.tile_bytes())
     if work.bias is not None:
         sizes.append(computed * ceil_div(work.bias.tile_bytes, alignment) * alignment)
@@ -176,11 +184,11 @@ _GROUPS: tuple[tuple[int, int], ...] = (
     (2, 2),
 )
 _GROUPS += ((4, 1), (1, 4), (3, 1), (1, 3), (2, 1), (1, 2), (1, 1))
-"""Height and width of what the registers work on at a time, the best first."""
+"""Height and width of the blocks that the registers work on at a time, the best first."""
 
 
-def _in_groups(width: int, height: int, most: int) -> int:
-    """Columns of a core when groups of them may be filled up, if that makes fewer groups."""
+def _round_up_to_groups(width: int, height: int, most: int) -> int:
+    """Return the columns of a core, rounded up to whole groups if that makes fewer groups."""
     down, across = next((h, w) for h, w in _GROUPS if h * w <= most and height % h == 0 == width % w)
     if down > 1 or across >= most:
         return width
@@ -191,8 +199,8 @@ def _in_groups(width: int, height: int, most: int) -> int:
     return chosen * groups
 
 
-def result_shard(work: Configured, wished: Shard, chip: Grid) -> Shard:
-    """Where the result lies: by the config, not by the wish, which only says that it is in shards."""
+def compute_result_shard(work: Configured, wished: Shard, chip: Grid) -> Shard:
+    """Return the result's shards: the config decides; the caller only asks for a sharded result."""
     config = work.config
     height, width = config.core_height * _TILE, config.core_width * _TILE
     if config.kind == GRID:
@@ -200,30 +208,30 @@ def result_shard(work: Configured, wished: Shard, chip: Grid) -> Shard:
         across, down = (work.high, work.wide) if config.by_columns else (work.wide, work.high)
         return Shard(wished.kind, height, width, (CoreRange(0, 0, across - 1, down - 1),), config.by_columns)
     if config.kind == REUSE:
-        return Shard(wished.kind, height, width, wished.ranges, _orientation(work))
+        return Shard(wished.kind, height, width, wished.ranges, _find_orientation(work))
     grid = chip if config.kind == DRAM_SHARDS else Grid(config.columns, config.rows)
     return Shard(wished.kind, height, width, fill_rows(work.high * work.wide, grid))
 
 
-def _orientation(work: Configured) -> bool:
+def _find_orientation(work: Configured) -> bool:
     for spec in (work.first, work.second):
         if spec.shard is not None:
             return spec.shard.by_column
     return True
 
 
-def fault_of_shards(work: Configured, result: TensorSpec, wished: Shard | None) -> str:
-    """Why the library does not accept these shards with this config, in our words; empty: it does."""
+def find_shard_fault(work: Configured, result: TensorSpec, wished: Shard | None) -> str:
+    """Return the reason why the library refuses these shards with this config, or an empty string."""
     first, second, config = work.first.shard, work.second.shard, work.config
     if any(shard is not None and not isinstance(shard, Shard) for shard in (first, second, wished)):
-        raise UnknownConfigError("shards of many dimensions")
+        raise UnknownConfigError("ND shards")
     if any(spec.shard and spec.memory is not L1 for spec in (work.first, result)):
-        raise UnknownConfigError("inputs or results in shards of DRAM")
+        raise UnknownConfigError("inputs or results sharded in DRAM")
     if config.kind == DRAM_SHARDS:
-        return _fault_of_dram_shards(work, wished)
+        return _find_dram_shard_fault(work, wished)
     if second is not None:
         raise UnknownConfigError("a second input in shards")
-    why = _fault_of_first_shard(work, first) if isinstance(first, Shard) else ""
+    why = _find_first_shard_fault(work, first) if isinstance(first, Shard) else ""
     if why or wished is None:
         return why
     kinds = {GRID: ("block",), LINE: ("width",) if config.spreads_first else ("height",), REUSE: ("height", "block")}
@@ -231,7 +239,7 @@ def fault_of_shards(work: Configured, result: TensorSpec, wished: Shard | None) 
         isinstance(first, Shard) and wished.kind != first.kind and config.kind != GRID
     ):
         if wished.kind == "block" and config.kind == LINE:
-            raise UnknownConfigError("a result in blocks of a line")
+            raise UnknownConfigError("a block-sharded result on a line")
         return f"a result in {wished.kind} shards"
     if config.sub_width != config.core_width and config.sub_height != 1:
         return "sub-blocks neither of one row nor of a core's width"
@@ -248,7 +256,7 @@ def fault_of_shards(work: Configured, result: TensorSpec, wished: Shard | None) 
     return ""
 
 
-def _fault_of_first_shard(work: Configured, shard: Shard) -> str:
+def _find_first_shard_fault(work: Configured, shard: Shard) -> str:
     config = work.config
     high, wide = shard.height // _TILE, shard.width // _TILE
     kinds = {GRID: ("block", "height"), LINE: ("width",) if config.spreads_first else ("height",)}
@@ -274,19 +282,19 @@ def _fault_of_first_shard(work: Configured, shard: Shard) -> str:
             else ""
         )
     if config.kind == GRID and shard.kind == "height":
-        return "height shards beside each other" if any(r.columns > 1 for r in shard.ranges) else ""
+        return "height shards next to each other" if any(r.columns > 1 for r in shard.ranges) else ""
     blocks = prod(work.first_shape[:-2]) * work.matrix_height // config.core_height
     return "blocks that the cores cannot share" if config.kind == REUSE and blocks % shard.cores else ""
 
 
-def _fault_of_dram_shards(work: Configured, wished: Shard | None) -> str:
+def _find_dram_shard_fault(work: Configured, wished: Shard | None) -> str:
     first, second, config = work.first.shard, work.second.shard, work.config
     if not isinstance(first, Shard) or not isinstance(second, Shard) or wished is None:
         return "a first input, a second or a result without shards"
     if work.second.memory is not DRAM or second.by_column:
-        raise UnknownConfigError("a second input that is not in rows of shards of DRAM")
+        raise UnknownConfigError("a second input that is not in row-major shards of DRAM")
     if {first.kind, second.kind, wished.kind} != {"width"} or first.by_column:
-        return "shards that are not of the width"
+        return "shards that are not width shards"
     if work.height != 1 or config.core_height != 1 or first.height != _TILE:
         return "more than one row of tiles"
     if work.depth % config.depth or first.width // _TILE % config.depth or work.depth % (first.width // _TILE):

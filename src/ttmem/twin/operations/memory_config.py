@@ -35,14 +35,14 @@ def to_memory_config(call: Call, plan: PlanBuilder) -> Plan:
     if source.shard is None and result.shard is None:
         return plan.finish(copy_between(plan, source, result), result)
     if result.shard is None:
-        return _to_pages(plan, source, result, copies=True)
+        return _write_pages(plan, source, result, copies=True)
     if source.shard is not None:
-        return _to_other_shards(plan, source, result, goes_round=True)
-    return _to_shards(plan, source, result, copies_where_short=True)
+        return _reshard(plan, source, result, goes_round=True)
+    return _fill_shards(plan, source, result, copies_where_short=True)
 
 
 def interleaved_to_sharded(call: Call, plan: PlanBuilder) -> Plan:
-    source, result = call.inputs[0], _wanted(call)
+    source, result = call.inputs[0], _read_result_spec(call)
     refusal = ""
     if source.shard is not None or result.shard is None:
         refusal = "interleaved_to_sharded goes from pages to shards"
@@ -51,7 +51,7 @@ def interleaved_to_sharded(call: Call, plan: PlanBuilder) -> Plan:
     if refusal:  # there must be room for the result before anybody looks
         plan.allocate(result)
         plan.refuse(refusal)
-    return _to_shards(plan, source, result)
+    return _fill_shards(plan, source, result)
 
 
 def sharded_to_interleaved(call: Call, plan: PlanBuilder) -> Plan:
@@ -59,33 +59,35 @@ def sharded_to_interleaved(call: Call, plan: PlanBuilder) -> Plan:
     source = call.inputs[0]
     if source.shard is None:
         return plan.finish(-1, source)
-    result = replace(_wanted(call), memory=call.memory or DRAM, shard=call.shard)
+    result = replace(_read_result_spec(call), memory=call.memory or DRAM, shard=call.shard)
     if result.shard is not None:
         raise BadInputError("sharded_to_interleaved goes from shards to pages")
-    return _to_pages(plan, source, result)
+    return _write_pages(plan, source, result)
 
 
 def reshard(call: Call, plan: PlanBuilder) -> Plan:
     source, result = call.inputs[0], result_spec(call, call.inputs[0])
     if source.shard is None or result.shard is None:
         raise BadInputError("reshard goes from shards to other shards")
-    return _to_other_shards(plan, source, result)
+    return _reshard(plan, source, result)
 
 
-def _wanted(call: Call) -> TensorSpec:
+def _read_result_spec(call: Call) -> TensorSpec:
     dtype = call.arguments["output_dtype"]
     wanted = result_spec(call, call.inputs[0])
     return replace(wanted, dtype=DATA_TYPES.find(str(dtype))) if dtype is not None else wanted
 
 
-def _to_shards(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, copies_where_short: bool = False) -> Plan:
+def _fill_shards(
+    plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, copies_where_short: bool = False
+) -> Plan:
     """Shards of L1 are written in their place, those of DRAM are put together in L1 first. Rows pass through a few
     aligned ones, another type through a whole shard.
     """
     shard = result.shard
     if not isinstance(shard, Shard):
         if copies_where_short and source.dtype is result.dtype and _is_truly_nd(source, shard):
-            return _copied(plan, source, result)
+            return _copy(plan, source, result)
         plan.estimate("pages to shards of many dimensions")
         return plan.finish_with_program(result, [])
     if shard.kind == "block" and result.memory is DRAM:
@@ -95,19 +97,19 @@ def _to_shards(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, cop
         if not copies_where_short:
             plan.allocate(result)
             plan.refuse("Shard page size must currently have L1 aligned page size")
-        return _copied(plan, source, result)
-    converted, passing = _buffers_of_shards(plan, source, result, shard)
+        return _copy(plan, source, result)
+    converted, passing = _compute_shard_buffers(plan, source, result, shard)
     if copies_where_short and _is_short(plan, source, result, shard):
         plan.estimate("shards are written in place, or through two pages where L1 is short")
         return plan.finish_with_program(result, [])
     return plan.finish_with_program(result, [converted] * bool(converted) + [passing] * (not source.is_tiled))
 
 
-def _buffers_of_shards(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, shard: Shard) -> tuple[int, int]:
+def _compute_shard_buffers(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, shard: Shard) -> tuple[int, int]:
     """Where shards are put together, and what passes through on the way: of tiles the library only reckons with it."""
     unit, units = shard.width * source.element_bytes, shard.height
     if source.is_tiled:
-        unit, units = source.tile_bytes, _tiles(shard)
+        unit, units = source.tile_bytes, _count_tiles(shard)
     quantum = plan.memory_map.architecture.dram_alignment_bytes
     converted = 0 if source.dtype is result.dtype else units * unit
     if result.memory is DRAM:
@@ -118,10 +120,10 @@ def _buffers_of_shards(plan: PlanBuilder, source: TensorSpec, result: TensorSpec
 
 def _is_short(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, shard: Shard) -> bool:
     left = plan.l1_space() - (place(result, plan.memory_map).taken_bytes_per_bank if result.memory is L1 else 0)
-    return sum(_buffers_of_shards(plan, source, result, shard)) >= left
+    return sum(_compute_shard_buffers(plan, source, result, shard)) >= left
 
 
-def _copied(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> Plan:
+def _copy(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> Plan:
     """What the library does where it has no better way."""
     return plan.finish(copy_between(plan, source, result), result)
 
@@ -131,31 +133,31 @@ def _is_truly_nd(spec: TensorSpec, shard: NdShard | None) -> bool:
     return shard is not None and len(shard.shape) > 2 and prod(shard.shape[:-2]) > 1 and prod(spec.shape[:-2]) > 1
 
 
-def _tiles(shard: Shard) -> int:
+def _count_tiles(shard: Shard) -> int:
     return ceil_div(shard.height, 32) * ceil_div(shard.width, 32)
 
 
-def _to_pages(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, copies: bool = False) -> Plan:
+def _write_pages(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, copies: bool = False) -> Plan:
     """The shards themselves are read; another type takes a shard of its own. Where the library ``copies`` what it has
     no other way for, two pages pass through."""
     shard = source.shard
     if not isinstance(shard, Shard) or source.memory is not L1:
         if copies and source.dtype is result.dtype and (isinstance(shard, Shard) or _is_truly_nd(source, shard)):
-            return _copied(plan, source, result)
+            return _copy(plan, source, result)
         return plan.unknown("shards of DRAM, or of many dimensions, to pages")
     if source.is_tiled:
-        converted = _tiles(shard) * result.tile_bytes
+        converted = _count_tiles(shard) * result.tile_bytes
         return plan.finish_with_program(result, [] if source.dtype is result.dtype else [converted])
     if shard.width * source.element_bytes % plan.memory_map.architecture.l1_alignment_bytes:
         if not copies:
             plan.allocate(result)
             alignment = plan.memory_map.architecture.l1_alignment_bytes
             plan.refuse(f"Shard page size must be aligned to {alignment}B for L1 Tensor")
-        return _copied(plan, source, result)
+        return _copy(plan, source, result)
     return plan.finish_with_program(result, [])
 
 
-def _to_other_shards(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, goes_round: bool = False) -> Plan:
+def _reshard(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, goes_round: bool = False) -> Plan:
     """Each shard is put together in its place; between banks of DRAM a page passes through L1. Where the library
     chooses the way (``goes_round``) rows that change their length go by pages of DRAM, and what L1 has no page left for
     is copied.
@@ -169,7 +171,7 @@ def _to_other_shards(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, 
             plan.estimate("rows in shards of many dimensions to other shards")
             return plan.finish_with_program(result, [])
         return (
-            _copied(plan, source, result)
+            _copy(plan, source, result)
             if is_short
             else plan.finish_with_program(result, [page] if all(in_dram) else [])
         )
@@ -177,7 +179,7 @@ def _to_other_shards(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, 
         raise InvalidSpecError(_NO_BLOCKS_IN_DRAM)
     if source.is_tiled:
         return (
-            _copied(plan, source, result)
+            _copy(plan, source, result)
             if is_short
             else plan.finish_with_program(result, [page] if all(in_dram) else [])
         )
@@ -190,15 +192,15 @@ def _to_other_shards(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, 
     )
     is_by_height = one.kind == two.kind == "height"
     if goes_round and ((one.width != two.width and one.kind != two.kind) or not (is_aligned or is_by_height)):
-        return _by_way_of_pages(plan, source, result)
+        return _reshard_through_pages(plan, source, result)
     if all(in_dram) and one.width == two.width:
-        return _copied(plan, source, result) if is_short else plan.finish_with_program(result, [page])
+        return _copy(plan, source, result) if is_short else plan.finish_with_program(result, [page])
     if not is_aligned or all(in_dram) or (in_dram[1] and one.kind != two.kind and one.width != two.width):
         plan.estimate("rows in shards that are not aligned, or of another length in DRAM")
     return plan.finish_with_program(result, [])
 
 
-def _by_way_of_pages(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> Plan:
+def _reshard_through_pages(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> Plan:
     """Rows that change their length: out of the shards into DRAM and back; where that is not possible a plain copy."""
     one, two = (spec.shard.width * spec.element_bytes for spec in (source, result) if spec.shard)
     alignment = plan.memory_map.architecture.l1_alignment_bytes
@@ -209,14 +211,14 @@ def _by_way_of_pages(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) 
         between = plan.allocate(pages)
         plan.launch([])
         if two % alignment == 0:
-            made = _to_shards(plan, pages, result, copies_where_short=True)
+            made = _fill_shards(plan, pages, result, copies_where_short=True)
             plan.free(between)
             return plan.finish_all(made.results)
         plan.free(between)
     elif source.memory is DRAM:
         plan.estimate("rows of DRAM's shards to others")
         return plan.finish_with_program(result, [])
-    return _copied(plan, source, result)
+    return _copy(plan, source, result)
 
 
 _PLACE = format_height_shards(2, 32, 64)
@@ -228,14 +230,12 @@ RECORDS = (
         to_memory_config,
         Argument("dtype", 0, None),
         verified_low_rank_and_rare_types=True,
-        verified_with_shards=True,
         verified_with_nd_shards=True,
     ),
     build_record(
         format_call("interleaved_to_sharded", [EXAMPLE_TENSOR], _PLACE),
         interleaved_to_sharded,
         _TYPE,
-        verified_with_shards=True,
         verified_with_nd_shards=True,
         family="sharding",
     ),
@@ -243,14 +243,12 @@ RECORDS = (
         format_call("sharded_to_interleaved", [_SHARDED]),
         sharded_to_interleaved,
         _TYPE,
-        verified_with_shards=True,
         verified_with_nd_shards=True,
         family="sharding",
     ),
     build_record(
         format_call("reshard", [_SHARDED], format_height_shards(1, 64, 64)),
         reshard,
-        verified_with_shards=True,
         verified_with_nd_shards=True,
         family="sharding",
     ),

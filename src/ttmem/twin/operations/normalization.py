@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layer, RMS and batch normalisation."""
+"""Layer, RMS, batch and group normalization.
+
+Layer and RMS norm of shards: each core has a block of some rows, and cores that share a row exchange their sums.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ttmem.base.arithmetic import ceil_div, round_up
-from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32
-from ttmem.twin.operations import norm_shards
+from ttmem.hardware import BFLOAT8_B, BFLOAT16, DRAM, FLOAT32, L1
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
 from ttmem.twin.operations.elementwise import (
     dtype_name,
@@ -17,8 +20,91 @@ from ttmem.twin.operations.elementwise import (
 )
 from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanBuilder
 from ttmem.twin.operations.record import KERNEL_CONFIG, Argument, Step, has_float32_sums
+from ttmem.twin.placement import compute_paging
 from ttmem.twin.programs import CIRCULAR
-from ttmem.twin.tensor_spec import TILE, InvalidSpecError, Shard, TensorSpec
+from ttmem.twin.tensor_spec import TILE, CoreRange, InvalidSpecError, Shard, TensorSpec
+
+NORM_CONFIG = "ttnn.LayerNormShardedMultiCoreProgramConfig"
+
+
+@dataclass(frozen=True, slots=True)
+class NormBlock:
+    """What a core has of the tensor, in tiles, and how its cores are laid out."""
+
+    rows: int
+    columns: int
+    grid: CoreRange
+    by_column: bool
+    is_one_row: bool
+    """All cores have parts of the same rows."""
+    in_place: bool = False
+
+    @property
+    def cores_of_a_row(self) -> int:
+        if self.is_one_row:
+            return self.grid.cores
+        return self.grid.rows if self.by_column else self.grid.columns
+
+    def stages(self, all_rows_of_cores: int) -> tuple[int, int] | None:
+        """Sums are gathered along the grid, then across it, where the cores of a row fill a grid; None: at once."""
+        if not self.is_one_row or self.grid.columns == 1:
+            return None
+        if self.by_column:
+            return (self.grid.rows, self.grid.columns) if self.grid.rows == all_rows_of_cores else None
+        return (self.grid.columns, self.grid.rows) if self.grid.rows > 1 else None
+
+
+def find_block(source: TensorSpec, config: Any) -> NormBlock | None:
+    """None where the library refuses the shards, or nobody looked at what it does."""
+    shard = source.shard
+    if not isinstance(shard, Shard) or shard.kind == "height" or len(shard.ranges) > 1 or source.memory is not L1:
+        return None
+    grid, paging = shard.ranges[0], compute_paging(source)
+    rows, columns = shard.height // 32, shard.width // 32
+    tiles_down, tiles_across = paging.physical_height // 32, paging.physical_width // 32
+    block = NormBlock(rows, columns, grid, shard.by_column, tiles_down == rows)
+    if (
+        ceil_div(tiles_across, block.cores_of_a_row) != columns
+        or ceil_div(tiles_across, columns) != block.cores_of_a_row
+    ):
+        return None
+    if block.is_one_row and shard.by_column and grid.rows < grid.columns:
+        return None  # some of these have no place for the first core
+    lines = grid.cores // block.cores_of_a_row
+    if ceil_div(tiles_down, lines) != rows or ceil_div(tiles_down, rows) != lines:
+        return None
+    if config is None:
+        return block
+    if not isinstance(config, Mapping) or config.get("new") != NORM_CONFIG or config.get("use_welford"):
+        return None
+    if (config.get("block_h"), config.get("block_w")) != (rows, columns) or columns % int(config.get("subblock_w", 1)):
+        return None
+    return NormBlock(rows, columns, grid, shard.by_column, tiles_down == rows, bool(config.get("inplace")))
+
+
+def compute_sharded_buffers(
+    block: NormBlock,
+    source: TensorSpec,
+    parameters: list[TensorSpec],
+    rows_of_cores: int,
+    *,
+    is_centred: bool,
+    adds_in_float32: bool,
+) -> list[int]:
+    """Beside the shards, which are worked on in their place."""
+    inner, plain = (FLOAT32 if adds_in_float32 else BFLOAT16).tile_bytes(), BFLOAT16.tile_bytes()
+    stages = block.stages(rows_of_cores)
+    together = stages[0] if stages else block.cores_of_a_row
+    tiles_across = compute_paging(source).physical_width // 32
+    gathered = (sum(stages) - 1 if stages else ceil_div(tiles_across, block.columns)) * inner
+    whole, column = block.rows * block.columns * inner, block.rows * inner
+    sums = [column, column, gathered]
+    sizes = [block.columns * spec.tile_bytes for spec in parameters]
+    sizes += [whole, whole, *(sums if is_centred else []), plain]
+    if source.shape[-1] % 32:  # what lies beyond the last column must not count
+        sizes += [*([whole] if is_centred else []), block.columns * plain]
+    return [*sizes, plain, inner, *sums, ceil_div(block.rows, together) * inner, column]
+
 
 _USABLE = 0.95
 """The share of what is left of L1 that the library dares to plan with."""
@@ -49,7 +135,7 @@ class _RowNorm:
     def inner_bytes(self) -> int:
         return (FLOAT32 if self.adds_in_float32 else BFLOAT16).tile_bytes()
 
-    def buffers(self, width: int, *, streams: bool) -> list[int]:
+    def compute_buffers(self, width: int, *, streams: bool) -> list[int]:
         """Static buffers for rows, or pieces of rows, of so many tiles."""
         block, inner, plain = 2 * self.block, self.inner_bytes, BFLOAT16.tile_bytes()
         has_residual = self.residual is not None
@@ -67,20 +153,20 @@ class _RowNorm:
             sizes += [width * inner if self.is_centred else 0, block * self.residual.tile_bytes]
         return [size for size in sizes if size]
 
-    def fitting(self, plan: PlanBuilder) -> list[int]:
+    def choose_buffers(self, plan: PlanBuilder) -> list[int]:
         """Whole rows where they fit, pieces otherwise; the library gives up when not even the smallest pieces do."""
         width = round_up(self.source.tiles_across, self.block)
         usable = int(_USABLE * plan.l1_space())
-        whole = self.buffers(width, streams=False)
+        whole = self.compute_buffers(width, streams=False)
         by_rows = any(spec is not None and not spec.is_tiled for spec in (self.weight, self.bias))
         if (by_rows and self.source.is_tiled) or sum(whole) <= usable:
             return whole
         has_much = self.weight or self.bias or self.source.dtype is FLOAT32
         most = _STREAMED_TILES_WITH_WEIGHTS if has_much else _STREAMED_TILES
         width = min(most * BFLOAT16.tile_bytes() // self.inner_bytes, width)
-        while width > self.block and sum(self.buffers(width, streams=True)) > usable:
+        while width > self.block and sum(self.compute_buffers(width, streams=True)) > usable:
             width -= self.block
-        pieces = self.buffers(width, streams=True)
+        pieces = self.compute_buffers(width, streams=True)
         if sum(pieces) > usable:
             plan.refuse(
                 f"LayerNorm streaming circular buffers require {sum(pieces)} bytes, but only {usable} bytes of the "
@@ -93,25 +179,25 @@ class _RowNorm:
         return pieces
 
 
-def row_norm(call: Call, plan: PlanBuilder) -> Plan:
+def normalize_rows(call: Call, plan: PlanBuilder) -> Plan:
     """Rows are normalised whole if all they need fits what the result leaves of L1, in pieces if not."""
     source = call.inputs[0]
     if source.shard is not None:
-        return _norm_of_shards(call, plan)
+        return _normalize_shards(call, plan)
     if not source.is_tiled and call.name == "rms_norm":
         plan.refuse("ttnn::rms_norm does not support ROW_MAJOR input tensors. Use TILE layout.")
     if not source.shape or call.arguments["program_config"] is not None:
         return plan.unknown(f"{call.name} of a single number, or with a program config for tensors without shards")
     result = result_spec(call, source)
     weight, bias, residual = (call.tensor(name) for name in ("weight", "bias", "residual_input_tensor"))
-    is_centred, is_precise = _manner(call)
+    is_centred, is_precise = _read_precision(call)
     norm = _RowNorm(source, result, weight, bias, residual, is_centred, is_precise)
     slot = plan.allocate(result)
     if any(spec is not None and not _is_as_wide(spec, source) for spec in (weight, bias)):
         return plan.unknown(f"{call.name} with weights of another width")
     if not source.is_tiled and source.shape[-1] % 32:
         return plan.unknown(f"{call.name} of rows that are no whole tiles, which the library refuses")
-    buffers = norm.fitting(plan)
+    buffers = norm.choose_buffers(plan)
     if not source.is_tiled:
         _check_rows(plan, norm)
     if source.dtype not in (FLOAT32, BFLOAT16, BFLOAT8_B):
@@ -137,17 +223,17 @@ def _check_rows(plan: PlanBuilder, norm: _RowNorm) -> None:
         )
 
 
-def _manner(call: Call) -> tuple[bool, bool]:
+def _read_precision(call: Call) -> tuple[bool, bool]:
     """Whether the mean is subtracted, and whether sums are in four bytes."""
     is_centred = call.name == "layer_norm"
     return is_centred, is_centred if call.arguments["compute_kernel_config"] is None else has_float32_sums(call)
 
 
-def _norm_of_shards(call: Call, plan: PlanBuilder) -> Plan:
+def _normalize_shards(call: Call, plan: PlanBuilder) -> Plan:
     source, result = call.inputs[0], result_spec(call, call.inputs[0])
     parameters = [spec for name in ("weight", "bias") if (spec := call.tensor(name)) is not None]
     residual = call.tensor("residual_input_tensor")
-    block = norm_shards.block_of(source, call.arguments["program_config"])
+    block = find_block(source, call.arguments["program_config"])
     if not source.is_tiled:
         if call.name == "layer_norm":
             plan.allocate(replace(result, layout=TILE))
@@ -155,7 +241,7 @@ def _norm_of_shards(call: Call, plan: PlanBuilder) -> Plan:
             "Input tensor must have TILE layout (ROW_MAJOR is only supported for non-sharded tensors), got: "
             "Layout::ROW_MAJOR"
         )
-    _check_result_of_shards(plan, source, result)
+    _check_sharded_result(plan, source, result)
     if (
         block is None
         or result.shard != source.shard
@@ -171,14 +257,16 @@ def _norm_of_shards(call: Call, plan: PlanBuilder) -> Plan:
         and any(one.end_y == grid.rows - 1 for one in shard.ranges)
     ):
         return plan.unknown(f"{call.name} of shards by columns down to the last row: the library refuses some")
-    is_centred, is_precise = _manner(call)
+    is_centred, is_precise = _read_precision(call)
     slot = -1 if block.in_place else plan.allocate(result)
     rows = plan.memory_map.grid.rows
-    plan.launch(norm_shards.buffers(block, source, parameters, rows, is_centred=is_centred, adds_in_float32=is_precise))
+    plan.launch(
+        compute_sharded_buffers(block, source, parameters, rows, is_centred=is_centred, adds_in_float32=is_precise)
+    )
     return plan.finish(slot, result)
 
 
-def _check_result_of_shards(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> None:
+def _check_sharded_result(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> None:
     """It goes into shards of the same kind, for which there must be room before anybody looks at them."""
     kind, memory = source.shard_kind, source.memory
     is_known = source.dtype in (FLOAT32, BFLOAT16, BFLOAT8_B)
@@ -284,13 +372,12 @@ RECORDS = (
     *(
         build_record(
             format_call(name, [EXAMPLE_TENSOR]),
-            row_norm,
+            normalize_rows,
             Argument("epsilon", default=None, samples=(1e-6,)),
             Argument("program_config", default=None),
             KERNEL_CONFIG,
             family="row norm",
             verified_low_rank_and_rare_types=True,
-            verified_with_shards=True,
         )
         for name in ("layer_norm", "rms_norm")
     ),
@@ -300,7 +387,6 @@ RECORDS = (
         Argument("eps", default=None, samples=(1e-5,)),
         Argument("momentum", default=None),
         Argument("training", default=False),
-        verified_with_shards=True,
     ),
     build_record(
         format_call(
@@ -316,6 +402,5 @@ RECORDS = (
         Argument("inplace", default=True),
         Argument("num_out_blocks", default=None),
         Argument("epsilon", default=None, samples=(1e-6,)),
-        verified_with_shards=True,
     ),
 )

@@ -17,9 +17,9 @@ from ttmem.twin.operations.elementwise import (
     result_spec,
 )
 from ttmem.twin.operations.memory_config import interleaved_to_sharded, to_memory_config
-from ttmem.twin.operations.plan import Call, Plan, PlanBuilder, TensorHandle, apply
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder, TensorHandle
 from ttmem.twin.operations.record import Argument
-from ttmem.twin.operations.reduced_shards import filled
+from ttmem.twin.operations.reductions import fill_tile_padding
 from ttmem.twin.placement import compute_paging
 from ttmem.twin.tensor_spec import InvalidSpecError, NdShard, Shard, TensorSpec
 
@@ -40,77 +40,77 @@ def pad(call: Call, plan: PlanBuilder) -> Plan:
     if isinstance(source.shard, NdShard) or isinstance(like.shard, NdShard):
         return plan.unknown("padding of shards of many dimensions")
     if not source.is_tiled:
-        made = _padded(plan, TensorHandle(-1, source), replace(like, shape=shape), call, is_shifted=padding[-1][0] > 0)
+        made = _pad(plan, TensorHandle(-1, source), replace(like, shape=shape), call, is_shifted=padding[-1][0] > 0)
         if len(shape) < 4 and has_padded_shard_rows(made.spec):
             plan.refuse("Attempting to reshape between two shapes with different volumes")
         return plan.finish(made.slot, made.spec)
     if any(before for before, _ in padding):
         raise InvalidSpecError("ttnn.pad: on device tile padding does not support front padding")
-    whole = filled(plan, source)
-    if _stored(replace(source, shape=shape)) == _stored(source):
+    whole = fill_tile_padding(plan, source)
+    if _compute_stored_shape(replace(source, shape=shape)) == _compute_stored_shape(source):
         # Room enough in the tiles that are there: the (filled) input under a new shape.
         made = TensorHandle(whole.slot, replace(source, shape=shape))
     else:
-        made = _padded_tiles(plan, whole, replace(like, shape=shape), call)
+        made = _pad_tiles(plan, whole, replace(like, shape=shape), call)
         plan.free(whole.slot)
     if (made.spec.shard is None) == (like.shard is None):  # memories alone do not count
         return plan.finish(made.slot, made.spec)
-    moved = apply(plan, to_memory_config, made, call.memory, call.shard)
+    moved = plan.apply(to_memory_config, made, call.memory, call.shard)
     plan.free(made.slot)
     return plan.finish(moved.slot, moved.spec)
 
 
-def _padded_tiles(plan: PlanBuilder, held: TensorHandle, like: TensorSpec, call: Call) -> TensorHandle:
+def _pad_tiles(plan: PlanBuilder, held: TensorHandle, like: TensorSpec, call: Call) -> TensorHandle:
     """Block floats are padded as bfloat16."""
     if not held.spec.dtype.is_block_float:
-        return _padded(plan, held, like, call)
+        return _pad(plan, held, like, call)
     plain_spec = replace(held.spec, dtype=BFLOAT16)
     plain = TensorHandle(cast(plan, held.spec, plain_spec), plain_spec)
-    wide = _padded(plan, plain, replace(like, dtype=BFLOAT16), call)
+    wide = _pad(plan, plain, replace(like, dtype=BFLOAT16), call)
     spec = replace(wide.spec, dtype=like.dtype)
     last = TensorHandle(cast(plan, wide.spec, spec), spec)
     plan.free(wide.slot, plain.slot)
     return last
 
 
-def _padded(
+def _pad(
     plan: PlanBuilder, held: TensorHandle, like: TensorSpec, call: Call, *, is_shifted: bool = False
 ) -> TensorHandle:
     """``like``: the result as the caller wants it, or cut as the input is. Height shards that get wider are cut anew,
     first for the width alone; what is in other shards of DRAM goes by way of pages.
     """
-    one, stored = held.spec.shard, _stored(like)
+    one, stored = held.spec.shard, _compute_stored_shape(like)
     if isinstance(one, Shard) and one.kind != "height" and held.spec.memory is DRAM:
-        return _by_way_of_pages(plan, held, like, is_shifted=is_shifted)
+        return _pad_through_pages(plan, held, like, is_shifted=is_shifted)
     if not (isinstance(one, Shard) and one.kind == "height" and like.shard and held.spec.shape[-1] != stored[-1]):
-        return _at_once(plan, held, like, is_shifted=is_shifted)
+        return _pad_directly(plan, held, like, is_shifted=is_shifted)
     rows, wanted_rows = prod(held.spec.shape[:-1]), prod(stored[:-1])
-    wide = replace(like, memory=L1, shard=_height_shards(one, rows, stored[-1]))
+    wide = replace(like, memory=L1, shard=_build_height_shard(one, rows, stored[-1]))
     if rows == wanted_rows:
-        return _at_once(plan, held, wide, is_shifted=is_shifted)
-    first = _at_once(plan, held, replace(wide, shape=(*held.spec.shape[:-1], stored[-1])), is_shifted=is_shifted)
+        return _pad_directly(plan, held, wide, is_shifted=is_shifted)
+    first = _pad_directly(plan, held, replace(wide, shape=(*held.spec.shape[:-1], stored[-1])), is_shifted=is_shifted)
     if is_shifted:
         plan.refuse("Output size cannot fit input with offset")
-    second = replace(wide, shard=_height_shards(one, wanted_rows, stored[-1])) if call.memory is None else like
-    last = _at_once(plan, first, second, is_shifted=False)
+    second = replace(wide, shard=_build_height_shard(one, wanted_rows, stored[-1])) if call.memory is None else like
+    last = _pad_directly(plan, first, second, is_shifted=False)
     plan.free(first.slot)
     return last
 
 
-def _by_way_of_pages(plan: PlanBuilder, held: TensorHandle, like: TensorSpec, *, is_shifted: bool) -> TensorHandle:
-    pages = apply(plan, to_memory_config, held, DRAM)
-    padded = _at_once(plan, pages, replace(like, shard=None), is_shifted=is_shifted)
+def _pad_through_pages(plan: PlanBuilder, held: TensorHandle, like: TensorSpec, *, is_shifted: bool) -> TensorHandle:
+    pages = plan.apply(to_memory_config, held, DRAM)
+    padded = _pad_directly(plan, pages, replace(like, shard=None), is_shifted=is_shifted)
     if like.shard is None:
         last = padded
     elif like.memory is L1:
-        last = apply(plan, interleaved_to_sharded, padded, L1, like.shard, output_dtype=None)
+        last = plan.apply(interleaved_to_sharded, padded, L1, like.shard, output_dtype=None)
     else:
-        last = apply(plan, to_memory_config, padded, like.memory, like.shard)
+        last = plan.apply(to_memory_config, padded, like.memory, like.shard)
     plan.free(pages.slot, padded.slot if padded.slot != last.slot else 0)
     return last
 
 
-def _at_once(plan: PlanBuilder, held: TensorHandle, result: TensorSpec, *, is_shifted: bool) -> TensorHandle:
+def _pad_directly(plan: PlanBuilder, held: TensorHandle, result: TensorSpec, *, is_shifted: bool) -> TensorHandle:
     """By one program. There must be room for the result before anybody looks."""
     slot = plan.allocate(result)
     source, alignment = held.spec, plan.memory_map.architecture.l1_alignment_bytes
@@ -136,7 +136,7 @@ def _at_once(plan: PlanBuilder, held: TensorHandle, result: TensorSpec, *, is_sh
             plan.refuse(why)
         plan.launch([result.shape[-1] * source.element_bytes])
     else:
-        plan.launch(_row_buffers(plan, replace(result, shard=None), is_shifted=is_shifted))
+        plan.launch(_compute_row_buffers(plan, replace(result, shard=None), is_shifted=is_shifted))
     return TensorHandle(slot, result)
 
 
@@ -150,7 +150,7 @@ def _stays_in_shards(source: TensorSpec, result: TensorSpec) -> bool:
     return is_by_height and not (is_wider and prod(source.shape[:-1]) != prod(result.shape[:-1]))
 
 
-def _row_buffers(plan: PlanBuilder, result: TensorSpec, *, is_shifted: bool) -> Sequence[int]:
+def _compute_row_buffers(plan: PlanBuilder, result: TensorSpec, *, is_shifted: bool) -> Sequence[int]:
     """Rows of the result are put together one by one, and sixteen times as many wait as are read together: as many as
     half of L1 can hold. One more row is the padding; another shifts what is not aligned.
     """
@@ -163,11 +163,11 @@ def _row_buffers(plan: PlanBuilder, result: TensorSpec, *, is_shifted: bool) -> 
     return [rows * stick, *[round_up(row, quantum)] * (2 if shifts else 1)]
 
 
-def _stored(result: TensorSpec) -> tuple[int, ...]:
+def _compute_stored_shape(result: TensorSpec) -> tuple[int, ...]:
     return replace(result, shard=None).padded
 
 
-def _height_shards(like: Shard, rows: int, width: int) -> Shard:
+def _build_height_shard(like: Shard, rows: int, width: int) -> Shard:
     return Shard("height", ceil_div(rows, like.cores), width, like.ranges)
 
 
@@ -176,6 +176,5 @@ RECORDS = (
         format_call("pad", [EXAMPLE_TENSOR], [{"tuple": [0, size]} for size in (0, 0, 32, 32)], 0.0),
         pad,
         *(Argument("padding", 0), Argument("value", 1)),
-        verified_with_shards=True,
     ),
 )

@@ -20,24 +20,24 @@ from ttmem.twin.operations.elementwise import (
     result_spec,
 )
 from ttmem.twin.operations.memory_config import to_memory_config
-from ttmem.twin.operations.plan import Call, Plan, PlanBuilder, TensorHandle, apply, dimension
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder, TensorHandle, dimension
 from ttmem.twin.operations.record import Argument
-from ttmem.twin.operations.transposed_shards import (
+from ttmem.twin.operations.result_shards import (
     CHANNELS_AND_BATCH,
     HEIGHT_AND_CHANNELS,
     TRANSPOSES,
     WIDTH_AND_HEIGHT,
-    Native,
-    native_kernels,
-    of_permute,
-    of_transpose,
-    padded_like,
+    NativeKernels,
+    choose_permute_shard,
+    choose_transpose_result,
+    find_native_kernels,
+    pad_result_spec,
 )
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import InvalidSpecError, Shard, TensorSpec
 
 Order = tuple[int, ...]
-_Turn = Callable[[PlanBuilder, TensorHandle, Order, TensorSpec | None], TensorHandle]
+_Move = Callable[[PlanBuilder, TensorHandle, Order, TensorSpec | None], TensorHandle]
 _BOTH_PAIRS = (1, 0, 3, 2)
 _CHAINS: dict[Order, tuple[Order, ...]] = {
     (0, 2, 3, 1): (HEIGHT_AND_CHANNELS, WIDTH_AND_HEIGHT),
@@ -52,7 +52,7 @@ def transpose(call: Call, plan: PlanBuilder) -> Plan:
     first, second = (dimension(call.arguments[name], rank) for name in ("dim1", "dim2"))
     order = list(range(rank))
     order[first], order[second] = order[second], order[first]
-    return _turned(call, plan, tuple(order), _transposed)
+    return _move_axes(call, plan, tuple(order), _transpose)
 
 
 def permute(call: Call, plan: PlanBuilder) -> Plan:
@@ -62,10 +62,10 @@ def permute(call: Call, plan: PlanBuilder) -> Plan:
         raise BadInputError(f"permutation {list(order)} does not fit a tensor of rank {rank}")
     if is_view(call.inputs[0], order):
         return to_memory_config(call, plan)
-    return _turned(call, plan, order, _permuted)
+    return _move_axes(call, plan, order, _permute)
 
 
-def _turned(call: Call, plan: PlanBuilder, order: Order, turn: _Turn) -> Plan:
+def _move_axes(call: Call, plan: PlanBuilder, order: Order, turn: _Move) -> Plan:
     """The library works on four dimensions, or more."""
     source = call.inputs[0]
     lead = max(4 - len(source.shape), 0)
@@ -75,78 +75,80 @@ def _turned(call: Call, plan: PlanBuilder, order: Order, turn: _Turn) -> Plan:
     return plan.finish(made.slot, replace(made.spec, shape=tuple(source.shape[d] for d in order)))
 
 
-def _transposed(plan: PlanBuilder, held: TensorHandle, order: Order, like: TensorSpec | None) -> TensorHandle:
+def _transpose(plan: PlanBuilder, held: TensorHandle, order: Order, like: TensorSpec | None) -> TensorHandle:
     """``like``: where the caller wants it."""
-    if _is_cut_across_odd_rows(held.spec):
-        return _by_way_of_pages(plan, held, order, like, _transposed)
+    if _has_unaligned_row_shards(held.spec):
+        return _move_through_pages(plan, held, order, like, _transpose)
     if len(order) > 4 and is_view(held.spec, order):
-        return held if like is None else apply(plan, to_memory_config, held, like.memory, like.shard)
+        return held if like is None else plan.apply(to_memory_config, held, like.memory, like.shard)
     if len(order) > 4:
-        return _permuted(plan, held, order, like)
+        return _permute(plan, held, order, like)
     through_bfloat16 = held.spec.dtype is BFLOAT8_B and order not in (WIDTH_AND_HEIGHT, CHANNELS_AND_BATCH)
     plain = _cast(plan, held, BFLOAT16) if through_bfloat16 else held
     if not _swaps_ones(plain.spec, order):
-        made = (_transposed_at_once if order in TRANSPOSES else _permuted)(plan, plain, order, like)
+        made = (_transpose_directly if order in TRANSPOSES else _permute)(plan, plain, order, like)
     elif like is None or (like.memory, like.shard) == (plain.spec.memory, plain.spec.shard):
         made = plain
     else:
-        made = apply(plan, clone, plain, like.memory, like.shard)
+        made = plan.apply(clone, plain, like.memory, like.shard)
     last = _cast(plan, made, BFLOAT8_B) if through_bfloat16 else made
     _free_all(plan, held, last, plain, made)
     return last
 
 
-def _permuted(plan: PlanBuilder, held: TensorHandle, order: Order, like: TensorSpec | None) -> TensorHandle:
+def _permute(plan: PlanBuilder, held: TensorHandle, order: Order, like: TensorSpec | None) -> TensorHandle:
     """Shards are transposed one pair of dimensions after the other, where there are no more than three to go."""
     source, alignment = held.spec, plan.memory_map.architecture.l1_alignment_bytes
     cut = like.shard if like is not None and not source.is_tiled else None
     if cut is not None and cut.width * source.element_bytes % alignment:
         raise InvalidSpecError(f"Shard page size must be aligned to {alignment}B for L1 Tensor")
-    if _is_cut_across_odd_rows(source):
-        return _by_way_of_pages(plan, held, order, like, _permuted)
+    if _has_unaligned_row_shards(source):
+        return _move_through_pages(plan, held, order, like, _permute)
     chain = _CHAINS.get(order, ()) if source.shard is not None else ()
     if order in TRANSPOSES or chain:
         made = [held]
         for step in chain or (order,):
-            made.append(_transposed(plan, made[-1], step, like if len(made) == max(len(chain), 1) else None))
+            made.append(_transpose(plan, made[-1], step, like if len(made) == max(len(chain), 1) else None))
         _free_all(plan, held, made[-1], *made)
         return made[-1]
     through_bfloat16 = source.dtype is BFLOAT8_B and source.shard is None and len(order) == 4 and order != _BOTH_PAIRS
     plain = _cast(plan, held, BFLOAT16) if through_bfloat16 else held
-    result = _result_like(plain.spec, order, like)
+    result = _build_result_spec(plain.spec, order, like)
     if like is None and source.shard is not None:
-        result = replace(result, shard=of_permute(source, result.shape, plan.memory_map.grid))
+        result = replace(result, shard=choose_permute_shard(source, result.shape, plan.memory_map.grid))
     moved = TensorHandle(move(plan, plain.spec, order, result), result)
     last = _cast(plan, moved, BFLOAT8_B) if through_bfloat16 else moved
     _free_all(plan, held, last, plain, moved)
     return last
 
 
-def _transposed_at_once(plan: PlanBuilder, held: TensorHandle, order: Order, like: TensorSpec | None) -> TensorHandle:
+def _transpose_directly(plan: PlanBuilder, held: TensorHandle, order: Order, like: TensorSpec | None) -> TensorHandle:
     source, grid = held.spec, plan.memory_map.grid
-    result = _result_like(source, order, like)
+    result = _build_result_spec(source, order, like)
     of_its_own = like is None and source.shard is not None
     if source.shard is None or (not source.is_tiled and order == WIDTH_AND_HEIGHT and _is_large(plan, source)):
-        result = of_transpose(source, order, grid, by_permute=True) if of_its_own else result
+        result = choose_transpose_result(source, order, grid, by_permute=True) if of_its_own else result
         return TensorHandle(move(plan, source, order, result), result)
-    result = padded_like(source, order, of_transpose(source, order, grid) if of_its_own else result)
+    result = pad_result_spec(source, order, choose_transpose_result(source, order, grid) if of_its_own else result)
     slot = plan.allocate(result)
-    native = native_kernels(source, result)
+    native = find_native_kernels(source, result)
     if not source.is_tiled:
         _launch_rows(plan, source, result, order, native)
     else:
         is_native = native.width_and_height and order == WIDTH_AND_HEIGHT
-        plan.launch([] if is_native else _tiled(plan, source, order, result))
+        plan.launch([] if is_native else _compute_tile_buffers(plan, source, order, result))
     return TensorHandle(slot, result)
 
 
-def _result_like(source: TensorSpec, order: Order, like: TensorSpec | None) -> TensorSpec:
+def _build_result_spec(source: TensorSpec, order: Order, like: TensorSpec | None) -> TensorSpec:
     shape, like = tuple(source.shape[d] for d in order), like or source
     alignment = source.alignment if source.is_tiled else (1, 1)
     return replace(source, shape=shape, memory=like.memory, shard=like.shard, alignment=alignment)
 
 
-def _launch_rows(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, order: Order, native: Native) -> None:
+def _launch_rows(
+    plan: PlanBuilder, source: TensorSpec, result: TensorSpec, order: Order, native: NativeKernels
+) -> None:
     """Of shards: rows of two matrices are made tiles, turned and made rows again; all others stay rows."""
     element = source.element_bytes
     if order == CHANNELS_AND_BATCH:
@@ -176,17 +178,17 @@ def _is_large(plan: PlanBuilder, source: TensorSpec) -> bool:
     return needed > measure_l1_space_with_reserved_top(plan)
 
 
-def _is_cut_across_odd_rows(source: TensorSpec) -> bool:
+def _has_unaligned_row_shards(source: TensorSpec) -> bool:
     """Rows of block or width shards with no whole tiles are read from pages."""
     shard = source.shard
     is_cut_across = isinstance(shard, Shard) and shard.kind != "height" and not source.is_tiled
     return is_cut_across and any(size % 32 for size in source.shape[-2:])
 
 
-def _by_way_of_pages(
-    plan: PlanBuilder, held: TensorHandle, order: Order, like: TensorSpec | None, turn: _Turn
+def _move_through_pages(
+    plan: PlanBuilder, held: TensorHandle, order: Order, like: TensorSpec | None, turn: _Move
 ) -> TensorHandle:
-    pages = apply(plan, to_memory_config, held, L1)
+    pages = plan.apply(to_memory_config, held, L1)
     made = turn(plan, pages, order, like)
     _free_all(plan, held, made, pages)
     return made
@@ -239,7 +241,7 @@ def move(plan: PlanBuilder, source: TensorSpec, order: Order, result: TensorSpec
     """One permutation kernel with its output."""
     slot, pages = plan.allocate(result), replace(source, shard=None)
     if source.is_tiled:
-        plan.launch(_tiled(plan, source, order, result))
+        plan.launch(_compute_tile_buffers(plan, source, order, result))
     elif order[-1] == len(order) - 1:
         plan.launch(double_buffered_rows(plan, pages, pages))
     else:
@@ -247,7 +249,7 @@ def move(plan: PlanBuilder, source: TensorSpec, order: Order, result: TensorSpec
     return slot
 
 
-def _tiled(plan: PlanBuilder, source: TensorSpec, order: Order, result: TensorSpec) -> list[int]:
+def _compute_tile_buffers(plan: PlanBuilder, source: TensorSpec, order: Order, result: TensorSpec) -> list[int]:
     rank = len(order)
     last, second_last = rank - 1, rank - 2
     streams = double_buffered_tiles(source)
@@ -275,12 +277,10 @@ RECORDS = (
         transpose,
         Argument("dim1", 0),
         Argument("dim2", 1),
-        verified_with_shards=True,
     ),
     build_record(
         format_call("permute", [EXAMPLE_TENSOR], [0, 2, 1, 3]),
         permute,
         Argument("dims", 0),
-        verified_with_shards=True,
     ),
 )

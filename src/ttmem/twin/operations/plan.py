@@ -14,7 +14,7 @@ from ttmem.twin.programs import DATAFLOW
 from ttmem.twin.tensor_spec import InvalidSpecError, NdShard, Shard, TensorSpec
 
 EXACT = "exact"
-"""Every buffer and every static byte is known; random tests against the library found no difference."""
+"""All buffers and static bytes are known; random tests against the library found no difference."""
 BOUNDED = "bounded"
 """An estimate: the result is known, temporaries and static buffers are at least what the plan lists."""
 UNKNOWN = "unknown"
@@ -47,7 +47,7 @@ class Call:
 
     @property
     def number_first(self) -> bool:
-        """Whether a plain value precedes the first tensor: ``pow(2.0, x)``."""
+        """True if a plain value precedes the first tensor: ``pow(2.0, x)``."""
         return self.tensor_places[:1] > (0,)
 
     def find_input_index(self, keyword: str, position: int | None = None) -> int | None:
@@ -132,6 +132,14 @@ class Plan:
         return replace(self, results=tuple((slot, replace(spec, shape=shape)) for slot, spec in self.results))
 
 
+@dataclass(frozen=True, slots=True)
+class TensorHandle:
+    """A tensor between two steps: its slot, -1 for the operation's own input."""
+
+    slot: int
+    spec: TensorSpec
+
+
 class PlanBuilder:
     """Collects steps while a rule walks through its sub-operations."""
 
@@ -159,9 +167,7 @@ class PlanBuilder:
         self._notes: list[str] = []
 
     def l1_space(self) -> int:
-        """Return the bytes from L1's base up to its lowest tensor after the steps so far: the space that blocks are
-        sized by.
-        """
+        """Return the bytes from L1's base to its lowest tensor after the current steps, which size the blocks."""
         try:
             lowest = self._lowest_l1_address(self._steps) if self._lowest_l1_address else None
         except DeviceFailureError:
@@ -232,11 +238,33 @@ class PlanBuilder:
         confidence = BOUNDED if self._notes else EXACT
         return Plan(tuple(self._steps), tuple(results), confidence, "; ".join(self._notes))
 
-    def run_rule(self, rule: Callable[[], Plan]) -> Plan:
-        """Return the rule's plan, or the steps before a failure or a refusal.
+    def apply(
+        self,
+        rule: PlanFunction,
+        source: TensorHandle,
+        memory: Memory | None = None,
+        shard: Shard | NdShard | None = None,
+        **arguments: Any,
+    ) -> TensorHandle:
+        """Add another operation and return its result; a view keeps the slot. Without a rule there is no plan."""
+        made = rule(Call("", (source.spec,), arguments, memory, shard=shard), self)
+        if not made.results:
+            raise NoRuleError(made.note)
+        ((slot, spec),) = made.results
+        return TensorHandle(source.slot if slot < 0 else slot, spec)
 
-        A call that is refused before its first step raises the error.
-        """
+    def replace_tensor(self, before: TensorHandle, after: TensorHandle, *, keep: int = 0) -> TensorHandle:
+        """Free ``before`` unless it is kept or the same buffer, and return ``after``."""
+        if before.slot not in (after.slot, keep):
+            self.free(before.slot)
+        return after
+
+    def advance(self, rule: PlanFunction, source: TensorHandle, *where: Any, **arguments: Any) -> TensorHandle:
+        """Apply another operation and free its source."""
+        return self.replace_tensor(source, self.apply(rule, source, *where, **arguments))
+
+    def run_rule(self, rule: Callable[[], Plan]) -> Plan:
+        """Return the rule's plan, or the steps before a failure; a call refused before its first step raises."""
         try:
             return rule()
         except _PlanEndsEarlyError:
@@ -263,39 +291,6 @@ def dimension(value: Any, rank: int, *, new: int = 0) -> int:
     if not -places <= number < places:
         raise BadInputError(f"dimension {number} of a tensor of rank {rank}")
     return number % places
-
-
-@dataclass(frozen=True, slots=True)
-class TensorHandle:
-    """A tensor between two steps: its slot, -1 for the operation's own input."""
-
-    slot: int
-    spec: TensorSpec
-
-
-def apply(
-    plan: PlanBuilder,
-    rule: PlanFunction,
-    held: TensorHandle,
-    memory: Memory | None = None,
-    shard: Shard | NdShard | None = None,
-    **arguments: Any,
-) -> TensorHandle:
-    """Add the steps of another operation and return its result; a view keeps the slot. Raise NoRuleError without a
-    rule.
-    """
-    made = rule(Call("", (held.spec,), arguments, memory, shard=shard), plan)
-    if not made.results:
-        raise NoRuleError(made.note)
-    ((slot, spec),) = made.results
-    return TensorHandle(held.slot if slot < 0 else slot, spec)
-
-
-def replace_handle(plan: PlanBuilder, before: TensorHandle, after: TensorHandle, *, keep: int = 0) -> TensorHandle:
-    """Free the tensor ``before`` unless its owner keeps it, and return ``after``."""
-    if before.slot not in (after.slot, keep):
-        plan.free(before.slot)
-    return after
 
 
 def resolve_axes(dim: Any, rank: int) -> list[int]:

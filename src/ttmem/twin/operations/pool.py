@@ -13,21 +13,21 @@ from ttmem.twin.operations.conv_parallelization import Chip
 from ttmem.twin.operations.conv_steps import move_result
 from ttmem.twin.operations.global_avg_pool import average, is_summed
 from ttmem.twin.operations.halo import cut_out, deal, gather, keep_tables
-from ttmem.twin.operations.image_slices import TOO_THIN, Cut, ThinSliceError, cut_window, sliced
+from ttmem.twin.operations.image_slices import Cut, choose_slices, cut_window
 from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.plan import Call, Plan, PlanBuilder
 from ttmem.twin.operations.pool_parallelization import (
     Pooling,
     PoolingScheme,
-    ceiling_of,
-    most_divisors,
-    pooling_scheme_in,
-    pooling_scheme_of,
-    preferred_pooling_kind,
+    choose_pooling_kind,
+    choose_pooling_scheme,
+    compute_ceiling,
+    count_divisors,
+    read_pooling_scheme,
 )
 from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.reshape import reshape
-from ttmem.twin.operations.sliding_window import Window, four_sides, pair, reader_table_width
+from ttmem.twin.operations.sliding_window import Window, compute_reader_table_width, read_padding, read_pair
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import LAYOUTS, ROW_MAJOR, TILE, Shard, TensorSpec
 
@@ -55,7 +55,7 @@ _WRONG_TYPE = "Only BFLOAT16 supported for now"
 
 def pool2d(call: Call, plan: PlanBuilder) -> Plan:
     """An image in DRAM goes through L1 at once if that fits, else in slices; otherwise the result stays in L1."""
-    source, made, chip = call.inputs[0], _pooling(call), Chip.read(plan.memory_map)
+    source, made, chip = call.inputs[0], _read_pooling(call), Chip.read(plan.memory_map)
     chosen = read_kind(call.arguments.get("applied_shard_scheme"))
     if not chosen and is_summed(made, source):
         return average(call, plan, made)
@@ -63,14 +63,11 @@ def pool2d(call: Call, plan: PlanBuilder) -> Plan:
         if min(made.window.output_height, made.window.output_width) < 1:
             return plan.unknown("windows larger than an image in DRAM: the library's sizes wrap around")
         # Slices are reckoned as if the input were of the result's type.
-        kind = chosen or preferred_pooling_kind(replace(made, dtype=made.out_dtype), chip)
-        try:
-            parts = sliced(
-                *(made.window, lambda cut: _part(made, kind, cut, chip).slice_bytes, plan.l1_bytes_free),
-                tiled=made.out_layout is TILE,
-            )
-        except ThinSliceError:
-            return plan.unknown(TOO_THIN)
+        kind = chosen or choose_pooling_kind(replace(made, dtype=made.out_dtype), chip)
+        parts = choose_slices(
+            *(made.window, lambda cut: _build_slice(made, kind, cut, chip).slice_bytes, plan.l1_bytes_free),
+            tiled=made.out_layout is TILE,
+        )
         if isinstance(parts, str):
             plan.refuse(parts)
         if len(parts) > 1:
@@ -80,26 +77,26 @@ def pool2d(call: Call, plan: PlanBuilder) -> Plan:
                 plan.refuse(_NO_SLICES_OF_SHARDS)
             if made.is_tiled or made.out_layout is TILE or source.shard is not None or made.out_dtype is not BFLOAT16:
                 return plan.unknown("pooling of tiles or shards in slices")
-            return _in_slices(plan, made, [_part(made, kind, cut, chip) for cut in parts])
+            return _pool_slices(plan, made, [_build_slice(made, kind, cut, chip) for cut in parts])
     _check_type(plan, made)
     _check_window(plan, made.window)
     if source.shard is not None:
         if chosen:
             plan.refuse(_SCHEME_OF_SHARDS)
         return _pool_shards(call, plan, made, chip)
-    scheme = pooling_scheme_of(
-        *(chosen or preferred_pooling_kind(made, chip), made, chip), made.stick_unit if chosen else _TILE
+    scheme = choose_pooling_scheme(
+        *(chosen or choose_pooling_kind(made, chip), made, chip), made.stick_unit if chosen else _TILE
     )
     flat = 0
     if made.out_dtype.is_block_float and scheme.channels_per_core * scheme.cores_across > source.shape[-1]:
         return plan.unknown("pooling to block floats of channels that are padded for it")
     if prod(source.shape[:-2]) > 1:
-        flat, source, scheme = _flattened(plan, source, scheme)
+        flat, source, scheme = _flatten(plan, source, scheme)
     slot, dealt = deal(plan, scheme.dealing, source)
     plan.free(flat)
     goes = source.memory is DRAM or bool(call.arguments.get("deallocate_input"))
     made_slot, result, gathered = _pool(plan, scheme, slot, dealt, frees_input=goes, moves=_moves_halo(call))
-    finished = _delivered(call, plan, made_slot, result)
+    finished = _deliver(call, plan, made_slot, result)
     plan.free(gathered, *([] if goes else [slot]))
     return plan.finish_all(finished.results) if finished.results else finished
 
@@ -108,7 +105,7 @@ def _moves_halo(call: Call) -> bool:
     return bool(call.arguments.get("reallocate_halo_output", True))
 
 
-def _delivered(call: Call, plan: PlanBuilder, slot: int, spec: TensorSpec) -> Plan:
+def _deliver(call: Call, plan: PlanBuilder, slot: int, spec: TensorSpec) -> Plan:
     """Where the caller wants it."""
     if (call.memory, call.shard) == (spec.memory, spec.shard):
         return plan.finish(slot, spec)
@@ -119,7 +116,7 @@ def _delivered(call: Call, plan: PlanBuilder, slot: int, spec: TensorSpec) -> Pl
     return made
 
 
-def _flattened(plan: PlanBuilder, source: TensorSpec, scheme: PoolingScheme) -> tuple[int, TensorSpec, PoolingScheme]:
+def _flatten(plan: PlanBuilder, source: TensorSpec, scheme: PoolingScheme) -> tuple[int, TensorSpec, PoolingScheme]:
     """The images as one list of sticks. Shards are made for that of the tiles that were there before."""
     shape = (1, 1, prod(source.shape[:-1]), source.shape[-1])
     ((flat, sticks),) = reshape(Call("reshape", (source,), {"shape": shape}), plan).results
@@ -141,25 +138,25 @@ def _pool_shards(call: Call, plan: PlanBuilder, made: Pooling, chip: Chip) -> Pl
         plan.refuse(_BY_COLUMN)
     if source.memory is DRAM:
         return plan.unknown("pooling of shards of DRAM: the library refuses it, or has no room for its tables before")
-    scheme = pooling_scheme_in(made, chip, shard)
+    scheme = read_pooling_scheme(made, chip, shard)
     across = scheme.cores_across
     if made.channels < shard.width and across > 1 and not shard.width % across and made.dtype is not FLOAT32:
         return plan.unknown("pooling of shards of which one holds all channels: the library dies of it")
     goes, moves = bool(call.arguments.get("deallocate_input")), _moves_halo(call)
     made_slot, result, gathered = _pool(plan, scheme, -1, source, frees_input=goes, moves=moves)
-    finished = _delivered(call, plan, made_slot, result)
+    finished = _deliver(call, plan, made_slot, result)
     plan.free(gathered)
     return plan.finish_all(finished.results) if finished.results else finished
 
 
-def _pooling(call: Call) -> Pooling:
+def _read_pooling(call: Call) -> Pooling:
     given, source = call.arguments, call.inputs[0]
     batch, height, width, channels = (int(given[name]) for name in ("batch_size", "input_h", "input_w", "channels"))
-    kernel, stride = pair(given, "kernel_size"), pair(given, "stride")
-    dilation = pair(given, "dilation") if "dilation" in given else (1, 1)
-    window = Window(batch, height, width, kernel, stride, four_sides(given["padding"]), dilation)
+    kernel, stride = read_pair(given, "kernel_size"), read_pair(given, "stride")
+    dilation = read_pair(given, "dilation") if "dilation" in given else (1, 1)
+    window = Window(batch, height, width, kernel, stride, read_padding(given["padding"]), dilation)
     if given["ceil_mode"]:
-        window = replace(window, ceiling=ceiling_of(window))
+        window = replace(window, ceiling=compute_ceiling(window))
     is_average = call.name == "avg_pool2d"
     counts_padding = bool(given.get("count_include_pad", True))
     ceils = bool(given["ceil_mode"])
@@ -195,14 +192,14 @@ def _pool(
         plan.refuse(_WRONG_TYPE)
     if scheme.kind != HEIGHT and halo.shape[-1] % scheme.cores_across:
         plan.refuse(_UNEVEN_SHARDS.format(halo.shape[-1], scheme.cores_across))
-    width = reader_table_width(made.window, scheme.cores_high, scheme.outputs_per_core, ())
-    uneven = [3 * most_divisors(made, scheme.cores_high, scheme.outputs_per_core)] if made.has_uneven_windows else []
+    width = compute_reader_table_width(made.window, scheme.cores_high, scheme.outputs_per_core, ())
+    uneven = [3 * count_divisors(made, scheme.cores_high, scheme.outputs_per_core)] if made.has_uneven_windows else []
     keep_tables(plan, dealing, ("pool", made, halo), (width + width % 2, *uneven))
     plan.launch(scheme.static_bytes, CIRCULAR)
     return made_slot, result, gathered
 
 
-def _part(made: Pooling, kind: str, cut: Cut, chip: Chip) -> PoolingScheme:
+def _build_slice(made: Pooling, kind: str, cut: Cut, chip: Chip) -> PoolingScheme:
     """A slice for itself. Tiles are made in whole rows of tiles: the image is padded on the right for that."""
     window, excess, width = cut_window(made.window, cut, tiled=False), 0, cut.right - cut.left
     if made.out_layout is TILE and width % _TILE:
@@ -213,10 +210,10 @@ def _part(made: Pooling, kind: str, cut: Cut, chip: Chip) -> PoolingScheme:
             replace(window, padding=(top, bottom, left, after - left), ceiling=(window.ceiling[0], 0)),
             left,
         )
-    return pooling_scheme_of(kind, replace(made, window=window, excess=excess), chip, made.stick_unit)
+    return choose_pooling_scheme(kind, replace(made, window=window, excess=excess), chip, made.stick_unit)
 
 
-def _in_slices(plan: PlanBuilder, made: Pooling, parts: list[PoolingScheme]) -> Plan:
+def _pool_slices(plan: PlanBuilder, made: Pooling, parts: list[PoolingScheme]) -> Plan:
     window = made.window
     shape = (window.batch, window.output_height, window.output_width, made.channels)
     result = TensorSpec(shape, BFLOAT16, ROW_MAJOR, DRAM)
@@ -226,12 +223,12 @@ def _in_slices(plan: PlanBuilder, made: Pooling, parts: list[PoolingScheme]) -> 
         pooled, spec, gathered = _pool(plan, scheme, slot, dealt)
         plan.free(gathered)
         if scheme.kind == WIDTH:
-            pooled = _rows(plan, pooled, replace(spec, shard=None))
+            pooled = _write_rows(plan, pooled, replace(spec, shard=None))
         plan.free(pooled)
     return plan.finish(place, result)
 
 
-def _rows(plan: PlanBuilder, shards: int, rows: TensorSpec) -> int:
+def _write_rows(plan: PlanBuilder, shards: int, rows: TensorSpec) -> int:
     """Shards of channels are written back by way of whole rows."""
     slot = plan.allocate(rows)
     plan.free(shards)
@@ -306,7 +303,6 @@ RECORDS = (
         *(Argument(name, position) for position, name in enumerate((*_PLACED, "dilation"))),
         Argument("ceil_mode", default=False),
         *_CHOICES,
-        verified_with_shards=True,
         family="pool2d",
     ),
     build_record(
@@ -317,7 +313,6 @@ RECORDS = (
         Argument("count_include_pad", default=True),
         Argument("divisor_override", default=None),
         *_CHOICES,
-        verified_with_shards=True,
         family="pool2d",
     ),
 )

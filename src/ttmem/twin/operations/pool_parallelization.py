@@ -9,8 +9,8 @@ from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BFLOAT16, DataType
 from ttmem.twin.operations.conv_config import BLOCK, HEIGHT, WIDTH
 from ttmem.twin.operations.conv_parallelization import Chip, count_cores, fill_rows, find_common_divisor
-from ttmem.twin.operations.halo import Dealing, stick_dtype
-from ttmem.twin.operations.sliding_window import Window, halo_sticks
+from ttmem.twin.operations.halo import Dealing, choose_stick_dtype
+from ttmem.twin.operations.sliding_window import Window, count_halo_sticks
 from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, CoreRange, Layout, Shard, make_core_grid
 
 _TILE, _FACE = 32, 16
@@ -104,7 +104,7 @@ class PoolingScheme:
             *(self.channels_per_core, self.sticks_per_core, self.outputs_per_core),
         )
 
-    def out_width(self, unit: int = _FACE) -> int:
+    def compute_out_width(self, unit: int = _FACE) -> int:
         """Channels per core of the result."""
         return round_up(self.pooling.channels, self.cores_across * unit) // self.cores_across
 
@@ -113,14 +113,14 @@ class PoolingScheme:
         """A last tile of less than a face is padded to a whole one, unless it is the only one."""
         channels = ceil_div(self.pooling.channels, self.cores_across)
         is_padded = self.pooling.out_layout is TILE or 0 < channels % _TILE < _FACE < channels
-        width = self.out_width(_TILE if is_padded else _FACE)
+        width = self.compute_out_width(_TILE if is_padded else _FACE)
         return Shard(self.kind, self.outputs_per_core, width, self.ranges)
 
     @cached_property
     def static_bytes(self) -> list[int]:
         """The number to multiply with, what windows begin with, two streams of windows, each double, and a row of tiles
         before they are tiles."""
-        made, dtype = self.pooling, stick_dtype(self.pooling.dtype)
+        made, dtype = self.pooling, choose_stick_dtype(self.pooling.dtype)
         pixels = made.window.kernel[0] * made.window.kernel[1]
         rest = made.channels // self.cores_across % _TILE
         is_large = pixels > (_TILE // 2 if 0 < rest <= _FACE else _TILE)
@@ -132,9 +132,9 @@ class PoolingScheme:
         rows_of_tiles = [all_tiles * dtype.tile_bytes()] if made.out_layout is TILE else []
         return [*numbers, dtype.tile_bytes(), 2 * windows, 2 * windows, *rows_of_tiles]
 
-    def bytes_with_result(self, outputs_per_core: int, width: int) -> int:
+    def count_bytes_with_result(self, outputs_per_core: int, width: int) -> int:
         """What the program takes of a core, static buffers and result, as the library reckons."""
-        element = stick_dtype(self.pooling.dtype).mantissa_bits // 8
+        element = choose_stick_dtype(self.pooling.dtype).mantissa_bits // 8
         if self.pooling.out_layout is TILE:
             result = outputs_per_core * width // _TILE**2 * self.pooling.out_dtype.tile_bytes()
         else:
@@ -144,25 +144,25 @@ class PoolingScheme:
     @property
     def slice_bytes(self) -> int:
         """The same with the halo, or when that is gathered: by this slices are judged."""
-        window, element = self.pooling.window, stick_dtype(self.pooling.dtype).mantissa_bits // 8
+        window, element = self.pooling.window, choose_stick_dtype(self.pooling.dtype).mantissa_bits // 8
         width, sticks = self.channels_per_core, self.dealing.sticks_per_core
         # The halo's own windows: in ceil mode they are reckoned as if the slice were an image.
         top, bottom, left, right = window.padding
         alone = replace(window, padding=(top, bottom, left, right + self.pooling.excess), ceiling=(0, 0))
-        alone = replace(alone, ceiling=ceiling_of(alone) if self.pooling.goes_beyond else (0, 0))
+        alone = replace(alone, ceiling=compute_ceiling(alone) if self.pooling.goes_beyond else (0, 0))
         alone_per_core = round_up(alone.outputs, self.cores_high * self.pooling.out_rows) // self.cores_high
-        halo = halo_sticks(alone, self.cores_high, alone_per_core) * width * element
+        halo = count_halo_sticks(alone, self.cores_high, alone_per_core) * width * element
         aligned = round_up(width * element, self.chip.architecture.l1_alignment_bytes)
         outputs = window.output_height * window.output_width // self.cores_high
         outputs = round_up(outputs, self.pooling.out_rows)
         reckoned = replace(self, pooling=replace(self.pooling, dtype=self.pooling.out_dtype))
-        pooled = halo + reckoned.bytes_with_result(outputs, width) + outputs * width * element
+        pooled = halo + reckoned.count_bytes_with_result(outputs, width) + outputs * width * element
         blocks = 4 * ceil_div(width, _TILE) * _TILE * _TILE * element if self.pooling.is_tiled else 0
         return max(sticks * width * element + halo + 2 * aligned + blocks, pooled)
 
 
 @lru_cache(maxsize=4096)
-def pooling_scheme_of(kind: str, made: Pooling, chip: Chip, unit: int = _TILE) -> PoolingScheme:
+def choose_pooling_scheme(kind: str, made: Pooling, chip: Chip, unit: int = _TILE) -> PoolingScheme:
     """``unit``: of channels when rows and columns of cores share them."""
     outputs, pieces, grid = (
         ceil_div(made.window.outputs, made.out_rows),
@@ -177,7 +177,7 @@ def pooling_scheme_of(kind: str, made: Pooling, chip: Chip, unit: int = _TILE) -
     return PoolingScheme(kind, made, chip, count_cores(outputs, grid.rows), across)
 
 
-def pooling_scheme_in(made: Pooling, chip: Chip, shard: Shard) -> PoolingScheme:
+def read_pooling_scheme(made: Pooling, chip: Chip, shard: Shard) -> PoolingScheme:
     """Of an input that lies in shards: it stays there."""
     columns = max(one.end_x for one in shard.ranges) - min(one.start_x for one in shard.ranges) + 1
     rows = max(one.end_y for one in shard.ranges) - min(one.start_y for one in shard.ranges) + 1
@@ -186,21 +186,21 @@ def pooling_scheme_in(made: Pooling, chip: Chip, shard: Shard) -> PoolingScheme:
 
 
 @lru_cache(maxsize=4096)
-def preferred_pooling_kind(made: Pooling, chip: Chip) -> str:
+def choose_pooling_kind(made: Pooling, chip: Chip) -> str:
     """What takes least of L1; on a tie by height, then by width."""
 
-    def needed(kind: str) -> int:
-        scheme = pooling_scheme_of(kind, made, chip)
+    def count_bytes(kind: str) -> int:
+        scheme = choose_pooling_scheme(kind, made, chip)
         outputs = made.window.outputs if kind == WIDTH else round_up(scheme.outputs_per_core, _TILE)
-        return scheme.bytes_with_result(outputs, scheme.out_width())
+        return scheme.count_bytes_with_result(outputs, scheme.compute_out_width())
 
-    return min((HEIGHT, WIDTH, BLOCK), key=needed)
+    return min((HEIGHT, WIDTH, BLOCK), key=count_bytes)
 
 
-def ceiling_of(window: Window) -> tuple[int, int]:
+def compute_ceiling(window: Window) -> tuple[int, int]:
     """What is added so that windows reach the end of the image; none begins in the padding."""
 
-    def along(size: int, kernel: int, stride: int, dilation: int, before: int, after: int) -> int:
+    def compute_end_padding(size: int, kernel: int, stride: int, dilation: int, before: int, after: int) -> int:
         reach = dilation * (kernel - 1) + 1
         outputs = ceil_div(size + before + after - reach, stride) + 1
         if (outputs - 1) * stride >= size + before:
@@ -209,19 +209,19 @@ def ceiling_of(window: Window) -> tuple[int, int]:
 
     top, bottom, left, right = window.padding
     return (
-        along(window.height, window.kernel[0], window.stride[0], window.dilation[0], top, bottom),
-        along(window.width, window.kernel[1], window.stride[1], window.dilation[1], left, right),
+        compute_end_padding(window.height, window.kernel[0], window.stride[0], window.dilation[0], top, bottom),
+        compute_end_padding(window.width, window.kernel[1], window.stride[1], window.dilation[1], left, right),
     )
 
 
 @lru_cache(maxsize=1024)
-def most_divisors(made: Pooling, cores: int, outputs_per_core: int) -> int:
+def count_divisors(made: Pooling, cores: int, outputs_per_core: int) -> int:
     """How often the number of pixels in a window changes among the outputs of one core, at most, counting the first."""
     import numpy as np
 
     window = made.window
 
-    def lengths(size: int, outputs: int, kernel: int, stride: int, before: int, after: int) -> Any:
+    def measure_windows(size: int, outputs: int, kernel: int, stride: int, before: int, after: int) -> Any:
         start = np.arange(outputs) * stride - before
         end = np.minimum(start + kernel, size + after)
         if made.counts_padding:
@@ -229,8 +229,8 @@ def most_divisors(made: Pooling, cores: int, outputs_per_core: int) -> int:
         return np.maximum(np.minimum(end, size) - np.maximum(start, 0), 0)
 
     top, bottom, left, right = window.padding
-    high = lengths(window.height, window.output_height, window.kernel[0], window.stride[0], top, bottom)
-    wide = lengths(window.width, window.output_width, window.kernel[1], window.stride[1], left, right)
+    high = measure_windows(window.height, window.output_height, window.kernel[0], window.stride[0], top, bottom)
+    wide = measure_windows(window.width, window.output_width, window.kernel[1], window.stride[1], left, right)
     image = np.outer(high, wide).ravel()
     most = done = first = 0
     for _ in range(cores):

@@ -13,7 +13,7 @@ from ttmem.twin.operations.plan import EXACT, Call, PlanFunction
 
 T = TypeVar("T")
 Step = dict[str, Any]
-"""One step of the engines' protocol: ``{"alloc": ...}``, ``{"call": ...}``."""
+"""A step of the engines' protocol: ``{"alloc": ...}``, ``{"call": ...}``."""
 
 REQUIRED: Any = object()
 """The default of an argument that has none."""
@@ -34,10 +34,10 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class OperationRecord:
-    """One ttnn operation. Similar operations share a family: the plan and the draw of random calls."""
+    """A ttnn operation. Similar operations share a family: the plan and the draw of random calls."""
 
     name: str
-    """Without ``ttnn.``."""
+    """The name without ``ttnn.``."""
     family: str
     plan: PlanFunction
     """The rule that plans a call."""
@@ -47,7 +47,7 @@ class OperationRecord:
     """The verified arguments; a call with any other is not exact."""
     confidence: str = EXACT
     """The confidence of the example's plan and of plain calls; each plan has its own."""
-    verified_with_shards: bool = False
+    verified_with_shards: bool = True
     """Whether a sharded ``memory_config`` is verified; if not, such calls are not exact."""
     verified_with_nd_shards: bool = False
     """Whether ND shards are verified; if not, such calls have no plan."""
@@ -81,5 +81,5 @@ def has_float32_sums(call: Call) -> bool:
 
 
 def choose_intermediate_dtype(call: Call) -> DataType:
-    """Of what lies between two kernels."""
+    """Return the type of data between two kernels."""
     return FLOAT32 if has_float32_sums(call) else BFLOAT16

@@ -64,7 +64,6 @@ FAMILIES = (
     "decode_heads",
     "caches",
     "rotary",
-    "rotary_llama",
     "grid_sample",
     "where",
     "memory_config",
@@ -81,11 +80,11 @@ RECORDS: Registry[OperationRecord] = Registry(
 NO_RECORD = "none"
 """The confidence of an operation without a record."""
 _LEVELS = (EXACT, BOUNDED, NO_RECORD)
-_COMPARED_TYPES = ("bfloat16", "float32", "bfloat8_b", "uint32", "int32", "uint16")
-_MANY_DIMENSIONS = "ND shards are not verified"
+_VERIFIED_TYPES = ("bfloat16", "float32", "bfloat8_b", "uint32", "int32", "uint16")
+_UNVERIFIED_ND_SHARDS = "ND shards are not verified"
 _RESULT_WORDS = re.compile(r"dtype|layout|dim|shape|by position|_output|^out|^persistent")
-_OTHER_TILES = "other tile shapes are not verified"
-_ODD_TYPES = ("bfloat4_b", "uint8")
+_UNVERIFIED_TILES = "other tile shapes are not verified"
+_RARE_TYPES = ("bfloat4_b", "uint8")
 
 
 def _keep_results(plan: Plan) -> Plan:
@@ -101,9 +100,7 @@ def _may_change_result(option: str) -> bool:
 
 @cache
 def load_checked_operations(release: Release) -> Container[str]:
-    """Return the operations whose rules are verified against an older release (the tests verify all against the
-    newest).
-    """
+    """Return the operations whose rules are verified against an older release."""
     listed = toml.load_packaged(__package__, "checked.toml")["release"]
     return frozenset(name for one in listed if one["name"] == release.name for name in one["operations"])
 
@@ -136,30 +133,30 @@ def plan_call(
         raise BadInputError(f"{call.name} needs a tensor")
     arguments = {**record.defaults, **call.arguments} if record.arguments else call.arguments
     known_call = replace(call, name=record.name, arguments=arguments)
-    writer = PlanBuilder(memory_map, lowest_l1_address, l1_bytes_taken, kept_programs)
-    doubt = _find_unverified(call, memory_map, record)
+    builder = PlanBuilder(memory_map, lowest_l1_address, l1_bytes_taken, kept_programs)
+    reason = _find_unverified(call, memory_map, record)
     try:
-        plan = writer.run_rule(lambda: record.plan(known_call, writer))
+        plan = builder.run_rule(lambda: record.plan(known_call, builder))
     except KeyError as missing:
         if call.unknown_options:  # under another name perhaps
-            return no_plan(doubt)
+            return no_plan(reason)
         raise BadInputError(f"{call.name} needs the argument {missing}") from None
     except (TypeError, ValueError, IndexError, AttributeError, ArithmeticError):
         # Tensors or arguments of an unexpected form: the library may accept them.
         return no_plan(f"the rule of ttnn.{record.name} does not cover arguments of this form")
     except (BadInputError, InvalidSpecError):
         if call.unknown_options:  # which may be what makes the library take it
-            return no_plan(doubt)
+            return no_plan(reason)
         raise
-    if not doubt:
+    if not reason:
         return plan
-    if doubt in (_MANY_DIMENSIONS, _OTHER_TILES) or any(map(_may_change_result, call.unknown_options)):
-        return no_plan(doubt)  # not even the result is certain
+    if reason in (_UNVERIFIED_ND_SHARDS, _UNVERIFIED_TILES) or any(map(_may_change_result, call.unknown_options)):
+        return no_plan(reason)  # not even the result is certain
     if call.unknown_options and plan.steps and isinstance(plan.steps[-1], Refuse):
-        return no_plan(doubt)
+        return no_plan(reason)
     if memory_map.release is DEFAULT_RELEASE:
         plan = _keep_results(plan)
-    level, notes = BOUNDED if plan.confidence == EXACT else plan.confidence, dict.fromkeys((plan.note, doubt))
+    level, notes = BOUNDED if plan.confidence == EXACT else plan.confidence, dict.fromkeys((plan.note, reason))
     return replace(plan, confidence=level, note="; ".join(filter(None, notes)))
 
 
@@ -169,21 +166,21 @@ def _find_unverified(call: Call, memory_map: MemoryMap, record: OperationRecord)
     if release is not DEFAULT_RELEASE and record.name not in load_checked_operations(release):
         return f"the rule of ttnn.{record.name} is that of {DEFAULT_RELEASE}: it is not verified for {release}"
     if isinstance(call.shard, NdShard) and not record.verified_with_nd_shards:
-        return _MANY_DIMENSIONS
+        return _UNVERIFIED_ND_SHARDS
     for spec in call.inputs:
         if spec.memory is HOST:
             continue
         if isinstance(spec.shard, NdShard) and not record.verified_with_nd_shards:
-            return _MANY_DIMENSIONS
+            return _UNVERIFIED_ND_SHARDS
         if not spec.elements:
             return "tensors without elements are not verified: some crash the library"
         if not record.verified_low_rank_and_rare_types and len(spec.shape) < 2:
             return "tensors of rank 0 and 1 are not verified"
-        types = (*_COMPARED_TYPES, *_ODD_TYPES) if record.verified_low_rank_and_rare_types else _COMPARED_TYPES
+        types = (*_VERIFIED_TYPES, *_RARE_TYPES) if record.verified_low_rank_and_rare_types else _VERIFIED_TYPES
         if not spec.is_tiled and spec.alignment != (1, 1):
             return "interleaved tensors with padded rows are not verified"
         if spec.tile != TILE_32X32:
-            return _OTHER_TILES
+            return _UNVERIFIED_TILES
         if spec.memory not in (DRAM, L1) or spec.dtype.name not in types:
             return "other memories and data types are not verified"
     if call.unknown_options:

@@ -1,34 +1,98 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Repeat and expand: one copy per repeated dimension, each in place of the one before."""
+"""Repeat and expand: one copy per repeated dimension, each replacing the previous one; repeats of shards in place."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import prod
 
 from ttmem.base.arithmetic import round_up
 from ttmem.base.errors import BadInputError
-from ttmem.hardware import BFLOAT16, DRAM, L1, UINT8
+from ttmem.hardware import BFLOAT16, DRAM, L1, UINT8, Grid
+from ttmem.twin.operations import result_shards
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
 from ttmem.twin.operations.elementwise import (
     PADDED_SHARD_ROWS,
     compute_aligned_page_bytes,
     has_padded_shard_rows,
+    has_whole_shards,
     result_spec,
     spec_like,
 )
 from ttmem.twin.operations.memory_config import to_memory_config
-from ttmem.twin.operations.plan import Call, Plan, PlanBuilder, TensorHandle, apply, replace_handle
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder, TensorHandle
 from ttmem.twin.operations.record import Argument
-from ttmem.twin.operations.repeated_shards import (
-    chosen,
-    holds_pages,
-    is_block_by_column,
-    is_repeated_in_place,
-    lies_across,
-)
-from ttmem.twin.operations.to_layout import in_layout, tilize, untilize, untilize_plainly
+from ttmem.twin.operations.to_layout import change_layout, tilize, untilize, untilize_plainly
 from ttmem.twin.placement import compute_paging, place
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import TILE, InvalidSpecError, NdShard, Shard, TensorSpec
+
+
+def holds_whole_pages(spec: TensorSpec) -> bool:
+    """Tiles or rows lie in it as a whole, and no shard is cut short, nor a row or column of cores of a block left out.
+    What no shards can hold does not.
+    """
+    if spec.shard is None:
+        return True
+    try:
+        is_even = has_whole_shards(spec) and not has_padded_shard_rows(spec)
+    except InvalidSpecError:
+        return False
+    shard = spec.shard
+    if not is_even or (isinstance(shard, Shard) and shard.kind == "block" and _leaves_cores_idle(spec, shard)):
+        return False
+    return spec.is_tiled or shard.width == spec.shape[-1]
+
+
+def _leaves_cores_idle(spec: TensorSpec, shard: Shard) -> bool:
+    paging, box = compute_paging(spec), result_shards.find_rectangle(shard)
+    shards = paging.physical_height // shard.height, paging.physical_width // shard.width
+    return box is None or shards != ((box.columns, box.rows) if shard.by_column else (box.rows, box.columns))
+
+
+def has_wide_grid(spec: TensorSpec) -> bool:
+    """On more columns of cores than rows: the library leaves longer rows to the cores themselves there."""
+    box = result_shards.find_rectangle(spec.shard) if isinstance(spec.shard, Shard) else None
+    return box is not None and box.columns > box.rows
+
+
+def is_block_by_column(spec: TensorSpec) -> bool:
+    return isinstance(spec.shard, Shard) and spec.shard.kind == "block" and spec.shard.by_column
+
+
+def can_repeat_in_place(source: TensorSpec, wanted: TensorSpec, times: Sequence[int]) -> bool:
+    """Along one dimension, each core for itself: what is repeated lies in one shard of L1, and so does the result."""
+    shard, after = source.shard, wanted.shard
+    repeated = [axis for axis, number in enumerate(times) if number > 1]
+    if len(repeated) != 1 or not isinstance(shard, Shard) or source.memory is not L1:
+        return False
+    if not has_whole_shards(source) or (source.is_tiled and _has_padding(source)):
+        return False
+    if isinstance(after, Shard) and (
+        wanted.memory is not L1 or (after.kind, after.ranges) != (shard.kind, shard.ranges)
+    ):
+        return False
+    (axis,) = repeated
+    if axis == len(times) - 1:
+        return source.is_tiled or shard.kind == "height"
+    *outer, _ = source.padded
+    return shard.height % prod(outer[axis:]) == 0
+
+
+def _has_padding(source: TensorSpec) -> bool:
+    return any(size % 32 for size in source.shape[-2:])
+
+
+def choose_repeated_shard(source: TensorSpec, times: Sequence[int], shape: tuple[int, ...], grid: Grid) -> Shard | None:
+    """Those of the input, longer, where each core repeats its own; else the whole grid is dealt anew. None: pages."""
+    shard = source.shard
+    assert isinstance(shard, Shard)
+    if can_repeat_in_place(source, replace(source, shard=None), times):
+        number = prod(times)
+        if times[-1] > 1:
+            return replace(shard, width=shard.width * number)
+        return replace(shard, height=shard.height * number)
+    return result_shards.spread_over_grid(replace(source, shape=shape), shard.kind, grid, by_column=shard.by_column)
+
 
 _PAGES_AT_ONCE = 8
 _NO_BYTES = "Can only work with UINT16, BFLOAT16, UINT32, INT32, FLOAT32 data types"
@@ -38,7 +102,7 @@ _SPARE_BYTES = 128
 
 def repeat(call: Call, plan: PlanBuilder) -> Plan:
     times = [int(number) for number in call.arguments["repeat_dims"]]
-    return _repeated(call, plan, times)
+    return _repeat_input(call, plan, times)
 
 
 def expand(call: Call, plan: PlanBuilder) -> Plan:
@@ -50,10 +114,12 @@ def expand(call: Call, plan: PlanBuilder) -> Plan:
     for own, size in zip(padded, wanted, strict=True):
         if size not in (-1, own) and own != 1:
             raise InvalidSpecError("Only size 1 dimensions can be expanded in the output shape")
-    return _repeated(call, plan, [1 if size in (-1, own) else size for own, size in zip(padded, wanted, strict=True)])
+    return _repeat_input(
+        call, plan, [1 if size in (-1, own) else size for own, size in zip(padded, wanted, strict=True)]
+    )
 
 
-def _repeated(call: Call, plan: PlanBuilder, times: list[int]) -> Plan:
+def _repeat_input(call: Call, plan: PlanBuilder, times: list[int]) -> Plan:
     source = call.inputs[0]
     rank = max(len(source.shape), len(times))
     times = [1] * (rank - len(times)) + times
@@ -72,7 +138,7 @@ def _repeated(call: Call, plan: PlanBuilder, times: list[int]) -> Plan:
     if source.shard is not None or call.shard is not None:
         if is_refused:
             return plan.unknown("bytes in shards of many dimensions")
-        return _repeated_shards(call, plan, source, times)
+        return _repeat_shards(call, plan, source, times)
     if is_refused:
         raise InvalidSpecError(_NO_BYTES)
     made = _repeat(plan, TensorHandle(-1, source), times, spec_like(source, call.memory))
@@ -86,32 +152,32 @@ def _repeat(plan: PlanBuilder, held: TensorHandle, times: list[int], like: Tenso
     source = held.spec
     if not source.is_tiled or _tiles_can_be_repeated(source, times):
         return _repeat_pages(plan, held, times, like)
-    rows = in_layout(source, tiled=False)
+    rows = change_layout(source, tiled=False)
     plain = source.dtype is BFLOAT16 and 2 <= len(source.shape) <= 4
-    made = replace_handle(plan, held, TensorHandle((untilize_plainly if plain else untilize)(plan, source, rows), rows))
+    made = plan.replace_tensor(held, TensorHandle((untilize_plainly if plain else untilize)(plan, source, rows), rows))
     repeated = _repeat_pages(plan, made, times, replace(rows, memory=like.memory), was=source)
     result = replace(repeated.spec, layout=TILE, dtype=source.dtype)
-    return replace_handle(plan, repeated, TensorHandle(tilize(plan, repeated.spec, result), result))
+    return plan.replace_tensor(repeated, TensorHandle(tilize(plan, repeated.spec, result), result))
 
 
-def _repeated_shards(call: Call, plan: PlanBuilder, source: TensorSpec, times: list[int]) -> Plan:
+def _repeat_shards(call: Call, plan: PlanBuilder, source: TensorSpec, times: list[int]) -> Plan:
     """Shards that hold whole pages are read and written where they lie. Others, and tiles that become rows, go by way
     of pages: of DRAM, or of L1 where older kernels repeat them.
     """
-    wanted = replace(result_spec(call, source), shape=_times(source.shape, times))
+    wanted = replace(result_spec(call, source), shape=_multiply_shape(source.shape, times))
     if call.memory is None and source.shard is not None:
-        wanted = replace(wanted, shard=chosen(source, times, wanted.shape, plan.memory_map.grid))
+        wanted = replace(wanted, shard=choose_repeated_shard(source, times, wanted.shape, plan.memory_map.grid))
     is_tiled = source.is_tiled
     if not is_tiled and all(is_block_by_column(spec) for spec in (source, wanted)):
         return plan.unknown("rows in block shards by columns of cores")
     becomes_rows = is_tiled and not _tiles_can_be_repeated(source, times)
     plainly = 2 <= len(source.shape) <= 4 and not (becomes_rows and source.dtype.is_block_float)
-    reads, writes = (plainly and not becomes_rows and holds_pages(spec) for spec in (source, wanted))
+    reads, writes = (plainly and not becomes_rows and holds_whole_pages(spec) for spec in (source, wanted))
     is_plain = plainly and (is_tiled or (reads and (writes or wanted.shard is None)))
-    if not is_tiled and times[-1] > 1 and wanted.shard is not None and lies_across(source):
+    if not is_tiled and times[-1] > 1 and wanted.shard is not None and has_wide_grid(source):
         is_plain = False
-    if not is_plain and is_repeated_in_place(source, wanted, times):
-        return _repeated_in_place(plan, source, wanted, times)
+    if not is_plain and can_repeat_in_place(source, wanted, times):
+        return _repeat_in_place(plan, source, wanted, times)
     inside = source
     if source.shard is not None and not reads:
         inside = replace(source, memory=DRAM if plainly else L1, shard=None)
@@ -120,22 +186,22 @@ def _repeated_shards(call: Call, plan: PlanBuilder, source: TensorSpec, times: l
         return plan.unknown("shards that are repeated where L1 is short")
     held = TensorHandle(-1, source)
     if inside is not source:
-        held = apply(plan, to_memory_config, held, inside.memory)
+        held = plan.apply(to_memory_config, held, inside.memory)
     made = _repeat(plan, held, times, like)
     if wanted.shard != made.spec.shard:
-        made = replace_handle(plan, made, apply(plan, to_memory_config, made, wanted.memory, wanted.shard))
+        made = plan.advance(to_memory_config, made, wanted.memory, wanted.shard)
     return plan.finish(made.slot, made.spec)
 
 
-def _repeated_in_place(plan: PlanBuilder, source: TensorSpec, wanted: TensorSpec, times: list[int]) -> Plan:
+def _repeat_in_place(plan: PlanBuilder, source: TensorSpec, wanted: TensorSpec, times: list[int]) -> Plan:
     """A page passes through; rows are taken as a whole, however they are cut."""
     if source.dtype is UINT8 and not source.is_tiled:
         raise InvalidSpecError(_NO_BYTES)
     whole = source if source.is_tiled else replace(source, shard=None)
-    return plan.finish_with_program(wanted, _shifted_pages(whole, is_last=times[-1] > 1)[:1])
+    return plan.finish_with_program(wanted, _compute_shifted_buffers(whole, is_last=times[-1] > 1)[:1])
 
 
-def _times(shape: Iterable[int], times: Iterable[int]) -> tuple[int, ...]:
+def _multiply_shape(shape: Iterable[int], times: Iterable[int]) -> tuple[int, ...]:
     return tuple(size * number for size, number in zip(shape, times, strict=True))
 
 
@@ -153,25 +219,27 @@ def _repeat_pages(
     source = held.spec
     rank, is_tiled = len(source.shape), source.is_tiled
     plainly = 2 <= rank <= 4 and not (was is not None and was.dtype.is_block_float)
-    copies = _copies(source, times, like, plainly=plainly)
+    copies = _list_copies(source, times, like, plainly=plainly)
     if plainly and not is_tiled and _is_short(plan, source, times, like):
-        plainly, copies = False, _copies(source, times, like, plainly=False)
+        plainly, copies = False, _list_copies(source, times, like, plainly=False)
     for dim, copy in copies:
         before, held = held, TensorHandle(plan.allocate(copy), copy)
         if plainly:
             outer = dim < rank - (2 if is_tiled else 1)
-            plan.launch([_pages(plan, before.spec, copy, is_outer=outer)], CIRCULAR)
+            plan.launch([_compute_page_buffer(plan, before.spec, copy, is_outer=outer)], CIRCULAR)
         else:
-            plan.launch(_shifted_pages(before.spec, is_last=dim == rank - 1))
-        replace_handle(plan, before, held)
-    return TensorHandle(held.slot, replace(held.spec, shape=_times(source.shape, times)))
+            plan.launch(_compute_shifted_buffers(before.spec, is_last=dim == rank - 1))
+        plan.replace_tensor(before, held)
+    return TensorHandle(held.slot, replace(held.spec, shape=_multiply_shape(source.shape, times)))
 
 
-def _copies(source: TensorSpec, times: list[int], like: TensorSpec, *, plainly: bool) -> list[tuple[int, TensorSpec]]:
+def _list_copies(
+    source: TensorSpec, times: list[int], like: TensorSpec, *, plainly: bool
+) -> list[tuple[int, TensorSpec]]:
     """Dimension by dimension: of tiles the outermost first, of rows the innermost."""
     shape, numbers, is_tiled = list(source.shape), list(times), source.is_tiled
     if plainly:
-        _merge(shape, numbers, untouched=2 if is_tiled else 1)
+        _merge_ones(shape, numbers, untouched=2 if is_tiled else 1)
     order = [d for d, number in enumerate(numbers) if number > 1]
     if not (is_tiled and plainly):
         order.reverse()
@@ -185,12 +253,12 @@ def _copies(source: TensorSpec, times: list[int], like: TensorSpec, *, plainly: 
 
 def _is_short(plan: PlanBuilder, source: TensorSpec, times: list[int], like: TensorSpec) -> bool:
     """Of L1, for pages to be repeated plainly: every copy that goes there, and a page on its way."""
-    copies = [copy for _, copy in _copies(source, times, like, plainly=True)]
+    copies = [copy for _, copy in _list_copies(source, times, like, plainly=True)]
     placed = (place(copy, plan.memory_map) for copy in copies if copy.memory is L1)
-    return sum(one.bytes_per_bank for one in placed) + _aligned_page(plan, source, copies[-1]) > plan.l1_space()
+    return sum(one.bytes_per_bank for one in placed) + _align_page(plan, source, copies[-1]) > plan.l1_space()
 
 
-def _merge(shape: list[int], times: list[int], untouched: int) -> None:
+def _merge_ones(shape: list[int], times: list[int], untouched: int) -> None:
     """Two neighbours are repeated in one go when the outer one has size 1."""
     for dim in range(len(shape) - 1 - untouched):
         if shape[dim] == 1 and times[dim] > 1 and times[dim + 1] > 1:
@@ -198,16 +266,16 @@ def _merge(shape: list[int], times: list[int], untouched: int) -> None:
             times[dim] = 1
 
 
-def _aligned_page(plan: PlanBuilder, *ends: TensorSpec) -> int:
+def _align_page(plan: PlanBuilder, *ends: TensorSpec) -> int:
     """Of the last one, for the memories of all."""
     alignment = max(plan.memory_map.page_alignment_bytes(spec.memory) for spec in ends)
     return round_up(compute_paging(ends[-1]).page_bytes, alignment)
 
 
-def _pages(plan: PlanBuilder, before: TensorSpec, after: TensorSpec, *, is_outer: bool) -> int:
+def _compute_page_buffer(plan: PlanBuilder, before: TensorSpec, after: TensorSpec, *, is_outer: bool) -> int:
     """Rows that stay as they are are aligned for both ends; those that grow are read and written as they lie."""
     page = (
-        _aligned_page(plan, before, after)
+        _align_page(plan, before, after)
         if is_outer
         else max(compute_aligned_page_bytes(plan, one) for one in (before, after))
     )
@@ -220,7 +288,7 @@ def _pages(plan: PlanBuilder, before: TensorSpec, after: TensorSpec, *, is_outer
     return min(_PAGES_AT_ONCE, max(space // (2 * page) * 2, 1)) * page
 
 
-def _shifted_pages(before: TensorSpec, *, is_last: bool) -> list[int]:
+def _compute_shifted_buffers(before: TensorSpec, *, is_last: bool) -> list[int]:
     page = compute_paging(before).page_bytes
     if before.is_tiled:
         return [page + _SPARE_BYTES]
@@ -235,7 +303,6 @@ RECORDS = (
         repeat,
         Argument("repeat_dims", 0),
         verified_low_rank_and_rare_types=True,
-        verified_with_shards=True,
     ),
     build_record(
         format_call("expand", [EXAMPLE_TENSOR], [1, 2, 64, 64]),
@@ -243,6 +310,5 @@ RECORDS = (
         Argument("output_shape", 0),
         family="repeat",
         verified_low_rank_and_rare_types=True,
-        verified_with_shards=True,
     ),
 )

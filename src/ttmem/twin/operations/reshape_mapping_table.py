@@ -29,9 +29,9 @@ _BLOCK_ELEMENTS = 1 << 18
 
 
 @lru_cache(maxsize=4096)
-def segments_per_tile(before: Shape, after: Shape) -> int:
+def count_segments_per_tile(before: Shape, after: Shape) -> int:
     """Rows of the copy table per output tile, for shapes of three dimensions."""
-    worst = max(_worst(size, before, after[2]) for size in _sizes(before, after))
+    worst = max(_count_worst(size, before, after[2]) for size in _list_sizes(before, after))
     return worst + worst % 16
 
 
@@ -45,7 +45,7 @@ class _Size(NamedTuple):
     step: int
 
 
-def _sizes(before: Shape, after: Shape) -> Iterator[_Size]:
+def _list_sizes(before: Shape, after: Shape) -> Iterator[_Size]:
     """Up to four: whole tiles, and those at the lower and the right edge.
 
     Channels of the output begin at all multiples of the greatest common divisor of both channels' elements, because the
@@ -53,13 +53,13 @@ def _sizes(before: Shape, after: Shape) -> Iterator[_Size]:
     """
     _, height, width = after
     step = gcd(height * width, before[1] * before[2])
-    for tops, rows in _along(height):
-        for lefts, columns in _along(width):
+    for tops, rows in _iterate_tiles(height):
+        for lefts, columns in _iterate_tiles(width):
             places = (tops[:, None] * width % step + lefts[None, :]) % step
             yield _Size(rows, columns, np.unique(places), step)
 
 
-def _along(length: int) -> Iterator[tuple[IntArray, int]]:
+def _iterate_tiles(length: int) -> Iterator[tuple[IntArray, int]]:
     """Where tiles begin along a dimension, and how much of them is used: the whole ones, and the last one."""
     whole, rest = divmod(length, _TILE)
     if whole:
@@ -75,33 +75,35 @@ class _Starts(NamedTuple):
     row: IntArray
 
 
-def _worst(size: _Size, before: Shape, out_width: int) -> int:
+def _count_worst(size: _Size, before: Shape, out_width: int) -> int:
     _, in_height, in_width = before
-    columns, first_rows, period = _columns(size, in_width)
+    columns, first_rows, period = _find_columns(size, in_width)
     reach = (size.rows - 1) * out_width + size.columns
     crosses = columns + reach > in_width
     worst = 0
     if not crosses.all():
         inside = np.unique(columns[~crosses] % _TILE)
-        worst = _worst_of(size, _Starts(inside, np.zeros_like(inside)), (1, 1, in_width + _TILE), out_width)
+        worst = _count_exactly(size, _Starts(inside, np.zeros_like(inside)), (1, 1, in_width + _TILE), out_width)
     if not crosses.any():
         return worst
     column, first_row = columns[crosses], first_rows[crosses]
     if out_width % in_width == 0:
         # Every row of the tile begins in the same column: only where that is in an input tile matters.
         column = np.where(column + size.columns <= in_width, column % _TILE, column)
-    starts = _that_differ(column, first_row, period, in_height, (int(column.max()) + reach - 1) // in_width + 1)
+    starts = _select_distinct_rows(
+        column, first_row, period, in_height, (int(column.max()) + reach - 1) // in_width + 1
+    )
     # A run may go on from one row of a face to the next, or from the end of a face to the next one.
     is_exceptional = size.columns == _FACE or (
         size.columns == _TILE and size.rows > _FACE and out_width - in_width in (0, _FACE)
     )
-    judge = _worst_of if is_exceptional else _worst_by_cells
-    for block in _in_blocks(starts, size.rows * size.columns if is_exceptional else 1):
+    judge = _count_exactly if is_exceptional else _count_by_cells
+    for block in _split_blocks(starts, size.rows * size.columns if is_exceptional else 1):
         worst = max(worst, judge(size, block, before, out_width))
     return worst
 
 
-def _columns(size: _Size, in_width: int) -> tuple[IntArray, IntArray, int]:
+def _find_columns(size: _Size, in_width: int) -> tuple[IntArray, IntArray, int]:
     """All columns that are congruent to a residue, and the rows in which each meets it: the first, and the period."""
     common = gcd(size.step, in_width)
     period = size.step // common
@@ -115,7 +117,7 @@ def _columns(size: _Size, in_width: int) -> tuple[IntArray, IntArray, int]:
     return columns, (residues - columns) // common % period * inverse % period, period
 
 
-def _that_differ(column: IntArray, first_row: IntArray, period: int, in_height: int, span: int) -> _Starts:
+def _select_distinct_rows(column: IntArray, first_row: IntArray, period: int, in_height: int, span: int) -> _Starts:
     """One row of each kind: by its place in a tile row where the end of the channel is out of reach; near the end each
     for itself."""
     column, first_row = np.divmod(np.unique(column * in_height + first_row), in_height)
@@ -131,13 +133,13 @@ def _that_differ(column: IntArray, first_row: IntArray, period: int, in_height: 
     return _Starts(*np.divmod(np.unique(column[:, None] * in_height + rows), in_height))
 
 
-def _in_blocks(starts: _Starts, elements_each: int) -> Iterator[_Starts]:
+def _split_blocks(starts: _Starts, elements_each: int) -> Iterator[_Starts]:
     at_once = max(_BLOCK_ELEMENTS // elements_each, 1)
     for first in range(0, len(starts.column), at_once):
         yield _Starts(*(values[first : first + at_once] for values in starts))
 
 
-def _worst_by_cells(size: _Size, starts: _Starts, before: Shape, out_width: int) -> int:
+def _count_by_cells(size: _Size, starts: _Starts, before: Shape, out_width: int) -> int:
     """Segments are counted once per column, by input row and input tile column; input tiles are sums of input rows."""
     columns, number = np.unique(starts.column, return_inverse=True)
     worst = 0
@@ -155,10 +157,10 @@ class _Cells:
     """The segments of tiles that begin in some columns, counted by input row and tile column."""
 
     def __init__(self, size: _Size, columns: IntArray, in_width: int, out_width: int) -> None:
-        flat = _places(size, columns, out_width)
+        flat = _compute_places(size, columns, out_width)
         in_row = flat // in_width
         in_column = flat - in_row * in_width
-        at_output = np.broadcast_to(_output_begins(size, out_width)[None, :], flat.shape)
+        at_output = np.broadcast_to(_mark_output_begins(size, out_width)[None, :], flat.shape)
         at_input = in_column % _FACE == 0
         self._in_width = in_width
         self._rows, row = np.unique(in_row, return_inverse=True)
@@ -166,11 +168,11 @@ class _Cells:
         self._shape = len(columns), len(self._rows), len(across)
         cell = (np.arange(len(columns))[:, None] * len(self._rows) + row.reshape(flat.shape)) * len(across)
         cell += tile.reshape(flat.shape)
-        self._segments = self._counted(cell[at_output | at_input])
+        self._segments = self._count(cell[at_output | at_input])
         self._at_row_ends: IntArray | None = None
         """Segments that begin only because an input row does, where rows may follow each other in a tile."""
         if in_width in (_FACE, _TILE):
-            self._at_row_ends = self._counted(cell[(in_column == 0) & ~at_output])
+            self._at_row_ends = self._count(cell[(in_column == 0) & ~at_output])
 
     def worst(self, columns: IntArray, row: int, in_height: int) -> int:
         """Of tiles that begin in these columns (by number) of an input row."""
@@ -185,22 +187,24 @@ class _Cells:
         by_page = np.add.reduceat(segments, begins, axis=1).reshape(len(columns), -1)
         return int((np.count_nonzero(by_page, axis=1) * by_page.max(axis=1)).max())
 
-    def _counted(self, cells: IntArray) -> IntArray:
+    def _count(self, cells: IntArray) -> IntArray:
         columns, rows, across = self._shape
         return np.bincount(cells, minlength=columns * rows * across).reshape(self._shape)
 
 
-def _worst_of(size: _Size, starts: _Starts, before: Shape, out_width: int) -> int:
+def _count_exactly(size: _Size, starts: _Starts, before: Shape, out_width: int) -> int:
     """By the definition, element by element."""
     _, in_height, in_width = before
-    flat = _places(size, starts.column, out_width)
+    flat = _compute_places(size, starts.column, out_width)
     row = flat // in_width + starts.row[:, None]
     column = flat % in_width
     channel, row = row // in_height, row % in_height
     page = (channel * -(-in_height // _TILE) + row // _TILE) * -(-in_width // _TILE) + column // _TILE
     begins = np.ones(flat.shape, dtype=bool)
     begins[:, 1:] = (
-        (np.diff(page) != 0) | (np.diff(_stored(row, column)) != 1) | (np.diff(_output_stored(size)) != 1)[None, :]
+        (np.diff(page) != 0)
+        | (np.diff(_compute_tile_offsets(row, column)) != 1)
+        | (np.diff(_compute_output_offsets(size)) != 1)[None, :]
     )
     number, at = np.nonzero(begins)
     pages, inverse = np.unique(page, return_inverse=True)
@@ -211,13 +215,13 @@ def _worst_of(size: _Size, starts: _Starts, before: Shape, out_width: int) -> in
     return int((worst * np.bincount(owner, minlength=len(flat))).max())
 
 
-def _places(size: _Size, columns: IntArray, out_width: int) -> IntArray:
+def _compute_places(size: _Size, columns: IntArray, out_width: int) -> IntArray:
     """Of each start, where its elements are, counted from the beginning of its input row."""
     steps = np.arange(size.rows, dtype=np.int64)[:, None] * out_width + np.arange(size.columns, dtype=np.int64)[None, :]
     return columns[:, None] + steps.ravel()[None, :]
 
 
-def _output_begins(size: _Size, out_width: int) -> Flags:
+def _mark_output_begins(size: _Size, out_width: int) -> Flags:
     """Where a run ends on the output's side: at every row and in its middle, but not where the third face follows the
     second one and the next element too."""
     begins: Flags = np.arange(size.rows * size.columns) % size.columns % _FACE == 0
@@ -226,12 +230,12 @@ def _output_begins(size: _Size, out_width: int) -> Flags:
     return begins
 
 
-def _output_stored(size: _Size) -> IntArray:
+def _compute_output_offsets(size: _Size) -> IntArray:
     row, column = np.divmod(np.arange(size.rows * size.columns), size.columns)
-    return _stored(row, column)
+    return _compute_tile_offsets(row, column)
 
 
-def _stored(row: IntArray, column: IntArray) -> IntArray:
+def _compute_tile_offsets(row: IntArray, column: IntArray) -> IntArray:
     """The place of an element in its tile."""
     row, column = row % _TILE, column % _TILE
     return (row // _FACE * 2 + column // _FACE) * _FACE * _FACE + row % _FACE * _FACE + column % _FACE

@@ -17,18 +17,9 @@ from ttmem.twin.operations.elementwise import (
     result_spec,
 )
 from ttmem.twin.operations.memory_config import to_memory_config
-from ttmem.twin.operations.plan import (
-    Call,
-    NoRuleError,
-    Plan,
-    PlanBuilder,
-    TensorHandle,
-    apply,
-    dimension,
-    replace_handle,
-)
+from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanBuilder, TensorHandle, dimension
 from ttmem.twin.operations.record import Argument
-from ttmem.twin.operations.reshape import reshaped
+from ttmem.twin.operations.reshape import reshape_tensor
 from ttmem.twin.operations.slice_ import cut
 from ttmem.twin.operations.tilize_untilize import tilize_by_name, untilize_by_name
 from ttmem.twin.programs import CIRCULAR
@@ -45,23 +36,23 @@ def roll(call: Call, plan: PlanBuilder) -> Plan:
     source, wanted = call.inputs[0], result_spec(call, call.inputs[0])
     shifts, dims = call.arguments["shifts"], call.arguments["dim"]
     if dims is not None:
-        rolled = _rolled(plan, source, _turns(source, shifts, dims), wanted)
+        rolled = _roll(plan, source, _read_turns(source, shifts, dims), wanted)
         return plan.finish(rolled.slot, rolled.spec)
     if source.shard is not None:
         raise InvalidSpecError("ttnn::roll without dims does not support sharded inputs. Convert to interleaved first.")
     if wanted.shard is not None:
         return plan.unknown("a roll over all elements into shards")
     row = replace(source, shape=(1, source.elements))
-    flat = TensorHandle(reshaped(plan, source, row) or -1, row)
-    rolled = _rolled(plan, row, _turns(row, shifts, 1), wanted)
-    rolled = TensorHandle(flat.slot, row) if rolled.slot < 0 else replace_handle(plan, flat, rolled)
+    flat = TensorHandle(reshape_tensor(plan, source, row) or -1, row)
+    rolled = _roll(plan, row, _read_turns(row, shifts, 1), wanted)
+    rolled = TensorHandle(flat.slot, row) if rolled.slot < 0 else plan.replace_tensor(flat, rolled)
     result = replace(rolled.spec, shape=source.shape)
-    back = TensorHandle(reshaped(plan, rolled.spec, result) or rolled.slot, result)
-    replace_handle(plan, rolled, back)
+    back = TensorHandle(reshape_tensor(plan, rolled.spec, result) or rolled.slot, result)
+    plan.replace_tensor(rolled, back)
     return plan.finish(back.slot, result)
 
 
-def _turns(source: TensorSpec, shifts: Any, dims: Any) -> Turns:
+def _read_turns(source: TensorSpec, shifts: Any, dims: Any) -> Turns:
     numbers, axes = ([one] if isinstance(one, int) else [*one] for one in (shifts, dims))
     if len(numbers) != len(axes):
         raise BadInputError(f"Roll expects shifts {len(numbers)} and dims {len(axes)} to have the same length")
@@ -70,19 +61,19 @@ def _turns(source: TensorSpec, shifts: Any, dims: Any) -> Turns:
     return [turn for turn in turns if turn[1]]
 
 
-def _rolled(plan: PlanBuilder, source: TensorSpec, turns: Turns, wanted: TensorSpec) -> TensorHandle:
+def _roll(plan: PlanBuilder, source: TensorSpec, turns: Turns, wanted: TensorSpec) -> TensorHandle:
     """In shards where these are whole, else in DRAM; at the end it goes where it is wanted."""
     first, pages = TensorHandle(-1, source), TensorHandle(-1, source)
     if source.shard is None or not turns:
-        held = _rolled_pages(plan, first, turns)
+        held = _roll_pages(plan, first, turns)
     elif not isinstance(source.shard, Shard):
         raise NoRuleError("a roll of shards of many dimensions")
     elif not _is_rolled_in_place(source):
-        pages = apply(plan, to_memory_config, first, DRAM)
-        held = _rolled_pages(plan, pages, turns)
+        pages = plan.apply(to_memory_config, first, DRAM)
+        held = _roll_pages(plan, pages, turns)
     else:
-        held = _rolled_shards(plan, first, turns)
-    last = replace_handle(plan, held, apply(plan, to_memory_config, held, wanted.memory, wanted.shard))
+        held = _roll_sharded_axes(plan, first, turns)
+    last = plan.advance(to_memory_config, held, wanted.memory, wanted.shard)
     plan.free(pages.slot)
     return last
 
@@ -94,20 +85,18 @@ def _is_rolled_in_place(source: TensorSpec) -> bool:
     return has_whole_shards(source) and not has_padded_shard_rows(source) and not is_padded
 
 
-def _rolled_shards(plan: PlanBuilder, held: TensorHandle, turns: Turns) -> TensorHandle:
+def _roll_sharded_axes(plan: PlanBuilder, held: TensorHandle, turns: Turns) -> TensorHandle:
     """Whole tiles change their places; within tiles rows do."""
     source, rank = held.spec, len(held.spec.shape)
     if source.is_tiled and any(shift % 32 for axis, shift in turns if axis >= rank - 2):
-        rows = apply(plan, untilize_by_name, held, source.memory, source.shard)
-        rolled = _rolled_shards(plan, rows, turns)
-        tiles = apply(plan, tilize_by_name, rolled, source.memory, source.shard, dtype=source.dtype.name)
+        rows = plan.apply(untilize_by_name, held, source.memory, source.shard)
+        rolled = _roll_sharded_axes(plan, rows, turns)
+        tiles = plan.apply(tilize_by_name, rolled, source.memory, source.shard, dtype=source.dtype.name)
         plan.free(rolled.slot, rows.slot)
         return tiles
     keep = held.slot
     for axis, shift in turns:
-        held = replace_handle(
-            plan, held, TensorHandle(_roll_shards(plan, held.spec, axis, shift), held.spec), keep=keep
-        )
+        held = plan.replace_tensor(held, TensorHandle(_roll_shards(plan, held.spec, axis, shift), held.spec), keep=keep)
     return held
 
 
@@ -120,7 +109,7 @@ def _roll_shards(plan: PlanBuilder, spec: TensorSpec, axis: int, shift: int) -> 
         plan.refuse("Native sharded roll requires a single contiguous rectangular CoreRange")
     row = shard.width // 32 * spec.tile_bytes if is_tiled else compute_aligned_page_bytes(plan, spec)
     whole = (shard.height // 32 if is_tiled else shard.height) * row
-    pieces = _pieces(spec, shard, axis, shift)
+    pieces = _count_pieces(spec, shard, axis, shift)
     each, besides = (9, 1) if not spec.memory.in_dram else (7, 3 if is_tiled else 8)
     if besides + each * pieces > _MOST_ARGUMENTS:
         plan.refuse(f"Native sharded roll: too many copy segments per core ({pieces}). Reduce grid/shape.")
@@ -131,7 +120,7 @@ def _roll_shards(plan: PlanBuilder, spec: TensorSpec, axis: int, shift: int) -> 
     return slot
 
 
-def _pieces(spec: TensorSpec, shard: Shard, axis: int, shift: int) -> int:
+def _count_pieces(spec: TensorSpec, shard: Shard, axis: int, shift: int) -> int:
     """Runs of rows (of tiles) that a shard is put together from, at most; along a row they are never many."""
     rank = len(spec.shape)
     if axis == rank - 1:
@@ -147,16 +136,16 @@ def _pieces(spec: TensorSpec, shard: Shard, axis: int, shift: int) -> int:
     return max(Counter(row // high for row in begins).values())
 
 
-def _rolled_pages(plan: PlanBuilder, held: TensorHandle, turns: Turns) -> TensorHandle:
+def _roll_pages(plan: PlanBuilder, held: TensorHandle, turns: Turns) -> TensorHandle:
     """For each dimension the tail is put before the head, in DRAM."""
     keep = held.slot
     for axis, shift in turns:
         size = held.spec.shape[axis]
-        held = replace_handle(plan, held, _tail_first(plan, held.spec, axis, size - shift), keep=keep)
+        held = plan.replace_tensor(held, _swap_tail(plan, held.spec, axis, size - shift), keep=keep)
     return held
 
 
-def _tail_first(plan: PlanBuilder, spec: TensorSpec, axis: int, at: int) -> TensorHandle:
+def _swap_tail(plan: PlanBuilder, spec: TensorSpec, axis: int, at: int) -> TensorHandle:
     steps = [1] * len(spec.shape)
     start, middle, end = [0] * len(spec.shape), list(spec.shape), list(spec.shape)
     middle[axis] = at
@@ -174,6 +163,5 @@ RECORDS = (
         format_call("roll", [EXAMPLE_TENSOR], [1], [2]),
         roll,
         *(Argument("shifts", 0), Argument("dim", 1, None)),
-        verified_with_shards=True,
     ),
 )

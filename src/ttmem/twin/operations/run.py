@@ -10,17 +10,7 @@ from functools import partial
 from ttmem.hardware import L1
 from ttmem.twin.device import Buffer, Device
 from ttmem.twin.errors import DeviceFailureError
-from ttmem.twin.operations.plan import (
-    UNKNOWN,
-    Allocate,
-    Call,
-    Free,
-    KeptSizes,
-    Launch,
-    Plan,
-    Refuse,
-    Step,
-)
+from ttmem.twin.operations.plan import UNKNOWN, Allocate, Call, Free, KeptSizes, Launch, Plan, Refuse, Step
 from ttmem.twin.operations.registry import plan_call
 from ttmem.twin.programs import CIRCULAR, compute_stack_end
 from ttmem.twin.tensor_spec import InvalidSpecError, TensorSpec

@@ -19,9 +19,9 @@ from ttmem.twin.operations.elementwise import (
     result_spec,
 )
 from ttmem.twin.operations.memory_config import to_memory_config
-from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanBuilder, TensorHandle, apply
+from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanBuilder, TensorHandle
 from ttmem.twin.operations.record import Argument
-from ttmem.twin.operations.to_layout import in_layout, tilize, to_layout, untilize
+from ttmem.twin.operations.to_layout import change_layout, tilize, to_layout, untilize
 from ttmem.twin.placement import compute_paging
 from ttmem.twin.tensor_spec import TILE, InvalidSpecError, NdShard, Shard, TensorSpec
 
@@ -33,7 +33,7 @@ _BOUNDS = (("begins", "starts", "slice_start"), ("ends", "slice_end"), ("steps",
 """By the names that the overloads have for them; the first is that of a call without names."""
 
 
-def _given(call: Call, names: tuple[str, ...]) -> Any:
+def _find_bounds(call: Call, names: tuple[str, ...]) -> Any:
     return next((call.arguments[name] for name in names if call.arguments.get(name) is not None), None)
 
 
@@ -42,7 +42,7 @@ def slice_(call: Call, plan: PlanBuilder) -> Plan:
     source, rank = call.inputs[0], len(call.inputs[0].shape)
     if not rank:
         return plan.finish(-1, source)
-    begins, ends, steps = ([int(number) for number in _given(call, names) or [1] * rank] for names in _BOUNDS)
+    begins, ends, steps = ([int(number) for number in _find_bounds(call, names) or [1] * rank] for names in _BOUNDS)
     if not len(begins) == len(ends) == len(steps) == rank:
         raise BadInputError(f"begins, ends and steps of a slice need {rank} numbers each")
     begins = [b + size if b < 0 else b for b, size in zip(begins, source.shape, strict=True)]
@@ -54,14 +54,14 @@ def slice_(call: Call, plan: PlanBuilder) -> Plan:
             raise BadInputError(f"slice {begin}:{end}:{step} of a dimension of {size}")
     if set(steps) == {1} and not any(begins) and tuple(ends) == source.shape:
         return to_memory_config(call, plan)
-    like = cut_like(call, begins, ends, steps)
+    like = choose_slice_spec(call, begins, ends, steps)
     if like is None or isinstance(like.shard, NdShard):
         return plan.unknown(OWN_KERNELS)
-    made = sliced(plan, TensorHandle(-1, source), begins, ends, steps, like)
+    made = slice_tensor(plan, TensorHandle(-1, source), begins, ends, steps, like)
     return plan.finish(made.slot, made.spec)
 
 
-def sliced(
+def slice_tensor(
     plan: PlanBuilder,
     held: TensorHandle,
     begins: Sequence[int],
@@ -79,13 +79,13 @@ def sliced(
         return TensorHandle(*cut(plan, source, begins, ends, steps, like))
     pages = replace(source, memory=L1, shard=None)
     leaves = _leaves_its_shards(plan, source, begins, steps, like)
-    if not leaves and not _is_cut_across(plan, source, like):
-        if has_padded_shard_rows(replace(like, shape=sliced_shape(begins, ends, steps))):
+    if not leaves and not _has_unaligned_result(plan, source, like):
+        if has_padded_shard_rows(replace(like, shape=compute_slice_shape(begins, ends, steps))):
             raise NoRuleError("rows of a part that are longer in their shards")
         return TensorHandle(*cut(plan, source, begins, ends, steps, like))
-    rows = apply(plan, to_memory_config, held, L1) if leaves else held
+    rows = plan.apply(to_memory_config, held, L1) if leaves else held
     part = TensorHandle(*cut(plan, rows.spec, begins, ends, steps, pages))
-    last = apply(plan, to_memory_config, part, like.memory, like.shard)
+    last = plan.apply(to_memory_config, part, like.memory, like.shard)
     plan.free(*{part.slot, rows.slot} - {last.slot, held.slot})
     return last
 
@@ -102,7 +102,7 @@ def _leaves_its_shards(
     return not stays and any(size % 32 for size in source.shape[-2:])
 
 
-def _is_cut_across(plan: PlanBuilder, source: TensorSpec, like: TensorSpec) -> bool:
+def _has_unaligned_result(plan: PlanBuilder, source: TensorSpec, like: TensorSpec) -> bool:
     shard = like.shard
     if not isinstance(shard, Shard) or shard.kind == "height":
         return False
@@ -120,19 +120,21 @@ def starts_in_tiles(source: TensorSpec, begins: Sequence[int], steps: Sequence[i
     return begins[-1] % source.tile.width == 0 and begins[-2] % source.tile.height == 0
 
 
-def cut_like(call: Call, begins: Sequence[int], ends: Sequence[int], steps: Sequence[int]) -> TensorSpec | None:
+def choose_slice_spec(
+    call: Call, begins: Sequence[int], ends: Sequence[int], steps: Sequence[int]
+) -> TensorSpec | None:
     """Where a part of the first input goes: smaller shards of its own where nothing is said. None: nobody knows."""
     source = call.inputs[0]
     if call.memory is not None or source.shard is None:
         return result_spec(call, source)
-    shape = sliced_shape(begins, ends, steps)
+    shape = compute_slice_shape(begins, ends, steps)
     if not isinstance(source.shard, Shard) or len(shape) < 2:
         return None
-    shard = result_shards.of_slice(source, shape, in_tiles=starts_in_tiles(source, begins, steps))
+    shard = result_shards.choose_slice_shard(source, shape, in_tiles=starts_in_tiles(source, begins, steps))
     return None if shard is None else replace(source, shard=shard)
 
 
-def sliced_shape(begins: Sequence[int], ends: Sequence[int], steps: Sequence[int]) -> tuple[int, ...]:
+def compute_slice_shape(begins: Sequence[int], ends: Sequence[int], steps: Sequence[int]) -> tuple[int, ...]:
     return tuple(ceil_div(e - b, s) for b, e, s in zip(begins, ends, steps, strict=True))
 
 
@@ -150,7 +152,7 @@ def cut(
     is cut from rows, of which there is a copy in the result's memory first; block floats come back as bfloat16.
     """
     rank = len(source.shape)
-    shape = sliced_shape(begins, ends, steps)
+    shape = compute_slice_shape(begins, ends, steps)
     if not source.is_tiled:
         result = replace(like, shape=shape)
         return _cut_rows(plan, source, begins, steps, result), result
@@ -162,11 +164,11 @@ def cut(
         return slot, result
     if strided and source.dtype is BFLOAT8_B:
         raise InvalidSpecError("Strided slice is not supported for BFLOAT8 tensors")
-    all_rows = in_layout(replace(like, shape=source.shape), tiled=False)
+    all_rows = change_layout(replace(like, shape=source.shape), tiled=False)
     if source.shard is None:
         rows = untilize(plan, source, all_rows)
     else:
-        rows = apply(plan, to_layout, TensorHandle(-1, source), like.memory, layout="row_major").slot
+        rows = plan.apply(to_layout, TensorHandle(-1, source), like.memory, layout="row_major").slot
     some_rows = replace(all_rows, shape=shape)
     some = _cut_rows(plan, all_rows, begins, steps, some_rows)
     result = replace(some_rows, layout=TILE)
@@ -194,7 +196,7 @@ def _cut_rows(
         return slot
     key = "slice", source, result, tuple(begins)
     rows = replace(result, shard=None)
-    plan.launch_kept(key, lambda: [row_buffers(plan, source, begins, rows, alignments)])
+    plan.launch_kept(key, lambda: [compute_row_buffers(plan, source, begins, rows, alignments)])
     return slot
 
 
@@ -202,7 +204,7 @@ def _is_by_height(*specs: TensorSpec) -> bool:
     return all(isinstance(spec.shard, Shard) and spec.shard.kind == "height" for spec in specs)
 
 
-def row_buffers(
+def compute_row_buffers(
     plan: PlanBuilder, source: TensorSpec, begins: Sequence[int], result: TensorSpec, alignments: Sequence[int]
 ) -> list[int]:
     """Many rows at once; where L1 has no room for two, pieces of them."""
@@ -236,6 +238,5 @@ RECORDS = (
         *(Argument(names[0], place, None) for place, names in enumerate(_BOUNDS)),
         *(Argument(name, default=None) for names in _BOUNDS for name in names[1:]),
         verified_low_rank_and_rare_types=True,
-        verified_with_shards=True,
     ),
 )

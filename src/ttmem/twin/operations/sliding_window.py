@@ -27,7 +27,7 @@ _UNTILIZED_STICKS = 32
 """Tiles are turned into sticks in blocks of this height, and no transfer crosses a block."""
 
 
-def pair(given: Mapping[str, Any], name: str) -> Pair:
+def read_pair(given: Mapping[str, Any], name: str) -> Pair:
     """An argument for height and width."""
     value = given[name]
     if not isinstance(value, (list, tuple)) or len(value) != 2:
@@ -35,7 +35,7 @@ def pair(given: Mapping[str, Any], name: str) -> Pair:
     return int(value[0]), int(value[1])
 
 
-def four_sides(padding: Any) -> tuple[int, int, int, int]:
+def read_padding(padding: Any) -> tuple[int, int, int, int]:
     """Top, bottom, left, right; two numbers are for height and width."""
     if not isinstance(padding, (list, tuple)) or len(padding) not in (2, 4):
         raise BadInputError(f"'padding' must be two or four numbers, not {padding!r}")
@@ -96,20 +96,20 @@ class Window:
         """From the first padded stick of a window to its last."""
         return self.dilation[0] * (self.kernel[0] - 1) * self.padded_width + self.dilation[1] * (self.kernel[1] - 1)
 
-    def first_sticks(self, outputs: IntArray) -> IntArray:
+    def find_first_sticks(self, outputs: IntArray) -> IntArray:
         """Where in the padded images the windows of these outputs begin."""
         row, column = outputs // self.output_width, outputs % self.output_width
         image, row = row // self.output_height, row % self.output_height
         if self.enlarged is not None:
-            row = _pixels_above(self.enlarged[0], self.output_height)[row]
-            column = _pixels_above(self.enlarged[1], self.output_width)[column]
+            row = _find_pixels_above(self.enlarged[0], self.output_height)[row]
+            column = _find_pixels_above(self.enlarged[1], self.output_width)[column]
         else:
             row, column = row * self.stride[0], column * self.stride[1]
         return (image * self.padded_height + row) * self.padded_width + column
 
 
 @lru_cache(maxsize=256)
-def _pixels_above(scale: int, outputs: int) -> IntArray:
+def _find_pixels_above(scale: int, outputs: int) -> IntArray:
     """The padded pixel before each output along one dimension, rounded as the library does: sums of float32."""
     import numpy as np
 
@@ -129,62 +129,62 @@ class Shares(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def shares(window: Window, cores: int, outputs_per_core: int) -> Shares:
+def compute_shares(window: Window, cores: int, outputs_per_core: int) -> Shares:
     """The cores in order. Those past the last output are given its window all the same."""
     import numpy as np
 
     first = np.minimum(np.arange(cores) * outputs_per_core, window.outputs)
     last = np.minimum(first + outputs_per_core, window.outputs) - 1
     if window.enlarged is not None:
-        return _enlarged_shares(window, first, last)
-    begin = window.first_sticks(np.minimum(first, window.outputs - 1))
-    last_begin = window.first_sticks(last)
+        return _compute_enlarged_shares(window, first, last)
+    begin = window.find_first_sticks(np.minimum(first, window.outputs - 1))
+    last_begin = window.find_first_sticks(last)
     end = last_begin + window.reach
     is_late = (begin == 0) & (first != 0)
     begin = np.where(is_late, last_begin + 1, begin)
     return Shares(first, last, begin, np.where(is_late, begin - 1, end))
 
 
-def _enlarged_shares(window: Window, first: IntArray, last: IntArray) -> Shares:
+def _compute_enlarged_shares(window: Window, first: IntArray, last: IntArray) -> Shares:
     """The windows of a core do not follow each other: the first of its second row may begin before all others."""
     import numpy as np
 
     width = window.output_width
     second_row, last_row = (first // width + 1) * width, last // width * width
     within = np.clip(first, 0, window.outputs - 1)
-    begin = window.first_sticks(within)
-    begin = np.minimum(begin, window.first_sticks(np.where(second_row <= last, second_row, within)))
-    end = window.first_sticks(last)
-    end = np.maximum(end, window.first_sticks(np.where(last_row - 1 >= first, last_row - 1, last))) + window.reach
+    begin = window.find_first_sticks(within)
+    begin = np.minimum(begin, window.find_first_sticks(np.where(second_row <= last, second_row, within)))
+    end = window.find_first_sticks(last)
+    end = np.maximum(end, window.find_first_sticks(np.where(last_row - 1 >= first, last_row - 1, last))) + window.reach
     is_idle = first > last
     return Shares(first, last, np.where(is_idle, 1, begin), np.where(is_idle, 0, end))
 
 
-def halo_sticks(window: Window, cores: int, outputs_per_core: int) -> int:
+def count_halo_sticks(window: Window, cores: int, outputs_per_core: int) -> int:
     """Height of every core's shard after the halo was gathered: what the neediest one takes."""
-    dealt = shares(window, cores, outputs_per_core)
+    dealt = compute_shares(window, cores, outputs_per_core)
     return int((dealt.last_stick - dealt.first_stick).max()) + 1
 
 
 @lru_cache(maxsize=4096)
-def reader_table_width(window: Window, cores: int, outputs_per_core: int, readers: tuple[int, ...]) -> int:
+def compute_reader_table_width(window: Window, cores: int, outputs_per_core: int, readers: tuple[int, ...]) -> int:
     """Numbers per core that tell the readers where windows begin: two per block and two per unbroken row of windows.
 
     ``readers``: outputs per block of each reader, which take turns; with none there is one block per core.
     """
     import numpy as np
 
-    dealt = shares(window, cores, outputs_per_core)
+    dealt = compute_shares(window, cores, outputs_per_core)
     widths, first, turn = np.zeros_like(dealt.first_output), dealt.first_output, 0
     while (first <= dealt.last_output).any():
         block = readers[turn % len(readers)] if readers else outputs_per_core
         last = np.minimum(first + block - 1, dealt.last_output)
-        widths += np.where(first <= last, 2 + 2 * _unbroken_rows(window, first, last), 0)
+        widths += np.where(first <= last, 2 + 2 * _count_unbroken_rows(window, first, last), 0)
         first, turn = first + block, turn + 1
     return int(widths.max())
 
 
-def _unbroken_rows(window: Window, first: IntArray, last: IntArray) -> IntArray:
+def _count_unbroken_rows(window: Window, first: IntArray, last: IntArray) -> IntArray:
     """Stretches of outputs whose windows follow each other at the stride; rows may join when nothing lies between."""
     width, height = window.output_width, window.output_height
     turns = last // width - first // width
@@ -210,7 +210,7 @@ class HaloTables:
 
 
 @lru_cache(maxsize=4096)
-def halo_tables(
+def compute_halo_tables(
     window: Window, cores: int, outputs_per_core: int, sticks_per_core: int, tiled: bool, columns: int = 1
 ) -> HaloTables:
     """Two kernels of each core share its work: half the stretches of padding each, every other transfer each.
@@ -219,16 +219,16 @@ def halo_tables(
     """
     import numpy as np
 
-    dealt = shares(window, cores, outputs_per_core)
-    receiver, stick, pixel, length = _stretches(window, dealt)
-    paddings = _padding_stretches(dealt, receiver, stick, length)
+    dealt = compute_shares(window, cores, outputs_per_core)
+    receiver, stick, pixel, length = _find_stretches(window, dealt)
+    paddings = _count_padding_stretches(dealt, receiver, stick, length)
     half = paddings // 2
     # A stretch that lies on several cores is as many transfers.
-    sender, local, length, whose = _pieces(pixel, length, sticks_per_core)
+    sender, local, length, whose = _split_stretches(pixel, length, sticks_per_core)
     receiver = receiver[whose]
     if tiled:
         # No transfer crosses a block of tiles; blocks are sent as they become ready, and the kernels take turns.
-        block, place, length, whose = _pieces(local, length, _UNTILIZED_STICKS)
+        block, place, length, whose = _split_stretches(local, length, _UNTILIZED_STICKS)
         sender, receiver = sender[whose], receiver[whose]
         order = np.lexsort((receiver // columns, receiver % columns, block * _UNTILIZED_STICKS + place, sender))
         kernel = block[order] % 2
@@ -238,11 +238,11 @@ def halo_tables(
         order = np.lexsort((receiver, receiver != sender, sender))
         sender, receiver = sender[order], receiver[order]
         kernel = (np.arange(sender.size) - np.searchsorted(sender, np.arange(cores))[sender]) % 2
-    widths = [_table_width(sender[kernel == one], receiver[kernel == one], cores) for one in (0, 1)]
+    widths = [_compute_table_width(sender[kernel == one], receiver[kernel == one], cores) for one in (0, 1)]
     return HaloTables((2 * half + 2, 2 * (paddings - half) + 2), (widths[0], widths[1]))
 
 
-def _table_width(sender: IntArray, receiver: IntArray, cores: int) -> int:
+def _compute_table_width(sender: IntArray, receiver: IntArray, cores: int) -> int:
     """Three numbers per transfer, three per route, that is: run of transfers to one core, and their count."""
     import numpy as np
 
@@ -254,7 +254,7 @@ def _table_width(sender: IntArray, receiver: IntArray, cores: int) -> int:
     return 1 + 3 * int(counted.max())
 
 
-def _pieces(start: IntArray, length: IntArray, size: int) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+def _split_stretches(start: IntArray, length: IntArray, size: int) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Stretches cut at the multiples of ``size``: which multiple, the place in it, the length, of which stretch."""
     import numpy as np
 
@@ -267,7 +267,7 @@ def _pieces(start: IntArray, length: IntArray, size: int) -> tuple[IntArray, Int
     return number, begin - number * size, end - begin, whose
 
 
-def _stretches(window: Window, dealt: Shares) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+def _find_stretches(window: Window, dealt: Shares) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Unbroken stretches of image among the sticks of the cores: the core, the first stick, its pixel, the length."""
     import numpy as np
 
@@ -299,7 +299,7 @@ def _stretches(window: Window, dealt: Shares) -> tuple[IntArray, IntArray, IntAr
     return core[begins], stick[begins], pixel[begins], np.add.reduceat(length, begins)
 
 
-def _padding_stretches(dealt: Shares, core: IntArray, stick: IntArray, length: IntArray) -> int:
+def _count_padding_stretches(dealt: Shares, core: IntArray, stick: IntArray, length: IntArray) -> int:
     """The most that any core has: between its stretches of image, before the first, after the last."""
     import numpy as np
 

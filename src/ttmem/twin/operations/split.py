@@ -12,9 +12,9 @@ from ttmem.twin.operations import result_shards
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
 from ttmem.twin.operations.elementwise import OWN_KERNELS, copy_between, double_buffered_tiles, result_spec, spec_like
 from ttmem.twin.operations.memory_config import to_memory_config
-from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanBuilder, TensorHandle, apply, dimension
+from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanBuilder, TensorHandle, dimension
 from ttmem.twin.operations.record import Argument
-from ttmem.twin.operations.slice_ import cut, cut_like, sliced
+from ttmem.twin.operations.slice_ import choose_slice_spec, cut, slice_tensor
 from ttmem.twin.placement import compute_paging
 from ttmem.twin.tensor_spec import TensorSpec
 
@@ -43,9 +43,9 @@ def split(call: Call, plan: PlanBuilder) -> Plan:
     if _is_split_at_once(plan, source, axis, sizes):
         return _split_at_once(plan, source, sizes, like)
     if not (source.memory is L1 and like.memory is DRAM and len(sizes) > _FEW_PARTS):
-        return plan.finish_all(_parts(plan, source, axis, sizes, like))
+        return plan.finish_all(_cut_parts(plan, source, axis, sizes, like))
     copy = copy_between(plan, source, like)
-    parts = _parts(plan, like, axis, sizes, like)
+    parts = _cut_parts(plan, like, axis, sizes, like)
     plan.free(copy)
     return plan.finish_all(parts)
 
@@ -55,7 +55,7 @@ def _split_shards(call: Call, plan: PlanBuilder, axis: int, sizes: list[int]) ->
     source = call.inputs[0]
     like = result_spec(call, source)
     if call.memory is None:
-        shard = result_shards.of_equal_parts(source, axis, len(sizes)) if len(set(sizes)) == 1 else None
+        shard = result_shards.choose_split_shard(source, axis, len(sizes)) if len(set(sizes)) == 1 else None
         if shard is None or _fills_l1(plan, source, len(sizes)):
             like = spec_like(source, DRAM)
         else:
@@ -64,11 +64,11 @@ def _split_shards(call: Call, plan: PlanBuilder, axis: int, sizes: list[int]) ->
         return _split_at_once(plan, source, sizes, like)
     held = TensorHandle(-1, source)
     if source.memory is L1 and like.memory is DRAM and len(sizes) > _FEW_PARTS:
-        held = apply(plan, to_memory_config, held, DRAM)
+        held = plan.apply(to_memory_config, held, DRAM)
     if held.spec.shard is None and like.shard is None:
-        parts = _parts(plan, held.spec, axis, sizes, like)
+        parts = _cut_parts(plan, held.spec, axis, sizes, like)
     else:
-        parts = _parts_of_shards(plan, held.spec, axis, sizes, lambda *_: like)
+        parts = _cut_sharded_parts(plan, held.spec, axis, sizes, lambda *_: like)
     plan.free(held.slot)
     return plan.finish_all(parts)
 
@@ -106,11 +106,11 @@ def _fills_l1(plan: PlanBuilder, source: TensorSpec, parts: int) -> bool:
     return pieces // parts * unit * parts + 4 * parts * page > plan.l1_space()
 
 
-def _parts(
+def _cut_parts(
     plan: PlanBuilder, source: TensorSpec, axis: int, sizes: list[int], like: TensorSpec
 ) -> list[tuple[int, TensorSpec]]:
     if len(sizes) > _MOST_PARTS and len(set(sizes)) == 1:
-        return _parts_of_parts(plan, source, axis, sizes, like)
+        return _cut_grouped_parts(plan, source, axis, sizes, like)
     made = []
     steps = [1] * len(source.shape)
     begins, ends = [0] * len(source.shape), list(source.shape)
@@ -126,7 +126,7 @@ def _parts(
     return made
 
 
-def _parts_of_parts(
+def _cut_grouped_parts(
     plan: PlanBuilder, source: TensorSpec, axis: int, sizes: list[int], like: TensorSpec
 ) -> list[tuple[int, TensorSpec]]:
     groups = [sizes[start : start + _MOST_PARTS] for start in range(0, len(sizes), _MOST_PARTS)]
@@ -136,7 +136,7 @@ def _parts_of_parts(
     for group in groups:
         ends[axis] = begins[axis] + sum(group)
         slot, part = cut(plan, source, begins, ends, steps, like)
-        made += _parts(plan, part, axis, group, like)
+        made += _cut_parts(plan, part, axis, group, like)
         plan.free(slot)
         begins[axis] = ends[axis]
     return made
@@ -152,15 +152,15 @@ def chunk(call: Call, plan: PlanBuilder) -> Plan:
     part = ceil_div(size, number)
     sizes = [min(part, size - start) for start in range(0, size, part)]
     if source.shard is None:
-        return plan.finish_all(_parts(plan, source, axis, sizes, source))
+        return plan.finish_all(_cut_parts(plan, source, axis, sizes, source))
 
     def like_of(begins: list[int], ends: list[int]) -> TensorSpec | None:
-        return source if ends[axis] - begins[axis] == size else cut_like(call, begins, ends, [1] * len(begins))
+        return source if ends[axis] - begins[axis] == size else choose_slice_spec(call, begins, ends, [1] * len(begins))
 
-    return plan.finish_all(_parts_of_shards(plan, source, axis, sizes, like_of))
+    return plan.finish_all(_cut_sharded_parts(plan, source, axis, sizes, like_of))
 
 
-def _parts_of_shards(
+def _cut_sharded_parts(
     plan: PlanBuilder,
     source: TensorSpec,
     axis: int,
@@ -179,9 +179,9 @@ def _parts_of_shards(
         if like is None:
             raise NoRuleError(OWN_KERNELS)
         if size == source.shape[axis]:
-            part = apply(plan, to_memory_config, TensorHandle(-1, source), like.memory, like.shard)
+            part = plan.apply(to_memory_config, TensorHandle(-1, source), like.memory, like.shard)
         else:
-            part = sliced(plan, TensorHandle(-1, source), begins, ends, steps, like)
+            part = slice_tensor(plan, TensorHandle(-1, source), begins, ends, steps, like)
         made.append((part.slot, part.spec))
         begin += size
     return made
@@ -193,7 +193,6 @@ RECORDS = (
         split,
         *(Argument("split_size", 0), Argument("dim", 1, 0)),
         verified_low_rank_and_rare_types=True,
-        verified_with_shards=True,
     ),
     build_record(
         format_call("chunk", [EXAMPLE_TENSOR], 2, -1),
@@ -201,5 +200,6 @@ RECORDS = (
         *(Argument("chunks", 0), Argument("dim", 1)),
         family="split",
         verified_low_rank_and_rare_types=True,
+        verified_with_shards=False,
     ),
 )

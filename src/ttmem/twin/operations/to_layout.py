@@ -30,14 +30,14 @@ def to_layout(call: Call, plan: PlanBuilder) -> Plan:
     source, layout = call.inputs[0], LAYOUTS.find(str(call.arguments["layout"]).removeprefix("ttnn."))
     if layout is source.layout:
         return plan.finish(-1, source)
-    result = in_layout(spec_like(source, call.memory), layout is TILE)
+    result = change_layout(spec_like(source, call.memory), layout is TILE)
     if source.shard is not None:
-        return _out_of_shards(call, plan, result)
+        return _convert_shards(call, plan, result)
     slot = tilize(plan, source, result) if layout is TILE else untilize(plan, source, result)
     return plan.finish(slot, result)
 
 
-def _out_of_shards(call: Call, plan: PlanBuilder, result: TensorSpec) -> Plan:
+def _convert_shards(call: Call, plan: PlanBuilder, result: TensorSpec) -> Plan:
     """Whole tiles in shards of tiles: into the same shards nothing is needed, into pages a row of tiles or two."""
     source, shard = call.inputs[0], call.inputs[0].shard
     is_padded = any(size % 32 for size in (1, *source.shape)[-2:])
@@ -62,7 +62,7 @@ def _out_of_shards(call: Call, plan: PlanBuilder, result: TensorSpec) -> Plan:
     return plan.finish_with_program(result, [*read, row * result.tile_bytes])
 
 
-def in_layout(spec: TensorSpec, tiled: bool) -> TensorSpec:
+def change_layout(spec: TensorSpec, tiled: bool) -> TensorSpec:
     """The spec in tiles or in rows, of which block floats have none."""
     plain = BFLOAT16 if spec.dtype.is_block_float else spec.dtype
     return replace(spec, layout=TILE if tiled else ROW_MAJOR, dtype=plain)
@@ -78,8 +78,8 @@ def _fits_whole_rows(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) 
     before, after = source.tile_bytes, result.tile_bytes
     # A block needs one row of its elements more, and room to shift it into alignment.
     per_tile, fixed = before + after + before // 32, 2 * plan.memory_map.quantum_bytes
-    space = plan.l1_space() - _bytes_in_l1(plan, result)
-    return space > _tile_grid(result).across * per_tile + fixed, per_tile, fixed
+    space = plan.l1_space() - _count_l1_bytes(plan, result)
+    return space > _measure_tile_grid(result).across * per_tile + fixed, per_tile, fixed
 
 
 def tilize(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, may_pad: bool = False) -> int:
@@ -91,9 +91,9 @@ def tilize(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, may_pad
         raise InvalidSpecError("Can only tilize bfloat16/float32 or int32/uint32/uint16 or fp8_e4m3 tensors")
     if not source.elements:
         return plan.allocate(result)
-    grid = _tile_grid(result)
+    grid = _measure_tile_grid(result)
     fits, per_tile, fixed = _fits_whole_rows(plan, source, result)
-    space = plan.l1_space() - _bytes_in_l1(plan, result)
+    space = plan.l1_space() - _count_l1_bytes(plan, result)
     slot = plan.allocate(result)
     height, width = (1, 1, *source.shape)[-2:]
     by_block = not fits or _blocks_use_more_cores(plan, grid, height * width // 1024)
@@ -104,13 +104,13 @@ def tilize(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, may_pad
         return slot
 
     def blocks() -> list[list[int]]:
-        tiles = _block_tiles(plan, grid, max(plan.l1_space() - fixed, 0) // per_tile)
+        tiles = _choose_block_tiles(plan, grid, max(plan.l1_space() - fixed, 0) // per_tile)
         return [[block * before, block * after, block * (before // 32) + fixed] for block in tiles]
 
     # Whether columns of tiles would fit is asked too where tiles are padded, and makes another program.
     may_pad |= result.padded != source.shape
     fits_columns = may_pad and space > grid.down * per_tile + fixed
-    plan.launch_kept(("tilize", _four(source), _four(result), fits, fits_columns), blocks)
+    plan.launch_kept(("tilize", _merge_outer(source), _merge_outer(result), fits, fits_columns), blocks)
     return slot
 
 
@@ -128,7 +128,7 @@ def untilize_plainly(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) 
     """The kernel for bfloat16 and bfloat8_b. A core takes a row of tiles, or where cores are left over a part of one,
     twice over while there is room for that.
     """
-    grid = _tile_grid(source)
+    grid = _measure_tile_grid(source)
     cores = plan.memory_map.grid.cores
     part = grid.across
     padded = source.padded != source.shape
@@ -138,7 +138,7 @@ def untilize_plainly(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) 
         part //= max(d for d in range(1, min(cores // grid.rows, part) + 1) if part % d == 0)
     tile = _PLAIN_TILE_BYTES
     too_wide = grid.rows > 1 and 2 * grid.across * tile > _WIDEST_PLAIN_ROW_BYTES
-    if too_wide or 2 * part * tile > plan.l1_space() - _bytes_in_l1(plan, result):
+    if too_wide or 2 * part * tile > plan.l1_space() - _count_l1_bytes(plan, result):
         return untilize_by_rows(plan, source, result)
     slot = plan.allocate(result)
     space = plan.l1_space()
@@ -153,15 +153,15 @@ def untilize_by_rows(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, 
     """A core takes a row of tiles; two when it may read ``ahead``, has several to do and none is padded."""
     if source.dtype is not BFLOAT8_B and source.dtype.is_block_float:
         raise InvalidSpecError("Only TILE layout is supported for BFLOAT8_B dtype!")
-    grid = _tile_grid(source)
+    grid = _measure_tile_grid(source)
     before, after = source.tile_bytes, result.tile_bytes
-    fits = plan.l1_space() - _bytes_in_l1(plan, result) > grid.across * (before + after)
+    fits = plan.l1_space() - _count_l1_bytes(plan, result) > grid.across * (before + after)
     slot = plan.allocate(result)
     padded = source.padded != source.shape
     # Where no tile is padded the library takes all matrices for one while it chooses, though not for the blocks.
     seen = grid if padded else replace(grid, down=grid.rows)
     if fits and not _blocks_use_more_cores(plan, seen, grid.across * grid.down):
-        if not padded and grid.rows > 1 and (part := _part_of_wide_row(plan, grid.across, before, after)):
+        if not padded and grid.rows > 1 and (part := _choose_row_part(plan, grid.across, before, after)):
             plan.launch([part * before, part * after])
             return slot
         depth = 2 if ahead and not padded and grid.rows > plan.memory_map.grid.cores else 1
@@ -169,14 +169,14 @@ def untilize_by_rows(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, 
         return slot
 
     def blocks() -> list[list[int]]:
-        tiles = _block_tiles(plan, grid, plan.l1_space() // (before + after))
+        tiles = _choose_block_tiles(plan, grid, plan.l1_space() // (before + after))
         return [[block * before, block * after] for block in tiles]
 
-    plan.launch_kept(("untilize", _four(source), _four(result), fits), blocks)
+    plan.launch_kept(("untilize", _merge_outer(source), _merge_outer(result), fits), blocks)
     return slot
 
 
-def _part_of_wide_row(plan: PlanBuilder, across: int, before: int, after: int) -> int:
+def _choose_row_part(plan: PlanBuilder, across: int, before: int, after: int) -> int:
     """Tiles that one core alone takes at a time of rows that half of L1 cannot hold twice over; 0: they fit."""
     half = plan.memory_map.architecture.l1_bytes_per_core // 2 - plan.memory_map.l1_base_address
     if across <= half // (2 * before):
@@ -185,7 +185,7 @@ def _part_of_wide_row(plan: PlanBuilder, across: int, before: int, after: int) -
     return max(part for part in range(1, most + 1) if across % part == 0)
 
 
-def _four(spec: TensorSpec) -> TensorSpec:
+def _merge_outer(spec: TensorSpec) -> TensorSpec:
     """As the kernels see it: outer dimensions in one."""
     shape = spec.shape
     return spec if len(shape) <= 4 else replace(spec, shape=(prod(shape[:-3]), *shape[-3:]))
@@ -201,13 +201,13 @@ class _TileGrid:
     """Rows of tiles of all."""
 
 
-def _tile_grid(spec: TensorSpec) -> _TileGrid:
+def _measure_tile_grid(spec: TensorSpec) -> _TileGrid:
     padded = (1, 1, *replace(spec, layout=TILE).padded)
     across, down = padded[-1] // 32, padded[-2] // 32
     return _TileGrid(across, down, prod(padded[:-2]) * down)
 
 
-def _bytes_in_l1(plan: PlanBuilder, spec: TensorSpec) -> int:
+def _count_l1_bytes(plan: PlanBuilder, spec: TensorSpec) -> int:
     return place(spec, plan.memory_map).taken_bytes_per_bank if spec.memory is L1 else 0
 
 
@@ -217,12 +217,12 @@ def _blocks_use_more_cores(plan: PlanBuilder, grid: _TileGrid, tiles: int) -> bo
         return False
     cores = plan.memory_map.grid.cores
     rows_per_core = ceil_div(grid.rows, cores)
-    block = _square_block(cores, tiles, grid.across, grid.down)
+    block = _choose_square_block(cores, tiles, grid.across, grid.down)
     return ceil_div(grid.rows, rows_per_core) < ceil_div(grid.across, block) * ceil_div(grid.down, block)
 
 
 @lru_cache(maxsize=1024)
-def _square_block(cores: int, tiles: int, across: int, down: int) -> int:
+def _choose_square_block(cores: int, tiles: int, across: int, down: int) -> int:
     """Side of the smallest square of a core's share of the tiles or more, of which there are fewer than cores."""
     share = ceil_div(tiles, cores)
     side = isqrt(share)
@@ -234,15 +234,15 @@ def _square_block(cores: int, tiles: int, across: int, down: int) -> int:
     return 1
 
 
-def _block_tiles(plan: PlanBuilder, grid: _TileGrid, most: int) -> list[int]:
+def _choose_block_tiles(plan: PlanBuilder, grid: _TileGrid, most: int) -> list[int]:
     """Tiles that a core holds at a time when the matrix is cut into square blocks: the first cores, and those of
     the last column.
     """
     cores = plan.memory_map.grid.cores
-    side = part = _square_block(cores, grid.across * grid.down, grid.across, grid.down)
+    side = part = _choose_square_block(cores, grid.across * grid.down, grid.across, grid.down)
     if side > most:
         try:
-            side, part = _smaller_blocks(cores, grid.across, grid.down, most)
+            side, part = _choose_smaller_blocks(cores, grid.across, grid.down, most)
         except InvalidSpecError as error:
             plan.refuse(error.message)
     # The last column of blocks is not cut into parts.
@@ -250,7 +250,7 @@ def _block_tiles(plan: PlanBuilder, grid: _TileGrid, most: int) -> list[int]:
 
 
 @lru_cache(maxsize=1024)
-def _smaller_blocks(cores: int, across: int, down: int, most: int) -> tuple[int, int]:
+def _choose_smaller_blocks(cores: int, across: int, down: int, most: int) -> tuple[int, int]:
     """Side of the blocks, and of the parts that they are worked through in, of which one has room."""
     if most < 1:
         raise InvalidSpecError("single_block_size_limit must be at least 1")
@@ -274,5 +274,6 @@ RECORDS = (
         format_call("to_layout", [EXAMPLE_TENSOR], {"layout": "row_major"}),
         to_layout,
         Argument("layout", 0),
+        verified_with_shards=False,
     ),
 )

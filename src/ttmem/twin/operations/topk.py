@@ -13,9 +13,9 @@ from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, form
 from ttmem.twin.operations.elementwise import copy_between, dtype_name
 from ttmem.twin.operations.pad import pad
 from ttmem.twin.operations.permute import transpose
-from ttmem.twin.operations.plan import Call, Plan, PlanBuilder, TensorHandle, apply, dimension, replace_handle
+from ttmem.twin.operations.plan import Call, Plan, PlanBuilder, TensorHandle, dimension
 from ttmem.twin.operations.record import Argument
-from ttmem.twin.operations.reduced_shards import Place, filled, place_of
+from ttmem.twin.operations.reductions import ResultPlacement, fill_tile_padding, read_placement
 from ttmem.twin.operations.slice_ import slice_
 from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import ROW_MAJOR, TensorSpec
@@ -49,24 +49,24 @@ def topk(call: Call, plan: PlanBuilder) -> Plan:
     axis = dimension(call.arguments["dim"], rank)
     if not 0 < wanted <= source.shape[axis]:
         raise BadInputError(f"K cannot be larger than the dimension size! K={wanted}")
-    place = place_of(call)
+    place = read_placement(call)
     memory = place.memory
     first = TensorHandle(-1, source)
     if axis < rank - 1:
-        first = apply(plan, transpose, first, source.memory, source.shard, dim1=axis, dim2=-1)
-    if _goes_by_large_indices(call, plan, first.spec, wanted, is_last=axis == rank - 1):
-        made, searched = _by_large_indices(plan, first, wanted, memory), 0
+        first = plan.apply(transpose, first, source.memory, source.shard, dim1=axis, dim2=-1)
+    if _uses_large_indices(call, plan, first.spec, wanted, is_last=axis == rank - 1):
+        made, searched = _search_large_indices(plan, first, wanted, memory), 0
     else:
-        made, searched = _searched(plan, first, wanted, place, is_turned=axis < rank - 1)
+        made, searched = _search(plan, first, wanted, place, is_turned=axis < rank - 1)
     if axis < rank - 1:
-        back = partial(apply, plan, transpose, memory=source.memory, shard=source.shard, dim1=axis, dim2=-1)
-        made = [replace_handle(plan, one, back(one)) for one in made]
+        back = partial(plan.apply, transpose, memory=source.memory, shard=source.shard, dim1=axis, dim2=-1)
+        made = [plan.replace_tensor(one, back(one)) for one in made]
     plan.free(searched, first.slot)
     return plan.finish_all([(one.slot, one.spec) for one in made])
 
 
-def _searched(
-    plan: PlanBuilder, first: TensorHandle, wanted: int, place: Place, *, is_turned: bool
+def _search(
+    plan: PlanBuilder, first: TensorHandle, wanted: int, place: ResultPlacement, *, is_turned: bool
 ) -> tuple[list[TensorHandle], int]:
     """Values and indices, and what was made of the input to find them, which lives until the operation ends."""
     source, rank = first.spec, len(first.spec.shape)
@@ -76,10 +76,10 @@ def _searched(
     if width < _SHORTEST_ROW:
         padding = [(0, 0)] * 3 + [(0, _SHORTEST_ROW - width)]
         four = TensorHandle(first.slot, replace(source, shape=(1,) * (4 - rank) + source.shape))
-        held = apply(plan, pad, four, None, padding=padding)
-    whole = filled(plan, held.spec)
+        held = plan.apply(pad, four, None, padding=padding)
+    whole = fill_tile_padding(plan, held.spec)
     if whole.slot > 0:
-        held = replace_handle(plan, held, whole, keep=first.slot)
+        held = plan.replace_tensor(held, whole, keep=first.slot)
     indices = UINT32 if padded > _MOST_SHORT_INDICES or source.dtype is FLOAT32 else _UINT16
     made = []
     for dtype in (source.dtype, indices):
@@ -90,9 +90,9 @@ def _searched(
         plan.refuse("Sharded implementation not supported yet")
     if source.dtype not in (BFLOAT16, BFLOAT8_B, FLOAT32):
         plan.refuse(f"Input tensor must be BFLOAT16, BFLOAT8_B, or FLOAT32, got: {dtype_name(source.dtype)}")
-    sizes = _Sizes(source.tile_bytes, _inner(source.dtype).tile_bytes(), indices.tile_bytes())
+    sizes = _Sizes(source.tile_bytes, _choose_inner_dtype(source.dtype).tile_bytes(), indices.tile_bytes())
     rows = prod(source.shape[:-2]) * source.tiles_down if rank > 1 else 1
-    cores = _cores(padded, rows, tiles, plan.memory_map.grid)
+    cores = _choose_cores(padded, rows, tiles, plan.memory_map.grid)
     if cores:
         # With a last tile that is not full the joining core has room for one more part, but for float32.
         has_room = width % _TILE and source.dtype is not FLOAT32
@@ -105,7 +105,7 @@ def _searched(
     return made, held.slot if held.slot != first.slot else 0
 
 
-def _inner(dtype: DataType) -> DataType:
+def _choose_inner_dtype(dtype: DataType) -> DataType:
     """Block floats are sorted as bfloat16."""
     return BFLOAT16 if dtype.is_block_float else dtype
 
@@ -132,7 +132,7 @@ class _Sizes:
         plan.launch([*shared, *last], CIRCULAR)
 
 
-def _cores(width: int, rows_of_tiles: int, tiles: int, grid: Grid) -> int:
+def _choose_cores(width: int, rows_of_tiles: int, tiles: int, grid: Grid) -> int:
     """How many cores share a row, 0: one has it alone. They are a power of two, and a rectangle with room to spare."""
     if width < _MANY_CORES_WIDTH or width & (width - 1) or width >= _MOST_SHORT_INDICES:
         return 0
@@ -149,7 +149,7 @@ def _cores(width: int, rows_of_tiles: int, tiles: int, grid: Grid) -> int:
     return 0
 
 
-def _goes_by_large_indices(call: Call, plan: PlanBuilder, source: TensorSpec, wanted: int, *, is_last: bool) -> bool:
+def _uses_large_indices(call: Call, plan: PlanBuilder, source: TensorSpec, wanted: int, *, is_last: bool) -> bool:
     is_meant = plan.memory_map.architecture is BLACKHOLE and bool(call.arguments["largest"]) and is_last
     if (
         not is_meant
@@ -168,7 +168,7 @@ def _goes_by_large_indices(call: Call, plan: PlanBuilder, source: TensorSpec, wa
     return round_up(wanted, _LARGE_UNIT) <= width <= _LARGE_WIDEST
 
 
-def _by_large_indices(plan: PlanBuilder, first: TensorHandle, wanted: int, memory: Memory) -> list[TensorHandle]:
+def _search_large_indices(plan: PlanBuilder, first: TensorHandle, wanted: int, memory: Memory) -> list[TensorHandle]:
     """Rows without tiles, their greatest elements' places, and the values and indices at these, where the input is."""
     source, most = first.spec, round_up(wanted, _LARGE_UNIT)
     tiles = min(source.tiles_across, _LARGE_BLOCK_TILES)
@@ -188,14 +188,14 @@ def _by_large_indices(plan: PlanBuilder, first: TensorHandle, wanted: int, memor
     plan.free(places, rows)
     if most != wanted:
         made = [_cut(plan, one, wanted, memory) for one in made]
-    return [_moved(plan, one, memory) for one in made]
+    return [_move(plan, one, memory) for one in made]
 
 
-def _moved(plan: PlanBuilder, held: TensorHandle, memory: Memory) -> TensorHandle:
+def _move(plan: PlanBuilder, held: TensorHandle, memory: Memory) -> TensorHandle:
     if held.spec.memory is memory:
         return held
     result = replace(held.spec, memory=memory)
-    return replace_handle(plan, held, TensorHandle(copy_between(plan, held.spec, result), result))
+    return plan.replace_tensor(held, TensorHandle(copy_between(plan, held.spec, result), result))
 
 
 def _cut(
@@ -206,8 +206,8 @@ def _cut(
     ends = [*[1] * lead, *shape[:-1], wanted]
     if lead or is_turned:
         four = TensorHandle(held.slot, replace(held.spec, shape=(1,) * lead + shape))
-        cut = apply(plan, slice_, four, memory, begins=[0] * 4, ends=ends, steps=None)
-        held = replace_handle(plan, held, cut)
+        cut = plan.apply(slice_, four, memory, begins=[0] * 4, ends=ends, steps=None)
+        held = plan.replace_tensor(held, cut)
     return TensorHandle(held.slot, replace(held.spec, shape=(*shape[:-1], wanted)))
 
 
@@ -218,6 +218,5 @@ RECORDS = (
         Argument("k", 0, 32),
         Argument("dim", default=-1),
         *(Argument(name, default=True, samples=(True, False)) for name in ("largest", "sorted")),
-        verified_with_shards=True,
     ),
 )

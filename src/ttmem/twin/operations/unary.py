@@ -30,8 +30,8 @@ def unary(call: Call, plan: PlanBuilder) -> Plan:
     if restricts_cores_of_shards(call):
         return plan.unknown(CORES_OF_SHARDS)
     result = result_spec(call, source)
-    if call.name == "clamp" and source.dtype is INT32 and isinstance(_bound(call), float):
-        return _clamped_as_floats(call, plan, source, replace(result, dtype=FLOAT32))
+    if call.name == "clamp" and source.dtype is INT32 and isinstance(_find_float_bound(call), float):
+        return _clamp_as_floats(call, plan, source, replace(result, dtype=FLOAT32))
     called, allowed = _CALLED.get(call.name, call.name.upper()), _TAKES_INTEGERS.get(call.name, ())
     check_integers(plan, source, None if call.in_place else result, called, allowed)
     if call.name == "lgamma" and source.dtype.is_block_float:
@@ -43,13 +43,13 @@ def unary(call: Call, plan: PlanBuilder) -> Plan:
     return one_to_one(plan, source, result)
 
 
-def _bound(call: Call) -> Any:
+def _find_float_bound(call: Call) -> Any:
     """The first that is no integer, of those that are given."""
     bounds = [call.arguments[name] for name in ("min", "max")]
     return next((bound for bound in bounds if isinstance(bound, float)), None)
 
 
-def _clamped_as_floats(call: Call, plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> Plan:
+def _clamp_as_floats(call: Call, plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> Plan:
     """Integers between bounds that are none become floats first, where the result is to be."""
     before = cast(plan, source, result)
     if call.in_place:
@@ -63,7 +63,7 @@ def _clamped_as_floats(call: Call, plan: PlanBuilder, source: TensorSpec, result
     return plan.finish_all(made.results)
 
 
-def _unary_record(name: str, *arguments: Argument) -> OperationRecord:
+def _build_unary_record(name: str, *arguments: Argument) -> OperationRecord:
     placed = [argument.samples[0] for argument in arguments if argument.position is not None]
     named: dict[str, Any] = {"min": 0.0} if name == "clamp" else {}
     example = format_call(name, [EXAMPLE_TENSOR], *placed, **named)
@@ -75,7 +75,6 @@ def _unary_record(name: str, *arguments: Argument) -> OperationRecord:
         family="unary",
         verified_output_tensor=True,
         verified_low_rank_and_rare_types=True,
-        verified_with_shards=True,
     )
 
 
@@ -107,13 +106,17 @@ _GELU_KINDS = (
     Argument("variant", default=None),
 )
 RECORDS = (
-    *map(_unary_record, _PLAIN_UNARY.split()),
-    _unary_record("gelu", *_GELU_KINDS),
-    _unary_record("round", Argument("decimals", default=None, samples=(2, -1))),
-    _unary_record("sigmoid", Argument("vector_mode", default=None, samples=(2, 4)), Argument("mode", default=None)),
-    _unary_record("hardtanh", *(Argument(name, default=None, samples=(0.5,)) for name in ("min_val", "max_val"))),
-    _unary_record("leaky_relu", Argument("negative_slope", 0, samples=(0.1,))),
-    _unary_record("elu", Argument("alpha", default=1.0, samples=(0.5,))),
-    _unary_record("clamp", *(Argument(name, default=None, samples=(0.0, 6.0)) for name in ("min", "max"))),
-    _unary_record("softplus", *(Argument(name, default=None, samples=(1.0, 20.0)) for name in ("beta", "threshold"))),
+    *map(_build_unary_record, _PLAIN_UNARY.split()),
+    _build_unary_record("gelu", *_GELU_KINDS),
+    _build_unary_record("round", Argument("decimals", default=None, samples=(2, -1))),
+    _build_unary_record(
+        "sigmoid", Argument("vector_mode", default=None, samples=(2, 4)), Argument("mode", default=None)
+    ),
+    _build_unary_record("hardtanh", *(Argument(name, default=None, samples=(0.5,)) for name in ("min_val", "max_val"))),
+    _build_unary_record("leaky_relu", Argument("negative_slope", 0, samples=(0.1,))),
+    _build_unary_record("elu", Argument("alpha", default=1.0, samples=(0.5,))),
+    _build_unary_record("clamp", *(Argument(name, default=None, samples=(0.0, 6.0)) for name in ("min", "max"))),
+    _build_unary_record(
+        "softplus", *(Argument(name, default=None, samples=(1.0, 20.0)) for name in ("beta", "threshold"))
+    ),
 )

@@ -11,7 +11,7 @@ from ttmem.hardware import BFLOAT16, DATA_TYPES, L1, L1_SMALL
 from ttmem.twin.operations.call_syntax import build_record, format_call
 from ttmem.twin.operations.conv_parallelization import fill_rows
 from ttmem.twin.operations.elementwise import spec_like
-from ttmem.twin.operations.halo import Dealing, cores_in_order, deal, gather
+from ttmem.twin.operations.halo import Dealing, deal, gather, list_cores
 from ttmem.twin.operations.plan import Call, Plan, PlanBuilder
 from ttmem.twin.operations.record import Argument
 from ttmem.twin.operations.sliding_window import Window
@@ -49,11 +49,11 @@ def upsample(call: Call, plan: PlanBuilder) -> Plan:
     if call.arguments["mode"] == "bilinear":
         if not whole or source.dtype is not BFLOAT16 or source.is_tiled or call.shard is not None:
             return plan.unknown("bilinear upsample of tiles, of other types or factors, or into shards of the caller's")
-        return _bilinear(call, plan, (int(factors[0]), int(factors[1])))
-    return _nearest(call, plan, (float(factors[0]), float(factors[1])), whole=whole)
+        return _upsample_bilinear(call, plan, (int(factors[0]), int(factors[1])))
+    return _upsample_nearest(call, plan, (float(factors[0]), float(factors[1])), whole=whole)
 
 
-def _nearest(call: Call, plan: PlanBuilder, factors: tuple[float, float], *, whole: bool) -> Plan:
+def _upsample_nearest(call: Call, plan: PlanBuilder, factors: tuple[float, float], *, whole: bool) -> Plan:
     """Rows pass through L1, tiles are made rows on the way; shards repeat their pixels where they lie."""
     source = call.inputs[0]
     batch, height, width, channels = source.shape
@@ -63,7 +63,7 @@ def _nearest(call: Call, plan: PlanBuilder, factors: tuple[float, float], *, who
     if not prod(shape):
         return plan.unknown("upsample to nothing: the library dies of it")
     if source.shard is not None:
-        return _nearest_of_shards(call, plan, result, whole=whole)
+        return _upsample_shards(call, plan, result, whole=whole)
     if call.shard is not None:
         raise InvalidSpecError(_ONLY_OF_SHARDS)
     if source.is_tiled:
@@ -77,13 +77,13 @@ def _nearest(call: Call, plan: PlanBuilder, factors: tuple[float, float], *, who
         return plan.finish(slot, result)
     page = compute_paging(source).page_bytes
     if not whole:
-        return plan.finish_with_program(result, [_FLOAT_PAGES * _float_page(plan, source, result)])
+        return plan.finish_with_program(result, [_FLOAT_PAGES * _align_float_page(plan, source, result)])
     pixels_per_core = ceil_div(batch * height * width, plan.memory_map.grid.cores)
     row = round_up(page, plan.memory_map.architecture.dram_alignment_bytes)
     return plan.finish_with_program(result, [min(2, pixels_per_core) * row])
 
 
-def _nearest_of_shards(call: Call, plan: PlanBuilder, result: TensorSpec, *, whole: bool) -> Plan:
+def _upsample_shards(call: Call, plan: PlanBuilder, result: TensorSpec, *, whole: bool) -> Plan:
     """Every shard grows where it lies; a table says which pixels two readers of a core repeat."""
     source, shard = call.inputs[0], call.inputs[0].shard
     if not isinstance(shard, Shard) or source.is_tiled or call.shard is not None:
@@ -91,21 +91,21 @@ def _nearest_of_shards(call: Call, plan: PlanBuilder, result: TensorSpec, *, who
     batch, height, width, _ = source.shape
     down, across = result.shape[1] // height, result.shape[2] // width
     if not whole or shard.kind == "width":
-        grown = replace(shard, height=ceil_div(prod(result.shape[:3]), _cores_high(shard)))
+        grown = replace(shard, height=ceil_div(prod(result.shape[:3]), _count_pixel_cores(shard)))
         made = result if call.memory is not None else replace(result, memory=source.memory, shard=grown)
         slot = plan.allocate(made)
         pages = compute_paging(source).page_bytes, compute_paging(made).page_bytes
         if pages[0] != pages[1]:
             plan.refuse(_OTHER_PAGES.format(*pages))
-        plan.launch([_FLOAT_PAGES * _float_page(plan, source, made)])
+        plan.launch([_FLOAT_PAGES * _align_float_page(plan, source, made)])
         return plan.finish(slot, made)
     if call.memory is not None:
         plan.allocate(result)
         plan.refuse(_OTHER_STICKS if source.shape[-1] % shard.width else _NO_SHARDS)
     made = replace(result, shard=replace(shard, height=shard.height * down * across))
     slot = plan.allocate(made)
-    cores = _cores_with_work(shard, batch * height * width)
-    entries = _intervals(batch * height, width, down, shard.height)
+    cores = _find_busy_cores(shard, batch * height * width)
+    entries = _count_intervals(batch * height, width, down, shard.height)
     table = Shard("height", 1, 8 * entries, cores, shard.by_column)
     spec = TensorSpec((len(cores), 8 * entries), DATA_TYPES.find("uint16"), ROW_MAJOR, L1_SMALL, table)
     plan.allocate(spec, cache_key=("upsample", source, result.shape))
@@ -127,27 +127,27 @@ def _check_sticks(plan: PlanBuilder, source: TensorSpec, shard: Shard) -> None:
         plan.refuse(_LONG_STICKS.format(stick, shard.height, stick * shard.height, there))
 
 
-def _float_page(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> int:
+def _align_float_page(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> int:
     alignments = (plan.memory_map.page_alignment_bytes(spec.memory) for spec in (source, result))
     return round_up(compute_paging(result).page_bytes, max(alignments))
 
 
-def _cores_high(shard: Shard) -> int:
+def _count_pixel_cores(shard: Shard) -> int:
     """Cores that share the pixels."""
-    columns, rows = (len(set(places)) for places in zip(*cores_in_order(shard), strict=True))
+    columns, rows = (len(set(places)) for places in zip(*list_cores(shard), strict=True))
     return {"height": shard.cores, "width": 1}.get(shard.kind, columns if shard.by_column else rows)
 
 
-def _cores_with_work(shard: Shard, pixels: int) -> tuple[CoreRange, ...]:
+def _find_busy_cores(shard: Shard, pixels: int) -> tuple[CoreRange, ...]:
     """Those whose shards are not empty: the first ones, or the first lines of a block."""
     used = ceil_div(pixels, shard.height)
     if shard.kind == "block":
-        used *= shard.cores // _cores_high(shard)
-    return tuple(CoreRange(x, y, x, y) for x, y in cores_in_order(shard)[:used])
+        used *= shard.cores // _count_pixel_cores(shard)
+    return tuple(CoreRange(x, y, x, y) for x, y in list_cores(shard)[:used])
 
 
 @lru_cache(maxsize=1024)
-def _intervals(rows: int, width: int, down: int, pixels_per_core: int) -> int:
+def _count_intervals(rows: int, width: int, down: int, pixels_per_core: int) -> int:
     """The most stretches of pixels that a reader repeats: half of a core's output each, by rows and by shards."""
     import numpy as np
 
@@ -161,7 +161,7 @@ def _intervals(rows: int, width: int, down: int, pixels_per_core: int) -> int:
     return int(np.bincount(readers[begins]).max())
 
 
-def _bilinear(call: Call, plan: PlanBuilder, scale: tuple[int, int]) -> Plan:
+def _upsample_bilinear(call: Call, plan: PlanBuilder, scale: tuple[int, int]) -> Plan:
     """Every core has some pixels and those around them; the result is in shards, and copied where it is wanted."""
     source = call.inputs[0]
     batch, height, width, channels = source.shape
@@ -203,6 +203,5 @@ RECORDS = (
         ),
         upsample,
         *(Argument("scale_factor", 0), Argument("mode", default="nearest")),
-        verified_with_shards=True,
     ),
 )

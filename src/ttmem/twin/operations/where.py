@@ -41,27 +41,27 @@ def where(call: Call, plan: PlanBuilder) -> Plan:
         kind = replace(_WHERE, called="WHERE_TTS") if call.tensor_places[1:] == (1,) else _WHERE
         if not in_shards:
             return combine(plan, kind, [mask, *values], spec_like(values[0], call.memory), temporaries, checks=True)
-        result = _wanted(call, values[0], broadcast_shape(mask.shape, values[0].shape))
+        result = _compute_result_spec(call, values[0], broadcast_shape(mask.shape, values[0].shape))
         return combine_shards(plan, kind, [mask, *values], result, temporaries)
     shape = mask.shape
     for value in values:
         shape = broadcast_shape(shape, value.shape)
-    result = replace(_wanted(call, _lender(mask, values), shape), dtype=dtype, layout=TILE)
+    result = replace(_compute_result_spec(call, _find_lender(mask, values), shape), dtype=dtype, layout=TILE)
     slot = plan.allocate(result)
     if not mask.is_tiled:
         raise InvalidSpecError(
             "Ternary operation requires tensor to be in Tile layout when working with non-sharded input tensor. "
             "Input tensor layout: 0"
         )
-    if _borrows([mask, *values], result):
+    if _works_in_place([mask, *values], result):
         plan.launch([])
     else:
-        plan.launch(_streams(mask, values, result), CIRCULAR)
+        plan.launch(_compute_streams(mask, values, result), CIRCULAR)
     plan.free(*temporaries)
     return plan.finish(slot, result)
 
 
-def _wanted(call: Call, like: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
+def _compute_result_spec(call: Call, like: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
     """As the caller wants it, or as one of the tensors is: its shards grow with the result."""
     result = replace(result_spec(call, like), shape=shape)
     if call.memory is not None or not isinstance(like.shard, Shard):
@@ -69,16 +69,16 @@ def _wanted(call: Call, like: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
     return replace(result, shard=grow_shard(like.shard, like, replace(result, shard=None)))
 
 
-def _lender(mask: TensorSpec, values: Sequence[TensorSpec]) -> TensorSpec:
+def _find_lender(mask: TensorSpec, values: Sequence[TensorSpec]) -> TensorSpec:
     """The tensor that the result is placed like: the first of those in shards on most cores."""
-    return max((mask, *values), key=_cores)
+    return max((mask, *values), key=_count_cores)
 
 
-def _cores(spec: TensorSpec) -> int:
+def _count_cores(spec: TensorSpec) -> int:
     return spec.shard.cores if isinstance(spec.shard, Shard) else 0
 
 
-def _borrows(operands: Sequence[TensorSpec], result: TensorSpec) -> bool:
+def _works_in_place(operands: Sequence[TensorSpec], result: TensorSpec) -> bool:
     """Whether the kernels work on the shards in place: all cut alike, in L1."""
     first, two = operands[0], result.shard
     alike = all((one.shape, one.memory, one.shard) == (first.shape, first.memory, first.shard) for one in operands)
@@ -88,7 +88,7 @@ def _borrows(operands: Sequence[TensorSpec], result: TensorSpec) -> bool:
     return in_l1 and first.shard.ranges == two.ranges and has_whole_shards(first) and has_whole_shards(result)
 
 
-def _streams(mask: TensorSpec, values: Sequence[TensorSpec], result: TensorSpec) -> list[int]:
+def _compute_streams(mask: TensorSpec, values: Sequence[TensorSpec], result: TensorSpec) -> list[int]:
     buffers = double_buffered_tiles(mask, *values)
     tails = {(1, 1, *spec.shape)[-2:] for spec in (mask, *values)}
     if len({height for height, _ in tails}) > 1 and len({width for _, width in tails}) == 1:
@@ -125,7 +125,6 @@ RECORDS = (
         where,
         *(Argument(name, place, None) for place, name in enumerate(("value", "other"))),
         verified_low_rank_and_rare_types=True,
-        verified_with_shards=True,
     ),
     *(
         build_record(
@@ -134,6 +133,7 @@ RECORDS = (
             Argument("diagonal", default=0, samples=(0, 1, -3)),
             family="triangle",
             verified_low_rank_and_rare_types=True,
+            verified_with_shards=False,
         )
         for name in ("tril", "triu")
     ),
@@ -141,5 +141,6 @@ RECORDS = (
         format_call("addcmul", [EXAMPLE_TENSOR] * 3),
         addcmul,
         Argument("value", default=1.0, samples=(1.0, 0.5)),
+        verified_with_shards=False,
     ),
 )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.model import DATAFLOW_SPEC, Declaration
 from ttmem.hardware import MemoryMap
-from ttmem.twin.programs import CIRCULAR, DATAFLOW, Program, ProgramLayout, StaticBuffer, lay_out
+from ttmem.twin.programs import CIRCULAR, DATAFLOW, DeviceProgram, ProgramLayout, StaticBuffer, lay_out
 from ttmem.twin.tensor_spec import CoreRange, InvalidSpecError
 
 _MOST_TRIES = 4000
@@ -225,7 +225,7 @@ def _place(buffers: Sequence[Sized], memory_map: MemoryMap | None) -> tuple[Prog
     )
     family = DATAFLOW if buffers[0].declaration.api == DATAFLOW_SPEC else CIRCULAR
     try:
-        return lay_out(Program(static, family), memory_map), exact or len(texts) == 1, ""
+        return lay_out(DeviceProgram(static, family), memory_map), exact or len(texts) == 1, ""
     except InvalidSpecError as error:
         return None, exact, str(error)
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ttmem.base.errors import BadInputError, as_bad_input
-from ttmem.failures.classify import bounded
+from ttmem.failures.classify import limit_reading
 from ttmem.failures.outcome import PASS
 from ttmem.operators.sweeps.foreign import READERS, pytest_log
 from ttmem.operators.sweeps.foreign._names import NoResultsError, operator_of
 from ttmem.operators.sweeps.result import Result
 from ttmem.readers.byte_source import OpenedSource
-from ttmem.readers.registry import first_that_knows
+from ttmem.readers.registry import find_reader
 
 _LOGS = ("*_results.txt", "*_results.log", "*.xml", "*.json", "*.csv")
 _OUR_OWN = frozenset(
@@ -36,7 +36,7 @@ class FolderResults:
 
 def read_place(place: Path) -> FolderResults:
     """Tests of a file, or of the files of a folder and its subfolders."""
-    with bounded() as read:
+    with limit_reading() as read:
         found = _read_place(place)
     return replace(found, notes=(*found.notes, *read.notes))
 
@@ -86,7 +86,7 @@ def _files(place: Path) -> list[Path]:
 def _read(file: Path, source: str) -> tuple[list[Result] | None, list[str], str]:
     """Results (None: not such a file), notes, and the operator that the file is named after."""
     with OpenedSource(file) as opened:
-        reader = first_that_knows(opened.head, READERS)
+        reader = find_reader(opened.head, READERS)
         if reader is None:
             return None, [], ""
         content = opened.json_content() if opened.head.is_json else opened.content()

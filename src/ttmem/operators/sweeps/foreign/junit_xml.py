@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 from ttmem.base.errors import BadInputError
 from ttmem.base.limits import DOCUMENT_ELEMENTS
-from ttmem.failures.classify import classify, classify_skip, tests_to_read
+from ttmem.failures.classify import classify, classify_skip, limit_tests
 from ttmem.failures.outcome import PASS, Outcome
 from ttmem.operators.sweeps.foreign._names import operator_of, shapes_in
 from ttmem.operators.sweeps.result import Result
@@ -33,7 +33,7 @@ def read(text: str, source: str) -> list[Result]:
     except ElementTree.ParseError as error:
         raise BadInputError(f"not XML: {error}", where=source) from None
     found: dict[str, Result] = {}
-    for case in tests_to_read(root.iter("testcase")):
+    for case in limit_tests(root.iter("testcase")):
         result = _result(case, source)
         before = found.get(result.id)
         if before is None or (before.status == PASS and result.status != PASS):

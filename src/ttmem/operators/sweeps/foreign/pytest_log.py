@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ttmem.base.limits import FOLDED_TESTS
-from ttmem.failures.classify import classify, classify_skip, tests_to_read
+from ttmem.failures.classify import classify, classify_skip, limit_tests
 from ttmem.failures.outcome import PASS, Outcome
 from ttmem.operators.sweeps.foreign._names import operator_of, shapes_in
 from ttmem.operators.sweeps.result import Result
@@ -72,7 +72,7 @@ def read_log(text: str, source: str) -> tuple[list[Result], list[str]]:
     for title, lines in _sections(_ANSI.sub("", text.replace("\r\n", "\n"))):
         _read_section(log, title, lines)
     operator = operator_of(source)
-    results = [_result(operator, source, node, found, log) for node, found in tests_to_read(log.nodes.items())]
+    results = [_result(operator, source, node, found, log) for node, found in limit_tests(log.nodes.items())]
     named_skips = sum(found.outcome == "SKIPPED" for found in log.nodes.values())
     room = FOLDED_TESTS
     for count, file, reason in log.short_skips if not named_skips else ():

@@ -13,7 +13,7 @@ from typing import Any
 
 from ttmem.base.errors import BadInputError
 from ttmem.base.limits import parse_literal
-from ttmem.failures.classify import classify, tests_to_read
+from ttmem.failures.classify import classify, limit_tests
 from ttmem.failures.outcome import PASS, SKIPPED, Outcome
 from ttmem.hardware import BOARDS, DATA_TYPES
 from ttmem.operators.sweeps.foreign._names import NoResultsError, operator_of, shapes_in
@@ -64,7 +64,7 @@ def read(text: str, source: str) -> list[Result]:
 def results_of(items: Iterable[Mapping[str, Any]], source: str, card_type: str = "") -> list[Result]:
     """Read a result per vector; the framework's own column names."""
     found: dict[str, Result] = {}
-    for number, item in enumerate(tests_to_read(items)):
+    for number, item in enumerate(limit_tests(items)):
         result = _result(item, number, source, card_type)
         before = found.get(result.id)
         if before is None or before.status == PASS:
