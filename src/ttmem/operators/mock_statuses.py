@@ -60,7 +60,7 @@ def _describe_cell(status: str, program: CaseProgram, layout: str) -> str:
 
 
 def choose_most_used(cases: Sequence[Case], operators: Collection[str], most: int | None) -> list[Case]:
-    """Return the cases of these operators (none: all), at most so many of each: the most used."""
+    """Return the ``most`` most used cases of each of these operators (none: of all)."""
     known = {case.op for case in cases}
     for name in operators:
         if name not in known:
