@@ -134,7 +134,7 @@ def out_of_shards(choose: Choose, source: Step) -> tuple[Step, str | None]:
 
 
 def among_shards(choose: Choose, source: Step) -> tuple[Step, dict[str, Any]]:
-    """The tensor and where its result is to go, as `write_call` takes it; now and then shards before, behind, or on
+    """The tensor and where its result is to go, as `format_call` takes it; now and then shards before, behind, or on
     both sides.
     """
     if len(source["shape"]) < 2 or choose.integer(0, 3):

@@ -23,7 +23,6 @@ from ttmem.twin.operations.collective_programs import (
     scatter,
 )
 from ttmem.twin.operations.composite_collectives import (
-    apply_to_all,
     check_result_memory,
     copy_everywhere,
     gather_by_copies,
@@ -161,7 +160,7 @@ def _reduce_line(plan: PlanBuilder, source: TensorHandle, result: TensorSpec, li
     if spec.dtype not in (BFLOAT16, BFLOAT8_B, FLOAT32):
         raise NoRuleError("sums of other data types")
     if spec.shard is not None:
-        (held,) = apply_to_all(plan, sharded_to_interleaved, [held], replace(spec, shard=None), output_dtype=None)
+        held = plan.apply(sharded_to_interleaved, held, spec.memory, output_dtype=None)
     axis = _choose_axis(spec, line.chips)
     if not spec.is_tiled or axis is None or not _divides_in_tiles(spec, axis, line.chips):
         copying = replace(line.by_default, links=line.links)
@@ -172,8 +171,7 @@ def _reduce_line(plan: PlanBuilder, source: TensorHandle, result: TensorSpec, li
     plan.free(part.slot)
     if spec.shard is None:
         return made
-    (placed,) = apply_to_all(plan, to_memory_config, [made], result)
-    return placed
+    return plan.apply(to_memory_config, made, result.memory, result.shard)
 
 
 def _choose_axis(spec: TensorSpec, chips: int) -> int | None:

@@ -42,14 +42,6 @@ def apply_to_all(
     return [TensorHandle(held[-slot - 1].slot if slot < 0 else slot, spec) for slot, spec in made.results]
 
 
-def apply_next(
-    plan: PlanBuilder, rule: PlanFunction, held: TensorHandle, like: TensorSpec | None = None, **arguments: Any
-) -> TensorHandle:
-    """Add the steps of another operation on one tensor, and free that tensor."""
-    (made,) = apply_to_all(plan, rule, [held], like, **arguments)
-    return plan.replace_tensor(held, made)
-
-
 def gather_by_copies(
     plan: PlanBuilder, source: TensorHandle, result: TensorSpec, lines: Sequence[Line], axis: int, *, says_where: bool
 ) -> TensorHandle:
@@ -58,17 +50,17 @@ def gather_by_copies(
     check_result_memory(held.spec, says_where=says_where)
     if held.spec.shard is not None:
         pages = replace(held.spec, memory=DRAM if result.shard is not None else result.memory, shard=None)
-        (held,) = apply_to_all(plan, to_memory_config, [held], pages)
+        held = plan.apply(to_memory_config, held, pages.memory, pages.shard)
     casts = kind is BFLOAT8_B and any(size % 32 for size in (1, *held.spec.shape)[-2:])
     if casts:
-        (cast,) = apply_to_all(plan, typecast, [held], dtype=BFLOAT16.name)
+        cast = plan.apply(typecast, held, dtype=BFLOAT16.name)
         held = plan.replace_tensor(held, cast, keep=source.slot)
     copies = copy_everywhere(plan, held, held.spec, lines)
     (joined,) = apply_to_all(plan, concat, copies, dim=axis)
     if casts:
-        joined = apply_next(plan, typecast, joined, dtype=kind.name)
+        joined = plan.advance(typecast, joined, dtype=kind.name)
     if result.shard is not None:
-        joined = apply_next(plan, to_memory_config, joined, result)
+        joined = plan.advance(to_memory_config, joined, result.memory, result.shard)
     plan.free(*(copy.slot for copy in copies), *([held.slot] if held.slot != source.slot else []))
     return joined
 
@@ -102,20 +94,20 @@ def scatter_in_parts(
     where = replace(held.spec, shard=None)
     if held.spec.shard is not None:
         where = replace(where, memory=DRAM if result.shard is not None else result.memory)
-        (held,) = apply_to_all(plan, to_memory_config, [held], where)
+        held = plan.apply(to_memory_config, held, where.memory, where.shard)
     like = where
     if source.spec.shard is None and result.shard is None:
         where = replace(where, memory=result.memory)
     casts = not is_in_rows and held.spec.dtype is BFLOAT8_B
     if casts:
-        (cast,) = apply_to_all(plan, typecast, [held], dtype=BFLOAT16.name)
+        cast = plan.apply(typecast, held, dtype=BFLOAT16.name)
         held = plan.replace_tensor(held, cast, keep=source.slot)
     parts = apply_to_all(plan, split, [held], like, split_size=result.shape[axis], dim=axis)
     if is_in_rows:
         parts = [_tilize(plan, part) for part in parts]
     first = parts[0].spec
     padding = [(0, padded - size) for padded, size in zip(first.padded_shape, first.shape, strict=True)]
-    parts = [apply_next(plan, pad, part, padding=padding, value=0) for part in parts]
+    parts = [plan.advance(pad, part, padding=padding, value=0) for part in parts]
     (whole,) = apply_to_all(plan, concat, parts, dim=axis)
     tiled = replace(parts[0].spec, memory=where.memory, shard=None)
     total = scatter(plan, whole.spec, tiled, line, axis)
@@ -124,11 +116,11 @@ def scatter_in_parts(
         made = TensorHandle(untilize_by_rows(plan, total.spec, rows, ahead=False), rows)
     else:
         begins, ends = [0] * len(result.shape), list(result.shape)
-        (made,) = apply_to_all(plan, slice_, [total], where, begins=begins, ends=ends, steps=None)
+        made = plan.apply(slice_, total, where.memory, where.shard, begins=begins, ends=ends, steps=None)
     if casts:
-        made = apply_next(plan, typecast, made, dtype=source.spec.dtype.name)
+        made = plan.advance(typecast, made, dtype=source.spec.dtype.name)
     if result.shard is not None:
-        made = apply_next(plan, to_memory_config, made, result)
+        made = plan.advance(to_memory_config, made, result.memory, result.shard)
     plan.free(*({total.slot} - {made.slot}), whole.slot, *(part.slot for part in parts))
     plan.free(*([held.slot] if held.slot != source.slot else []))
     return made
@@ -149,10 +141,10 @@ def sum_copies(
     every = replace(every, memory=source.spec.memory if was_sharded else result.memory)
     gathered = held = gather_by_copies(plan, replace(source, spec=stacked), every, [line], 0, says_where=True)
     if layout is not TILE:
-        (held,) = apply_to_all(plan, to_layout, [held], layout="tile")
+        held = plan.apply(to_layout, held, layout="tile")
     made, on_the_way = (_sum_floats if kind is FLOAT32 else _sum)(plan, held, result)
     if layout is not TILE:
-        made = apply_next(plan, to_layout, made, layout="row_major")
+        made = plan.advance(to_layout, made, layout="row_major")
     plan.free(*(slot for slot in on_the_way if slot != held.slot))
     plan.free(*({held.slot} - {gathered.slot}), gathered.slot)
     if was_sharded:
@@ -164,12 +156,12 @@ def _sum(plan: PlanBuilder, held: TensorHandle, result: TensorSpec) -> tuple[Ten
     """Sum along the first dimension and return what is freed at the end; block floats are summed as bfloat16."""
     casts = held.spec.dtype is BFLOAT8_B
     if casts:
-        (held,) = apply_to_all(plan, typecast, [held], dtype=BFLOAT16.name)
+        held = plan.apply(typecast, held, dtype=BFLOAT16.name)
     spec = replace(held.spec, shape=(1, *held.spec.shape[1:]), memory=result.memory, shard=result.shard)
     tile = spec.tile_bytes
     made = TensorHandle(plan.allocate(spec), spec)
     plan.launch([2 * tile, tile, 2 * tile])
-    return apply_next(plan, typecast, made, dtype=BFLOAT8_B.name) if casts else made, [held.slot]
+    return plan.advance(typecast, made, dtype=BFLOAT8_B.name) if casts else made, [held.slot]
 
 
 def _sum_floats(plan: PlanBuilder, held: TensorHandle, result: TensorSpec) -> tuple[TensorHandle, list[int]]:
@@ -177,7 +169,7 @@ def _sum_floats(plan: PlanBuilder, held: TensorHandle, result: TensorSpec) -> tu
     if result.shard is not None:
         raise NoRuleError("sums of float32 into shards")
     chips, *shape = held.spec.shape
-    (apart,) = apply_to_all(plan, reshape, [held], shape=[chips, 1, *shape])
-    (moved,) = apply_to_all(plan, transpose, [apart], dim1=0, dim2=1)
+    apart = plan.apply(reshape, held, shape=[chips, 1, *shape])
+    moved = plan.apply(transpose, apart, dim1=0, dim2=1)
     (made,) = apply_to_all(plan, reduce, [moved], result, name="sum", dim=1, keepdim=False)
     return made, list(dict.fromkeys((moved.slot, apart.slot)))

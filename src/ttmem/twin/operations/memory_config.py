@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From pages to shards, back, and from shards to other shards."""
+"""Moves between memories, between pages and shards, and between shards."""
 
 from dataclasses import replace
 from math import prod
@@ -20,15 +20,15 @@ from ttmem.twin.placement import place
 from ttmem.twin.tensor_spec import InvalidSpecError, NdShard, Shard, TensorSpec
 
 _READS_AT_ONCE = 4
-"""Rows that are on their way while shards are filled."""
+"""The number of rows in flight while shards are filled."""
 _NO_BLOCKS_IN_DRAM = "We don't support DRAM block sharding"
 
 
 def to_memory_config(call: Call, plan: PlanBuilder) -> Plan:
-    """A copy between memories, or between shards and pages; nothing when the tensor is there already."""
+    """Copy between memories or between shards and pages, unless the tensor is already there."""
     source, dtype = call.inputs[0], call.arguments.get("dtype")
     if dtype is not None and DATA_TYPES.find(str(dtype)) is not source.dtype:
-        return plan.unknown("another type on the way to another memory")
+        return plan.unknown("a type conversion during a move")
     result = result_spec(call, source)
     if (result.memory, result.shard) == (source.memory, source.shard):
         return plan.finish(-1, source)
@@ -48,14 +48,14 @@ def interleaved_to_sharded(call: Call, plan: PlanBuilder) -> Plan:
         refusal = "interleaved_to_sharded goes from pages to shards"
     elif not source.is_tiled and source.dtype is not result.dtype:
         refusal = "Input tensor layout must be TILE when dtype conversion is needed"
-    if refusal:  # there must be room for the result before anybody looks
+    if refusal:  # the library allocates the result before it checks
         plan.allocate(result)
         plan.refuse(refusal)
     return _fill_shards(plan, source, result)
 
 
 def sharded_to_interleaved(call: Call, plan: PlanBuilder) -> Plan:
-    """Into DRAM unless the caller says where; what has no shards stays."""
+    """Read shards into DRAM or the caller's memory; an interleaved tensor stays."""
     source = call.inputs[0]
     if source.shard is None:
         return plan.finish(-1, source)
@@ -81,14 +81,14 @@ def _read_result_spec(call: Call) -> TensorSpec:
 def _fill_shards(
     plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, copies_where_short: bool = False
 ) -> Plan:
-    """Shards of L1 are written in their place, those of DRAM are put together in L1 first. Rows pass through a few
-    aligned ones, another type through a whole shard.
+    """Fill shards: those in L1 in place, those in DRAM through L1. Row-major pages pass through a few aligned rows,
+    a type conversion through a whole shard.
     """
     shard = result.shard
     if not isinstance(shard, Shard):
         if copies_where_short and source.dtype is result.dtype and _is_truly_nd(source, shard):
             return _copy(plan, source, result)
-        plan.estimate("pages to shards of many dimensions")
+        plan.estimate("pages to ND shards")
         return plan.finish_with_program(result, [])
     if shard.kind == "block" and result.memory is DRAM:
         raise InvalidSpecError(_NO_BLOCKS_IN_DRAM)
@@ -106,7 +106,7 @@ def _fill_shards(
 
 
 def _compute_shard_buffers(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, shard: Shard) -> tuple[int, int]:
-    """Where shards are put together, and what passes through on the way: of tiles the library only reckons with it."""
+    """Return the bytes of the assembled shards and of the rows in flight; for tiles the latter is only an estimate."""
     unit, units = shard.width * source.element_bytes, shard.height
     if source.is_tiled:
         unit, units = source.tile_bytes, _count_tiles(shard)
@@ -124,12 +124,12 @@ def _is_short(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, shard: 
 
 
 def _copy(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> Plan:
-    """What the library does where it has no better way."""
+    """Copy page by page, the library's fallback."""
     return plan.finish(copy_between(plan, source, result), result)
 
 
 def _is_truly_nd(spec: TensorSpec, shard: NdShard | None) -> bool:
-    """The library takes other shards of many dimensions for height, width or block shards; of these nothing is said."""
+    """Return whether ND shards cannot be expressed as height, width or block shards."""
     return shard is not None and len(shard.shape) > 2 and prod(shard.shape[:-2]) > 1 and prod(spec.shape[:-2]) > 1
 
 
@@ -138,13 +138,13 @@ def _count_tiles(shard: Shard) -> int:
 
 
 def _write_pages(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, copies: bool = False) -> Plan:
-    """The shards themselves are read; another type takes a shard of its own. Where the library ``copies`` what it has
-    no other way for, two pages pass through."""
+    """Read shards in place; a type conversion needs a shard more. With ``copies`` the library copies through two pages
+    what it has no other way for."""
     shard = source.shard
     if not isinstance(shard, Shard) or source.memory is not L1:
         if copies and source.dtype is result.dtype and (isinstance(shard, Shard) or _is_truly_nd(source, shard)):
             return _copy(plan, source, result)
-        return plan.unknown("shards of DRAM, or of many dimensions, to pages")
+        return plan.unknown("shards in DRAM, or ND shards, to pages")
     if source.is_tiled:
         converted = _count_tiles(shard) * result.tile_bytes
         return plan.finish_with_program(result, [] if source.dtype is result.dtype else [converted])
@@ -158,9 +158,8 @@ def _write_pages(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, c
 
 
 def _reshard(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, goes_round: bool = False) -> Plan:
-    """Each shard is put together in its place; between banks of DRAM a page passes through L1. Where the library
-    chooses the way (``goes_round``) rows that change their length go by pages of DRAM, and what L1 has no page left for
-    is copied.
+    """Assemble each shard in place; between DRAM banks a page passes through L1. With ``goes_round`` the library
+    reads rows of another length into pages of DRAM first, and copies where L1 has no room for a page.
     """
     one, two = source.shard, result.shard
     in_dram = [spec.memory is DRAM for spec in (source, result)]
@@ -168,7 +167,7 @@ def _reshard(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, goes_
     is_short = goes_round and all(in_dram) and page >= plan.l1_space()
     if not isinstance(one, Shard) or not isinstance(two, Shard):
         if not source.is_tiled:
-            plan.estimate("rows in shards of many dimensions to other shards")
+            plan.estimate("row-major ND shards to other shards")
             return plan.finish_with_program(result, [])
         return (
             _copy(plan, source, result)
@@ -184,7 +183,7 @@ def _reshard(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, goes_
             else plan.finish_with_program(result, [page] if all(in_dram) else [])
         )
     if has_padded_shard_rows(source) or has_padded_shard_rows(result):
-        return plan.unknown("rows that are longer in their shards, to other shards: some of these kill the library")
+        return plan.unknown("rows padded in their shards, to other shards: some of these crash the library")
     before, after = (cut.width * source.element_bytes for cut in (one, two))
     is_aligned = (
         before == compute_aligned_page_bytes(plan, source)
@@ -196,18 +195,18 @@ def _reshard(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, goes_
     if all(in_dram) and one.width == two.width:
         return _copy(plan, source, result) if is_short else plan.finish_with_program(result, [page])
     if not is_aligned or all(in_dram) or (in_dram[1] and one.kind != two.kind and one.width != two.width):
-        plan.estimate("rows in shards that are not aligned, or of another length in DRAM")
+        plan.estimate("unaligned row-major shards, or rows of another length in DRAM")
     return plan.finish_with_program(result, [])
 
 
 def _reshard_through_pages(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> Plan:
-    """Rows that change their length: out of the shards into DRAM and back; where that is not possible a plain copy."""
+    """Move rows of another length through pages of DRAM, or copy them where that is not possible."""
     one, two = (spec.shard.width * spec.element_bytes for spec in (source, result) if spec.shard)
     alignment = plan.memory_map.architecture.l1_alignment_bytes
     if source.memory is L1 and one % alignment == 0:
         pages = replace(source, memory=DRAM, shard=None)
         if isinstance(result.shard, Shard) and _is_short(plan, pages, result, result.shard):
-            return plan.unknown("rows that change their length in shards where L1 is short: by way of DRAM or not")
+            return plan.unknown("rows of another length in shards where L1 is short: through DRAM or not")
         between = plan.allocate(pages)
         plan.launch([])
         if two % alignment == 0:
@@ -216,7 +215,7 @@ def _reshard_through_pages(plan: PlanBuilder, source: TensorSpec, result: Tensor
             return plan.finish_all(made.results)
         plan.free(between)
     elif source.memory is DRAM:
-        plan.estimate("rows of DRAM's shards to others")
+        plan.estimate("row-major shards in DRAM to others")
         return plan.finish_with_program(result, [])
     return _copy(plan, source, result)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each chip of a mesh keeps of a tensor, and what one chip sends to others. Figures are those of one chip."""
+"""The part of a tensor that each chip of a mesh keeps, and transfers between chips. Figures are those of one chip."""
 
 from dataclasses import replace
 from math import prod
@@ -25,12 +25,12 @@ from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import InvalidSpecError, Shard, TensorSpec
 
 _HEADER_BYTES = 192
-"""What tells packets where to go."""
-_NOT_LAUNCHED = "a program for some chips of a mesh only, which a mock cannot launch: nobody compared it"
+"""The header of a packet."""
+_NOT_LAUNCHED = "a program for only some chips of a mesh, which a mock cannot launch: not verified"
 
 
 def mesh_partition(call: Call, plan: PlanBuilder) -> Plan:
-    """Each chip keeps a slice, which is another one for every chip."""
+    """Keep a different slice on each chip."""
     source, mesh, number = call.inputs[0], plan.memory_map.settings.mesh, call.arguments["cluster_axis"]
     axis = dimension(call.arguments["dim"], len(source.shape))
     chips = prod(mesh) if number is None else mesh[int(number)]
@@ -46,13 +46,13 @@ def mesh_partition(call: Call, plan: PlanBuilder) -> Plan:
 
 
 def _slice_rows(plan: PlanBuilder, source: TensorSpec, axis: int, chips: int, result: TensorSpec) -> Plan:
-    """Shards by height are copied where they lie, if the parts begin aligned; all else goes through a few rows, which
-    are as long as the result's shards together.
+    """Copy height shards in place if the slices start aligned; all else passes through a few rows as long as the
+    result's shards together.
     """
     kinds = [spec.shard.kind if isinstance(spec.shard, Shard) else "" for spec in (source, result)]
     is_by_height, l1_alignment = kinds == ["height", "height"], plan.memory_map.architecture.l1_alignment_bytes
     if is_by_height and (source.memory is not L1 or result.memory is not L1):
-        return plan.unknown("a part for each chip of rows in shards of DRAM by height")
+        return plan.unknown("slices per chip of row-major height shards in DRAM")
     slot = plan.allocate(result)
     for called, spec, kind in (("input", source, kinds[0]), ("output", result, kinds[1])):
         page, aligned = compute_paging(spec).page_bytes, compute_aligned_page_bytes(plan, spec)
@@ -64,7 +64,7 @@ def _slice_rows(plan: PlanBuilder, source: TensorSpec, axis: int, chips: int, re
                 "building the program factory directly."
             )
     stored, rank = source.padded, len(source.shape)
-    # A part of what is stored, rows as long as in their shards, must fit the result's shards too.
+    # A slice of the stored rows, with their padding, must fit the result's shards too.
     place(replace(result, shape=(*stored[:axis], stored[axis] // chips, *stored[axis + 1 :])), plan.memory_map)
     pages = replace(result, shape=(*result.shape[:-1], result.padded[-1]), shard=None)
     alignments = [plan.memory_map.page_alignment_bytes(spec.memory) for spec in (source, result)]
@@ -80,7 +80,7 @@ def _slice_rows(plan: PlanBuilder, source: TensorSpec, axis: int, chips: int, re
 
 
 def _slice_tiles(plan: PlanBuilder, source: TensorSpec, axis: int, chips: int, result: TensorSpec) -> Plan:
-    """Each part begins with a tile, counted with what tiles are filled up by."""
+    """Slice tiles; each slice starts at a tile, tile padding included."""
     slot = plan.allocate(result)
     rank = len(source.shape)
     part = source.padded[-rank:][axis] // chips
@@ -92,19 +92,19 @@ def _slice_tiles(plan: PlanBuilder, source: TensorSpec, axis: int, chips: int, r
 
 
 def broadcast_one(call: Call, plan: PlanBuilder) -> Plan:
-    """One chip's tensor for all."""
+    """Send one chip's tensor to all."""
     source, sender = call.inputs[0], str(call.arguments["sender_coord"])
     lines = choose_lines(plan, call.arguments, uses_all_links=True)
     if len(lines) > 1:
         raise BadInputError("broadcast op is only supported for a linear tensor topology shape")
     if lines[0].is_ring:
-        return plan.unknown("a tensor for everybody around a ring")
+        return plan.unknown("a broadcast around a ring")
     (made,) = broadcast(plan, source, result_spec(call, source), lines[0], sender)
     return plan.finish(made.slot, made.spec)
 
 
 def point_to_point(call: Call, plan: PlanBuilder) -> Plan:
-    """From one chip to another, in packets that lie in a tensor of their own until they are unpacked."""
+    """Send a tensor to another chip in packets, which are stored in a tensor until they are unpacked."""
     source, mesh = call.inputs[0], plan.memory_map.settings.mesh
     if mesh == (1, 1) or str(call.arguments["sender_coord"]) == str(call.arguments["receiver_coord"]):
         return plan.unknown("a chip that sends to itself")

@@ -29,14 +29,14 @@ NORM_CONFIG = "ttnn.LayerNormShardedMultiCoreProgramConfig"
 
 @dataclass(frozen=True, slots=True)
 class NormBlock:
-    """What a core has of the tensor, in tiles, and how its cores are laid out."""
+    """A core's block of the tensor, in tiles, and the arrangement of the cores."""
 
     rows: int
     columns: int
     grid: CoreRange
     by_column: bool
     is_one_row: bool
-    """All cores have parts of the same rows."""
+    """Each core has a part of the same rows."""
     in_place: bool = False
 
     @property
@@ -46,7 +46,7 @@ class NormBlock:
         return self.grid.rows if self.by_column else self.grid.columns
 
     def stages(self, all_rows_of_cores: int) -> tuple[int, int] | None:
-        """Sums are gathered along the grid, then across it, where the cores of a row fill a grid; None: at once."""
+        """Return the cores of both gathering stages if the cores of a row fill a grid; None if there is one stage."""
         if not self.is_one_row or self.grid.columns == 1:
             return None
         if self.by_column:
@@ -55,7 +55,7 @@ class NormBlock:
 
 
 def find_block(source: TensorSpec, config: Any) -> NormBlock | None:
-    """None where the library refuses the shards, or nobody looked at what it does."""
+    """Return the block of each core; None if the library refuses the shards or its plan is not verified."""
     shard = source.shard
     if not isinstance(shard, Shard) or shard.kind == "height" or len(shard.ranges) > 1 or source.memory is not L1:
         return None
@@ -69,7 +69,7 @@ def find_block(source: TensorSpec, config: Any) -> NormBlock | None:
     ):
         return None
     if block.is_one_row and shard.by_column and grid.rows < grid.columns:
-        return None  # some of these have no place for the first core
+        return None  # some of these have no room for the first core
     lines = grid.cores // block.cores_of_a_row
     if ceil_div(tiles_down, lines) != rows or ceil_div(tiles_down, rows) != lines:
         return None
@@ -91,7 +91,7 @@ def compute_sharded_buffers(
     is_centred: bool,
     adds_in_float32: bool,
 ) -> list[int]:
-    """Beside the shards, which are worked on in their place."""
+    """Return the static buffers; the shards themselves are used in place."""
     inner, plain = (FLOAT32 if adds_in_float32 else BFLOAT16).tile_bytes(), BFLOAT16.tile_bytes()
     stages = block.stages(rows_of_cores)
     together = stages[0] if stages else block.cores_of_a_row
@@ -101,21 +101,21 @@ def compute_sharded_buffers(
     sums = [column, column, gathered]
     sizes = [block.columns * spec.tile_bytes for spec in parameters]
     sizes += [whole, whole, *(sums if is_centred else []), plain]
-    if source.shape[-1] % 32:  # what lies beyond the last column must not count
+    if source.shape[-1] % 32:  # mask the tile padding beyond the last column
         sizes += [*([whole] if is_centred else []), block.columns * plain]
     return [*sizes, plain, inner, *sums, ceil_div(block.rows, together) * inner, column]
 
 
 _USABLE = 0.95
-"""The share of what is left of L1 that the library dares to plan with."""
+"""The share of the free L1 that the library plans with."""
 _STREAMED_TILES = 112
 _STREAMED_TILES_WITH_WEIGHTS = 56
-"""A row that does not fit passes in pieces of at most so many tiles of two bytes."""
+"""The largest piece of a row that does not fit, in tiles of two-byte elements."""
 
 
 @dataclass(frozen=True, slots=True)
 class _RowNorm:
-    """A normalisation over the last dimension: its tensors, and how it counts."""
+    """A normalization over the last dimension: its tensors and precision."""
 
     source: TensorSpec
     result: TensorSpec
@@ -123,12 +123,12 @@ class _RowNorm:
     bias: TensorSpec | None
     residual: TensorSpec | None
     is_centred: bool
-    """Layer norm, which subtracts the mean; RMS norm does not."""
+    """Subtracts the mean (layer norm; RMS norm does not)."""
     adds_in_float32: bool
 
     @property
     def block(self) -> int:
-        """Tiles at a time: as many as the registers hold, half as many in four bytes."""
+        """Return the tiles that the registers hold, half as many in four bytes."""
         return 4 if self.adds_in_float32 else 8
 
     @property
@@ -136,7 +136,7 @@ class _RowNorm:
         return (FLOAT32 if self.adds_in_float32 else BFLOAT16).tile_bytes()
 
     def compute_buffers(self, width: int, *, streams: bool) -> list[int]:
-        """Static buffers for rows, or pieces of rows, of so many tiles."""
+        """Return the static buffers for rows, or pieces of rows, of ``width`` tiles."""
         block, inner, plain = 2 * self.block, self.inner_bytes, BFLOAT16.tile_bytes()
         has_residual = self.residual is not None
         own, made = self.source.tile_bytes, self.result.tile_bytes
@@ -154,7 +154,7 @@ class _RowNorm:
         return [size for size in sizes if size]
 
     def choose_buffers(self, plan: PlanBuilder) -> list[int]:
-        """Whole rows where they fit, pieces otherwise; the library gives up when not even the smallest pieces do."""
+        """Return the buffers for whole rows if they fit, else for pieces; refuse if not even the smallest pieces fit."""
         width = round_up(self.source.tiles_across, self.block)
         usable = int(_USABLE * plan.l1_space())
         whole = self.compute_buffers(width, streams=False)
@@ -180,7 +180,7 @@ class _RowNorm:
 
 
 def normalize_rows(call: Call, plan: PlanBuilder) -> Plan:
-    """Rows are normalised whole if all they need fits what the result leaves of L1, in pieces if not."""
+    """Normalize whole rows if their buffers fit the L1 that the result leaves free, else pieces of rows."""
     source = call.inputs[0]
     if source.shard is not None:
         return _normalize_shards(call, plan)
@@ -196,7 +196,7 @@ def normalize_rows(call: Call, plan: PlanBuilder) -> Plan:
     if any(spec is not None and not _is_as_wide(spec, source) for spec in (weight, bias)):
         return plan.unknown(f"{call.name} with weights of another width")
     if not source.is_tiled and source.shape[-1] % 32:
-        return plan.unknown(f"{call.name} of rows that are no whole tiles, which the library refuses")
+        return plan.unknown(f"{call.name} of row-major rows that are not whole tiles, which the library refuses")
     buffers = norm.choose_buffers(plan)
     if not source.is_tiled:
         _check_rows(plan, norm)
@@ -207,7 +207,7 @@ def normalize_rows(call: Call, plan: PlanBuilder) -> Plan:
 
 
 def _check_rows(plan: PlanBuilder, norm: _RowNorm) -> None:
-    """What is asked of an input that is not in tiles."""
+    """Refuse row-major inputs as the library does."""
     if norm.residual is not None and not norm.residual.is_tiled:
         plan.refuse("Residual tensor must have TILE layout, got: Layout::ROW_MAJOR")
     if norm.residual is not None and has_tile_padding(norm.residual):
@@ -224,7 +224,7 @@ def _check_rows(plan: PlanBuilder, norm: _RowNorm) -> None:
 
 
 def _read_precision(call: Call) -> tuple[bool, bool]:
-    """Whether the mean is subtracted, and whether sums are in four bytes."""
+    """Return whether the mean is subtracted, and whether sums are in four bytes."""
     is_centred = call.name == "layer_norm"
     return is_centred, is_centred if call.arguments["compute_kernel_config"] is None else has_float32_sums(call)
 
@@ -248,7 +248,7 @@ def _normalize_shards(call: Call, plan: PlanBuilder) -> Plan:
         or (residual is not None and residual != source)
         or any(not _is_as_wide(spec, source) for spec in parameters)
     ):
-        return plan.unknown(f"{call.name} of shards that are not blocks of a grid, or go elsewhere")
+        return plan.unknown(f"{call.name} of shards that are not blocks of a grid, or with a result elsewhere")
     shard, grid = source.shard, plan.memory_map.grid
     if (
         isinstance(shard, Shard)
@@ -256,7 +256,7 @@ def _normalize_shards(call: Call, plan: PlanBuilder) -> Plan:
         and grid.rows != grid.columns
         and any(one.end_y == grid.rows - 1 for one in shard.ranges)
     ):
-        return plan.unknown(f"{call.name} of shards by columns down to the last row: the library refuses some")
+        return plan.unknown(f"{call.name} of column-major shards down to the last row: the library refuses some")
     is_centred, is_precise = _read_precision(call)
     slot = -1 if block.in_place else plan.allocate(result)
     rows = plan.memory_map.grid.rows
@@ -267,7 +267,7 @@ def _normalize_shards(call: Call, plan: PlanBuilder) -> Plan:
 
 
 def _check_sharded_result(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> None:
-    """It goes into shards of the same kind, for which there must be room before anybody looks at them."""
+    """Refuse a result that is not in shards of the same kind; the library allocates it before the check."""
     kind, memory = source.shard_kind, source.memory
     is_known = source.dtype in (FLOAT32, BFLOAT16, BFLOAT8_B)
     if is_known and kind != "height" and kind == result.shard_kind and memory is result.memory:
@@ -279,11 +279,13 @@ def _check_sharded_result(plan: PlanBuilder, source: TensorSpec, result: TensorS
         plan.refuse("Height sharded inputs are not supported.")
     if result.shard is None or result.shard_kind == "height":
         plan.refuse("Sharded inputs require sharded outputs.")
-    raise NoRuleError("norms of shards into shards of another kind or memory, which the library refuses in many words")
+    raise NoRuleError(
+        "norms of shards into shards of another kind or memory, which the library refuses with various messages"
+    )
 
 
 def _is_as_wide(weight: TensorSpec, source: TensorSpec) -> bool:
-    """Tiles of the input's width, or rows of 32 that together have it."""
+    """Return whether a weight is as wide as the input: in tiles, or in rows of 32 elements."""
     if not weight.is_tiled:
         if has_padded_shard_rows(weight):
             return False
@@ -292,12 +294,12 @@ def _is_as_wide(weight: TensorSpec, source: TensorSpec) -> bool:
 
 
 def batch_norm(call: Call, plan: PlanBuilder) -> Plan:
-    """With the statistics given: two tiles of each of nine streams, in the wider type where types are mixed."""
+    """Normalize with given statistics: two tiles of each of nine streams, in the wider type if types are mixed."""
     source, rank = call.inputs[0], len(call.inputs[0].shape)
     if rank < 4:
         plan.refuse(f"batch_norm not supported for tensors with rank < 4. (rank={rank})")
     if call.arguments["training"]:
-        return plan.unknown("batch_norm that trains works out its statistics with other operations")
+        return plan.unknown("batch_norm in training computes its statistics with other operations")
     given = {name: call.tensor(name) for name in ("running_mean", "running_var", "weight", "bias")}
     mean, variance = given["running_mean"], given["running_var"]
     if mean is None or variance is None:
@@ -330,7 +332,7 @@ _BATCH_NAMES = {"running_mean": "batch_mean", "running_var": "batch_var"}
 
 
 def group_norm(call: Call, plan: PlanBuilder) -> Plan:
-    """Samples of [N, 1, rows, channels] on one core, which holds a group's columns of a sample several times over."""
+    """Normalize groups of [N, 1, rows, channels] on one core, which holds several copies of a group's columns."""
     source, config = call.inputs[0], call.arguments["core_grid"]
     is_one_core = isinstance(config, Mapping) and (config.get("x"), config.get("y")) == (1, 1)
     if len(call.inputs) > 1 or not is_one_core or call.arguments["inplace"] or source.dtype is not BFLOAT16:
@@ -348,7 +350,7 @@ def group_norm(call: Call, plan: PlanBuilder) -> Plan:
     rows = source.shape[1] * ceil_div(source.shape[2], 32)
     if blocks is not None and int(blocks) > rows:
         raise InvalidSpecError(f"num_out_blocks ({blocks}) must be in [1, block_h ({rows})]")
-    high = max(rows // int(blocks or 1), 1)  # what is left over is a block of its own, and no larger
+    high = max(rows // int(blocks or 1), 1)  # the remainder is a smaller block
     tile = BFLOAT16.tile_bytes()
     masks = 2 * wide * (2 if source.shape[2] % 32 else 1) * tile
     block = high * wide * tile

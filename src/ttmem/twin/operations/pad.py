@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pad: tiles and rows, in pages and in shards."""
+"""Pad tiles and rows, interleaved and sharded."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ _ROWS_AHEAD, _READ_BYTES = 16, 2048
 
 
 def pad(call: Call, plan: PlanBuilder) -> Plan:
-    """Padding at the ends; what hides in the last tiles is overwritten in place first."""
+    """Pad at the ends; the tile padding of the input is first overwritten in place."""
     source = call.inputs[0]
     padding = [(int(before), int(after)) for before, after in call.arguments["padding"]]
     padding = [(0, 0)] * (len(source.shape) - len(padding)) + padding
@@ -36,9 +36,9 @@ def pad(call: Call, plan: PlanBuilder) -> Plan:
     if shape == source.shape:
         return plan.finish(-1, source)
     if any(outer != (0, 0) for outer in padding[: len(padding) - 3]) and len(shape) > 4:
-        return plan.unknown("pad of outer dimensions among more than four goes in stages")
+        return plan.unknown("pad of outer dimensions of a tensor with more than four, done in stages")
     if isinstance(source.shard, NdShard) or isinstance(like.shard, NdShard):
-        return plan.unknown("padding of shards of many dimensions")
+        return plan.unknown("padding of ND shards")
     if not source.is_tiled:
         made = _pad(plan, TensorHandle(-1, source), replace(like, shape=shape), call, is_shifted=padding[-1][0] > 0)
         if len(shape) < 4 and has_padded_shard_rows(made.spec):
@@ -48,7 +48,7 @@ def pad(call: Call, plan: PlanBuilder) -> Plan:
         raise InvalidSpecError("ttnn.pad: on device tile padding does not support front padding")
     whole = fill_tile_padding(plan, source)
     if _compute_stored_shape(replace(source, shape=shape)) == _compute_stored_shape(source):
-        # Room enough in the tiles that are there: the (filled) input under a new shape.
+        # The existing tiles have room: the (filled) input gets a new shape.
         made = TensorHandle(whole.slot, replace(source, shape=shape))
     else:
         made = _pad_tiles(plan, whole, replace(like, shape=shape), call)
@@ -61,7 +61,7 @@ def pad(call: Call, plan: PlanBuilder) -> Plan:
 
 
 def _pad_tiles(plan: PlanBuilder, held: TensorHandle, like: TensorSpec, call: Call) -> TensorHandle:
-    """Block floats are padded as bfloat16."""
+    """Pad tiles; block floats are padded as bfloat16."""
     if not held.spec.dtype.is_block_float:
         return _pad(plan, held, like, call)
     plain_spec = replace(held.spec, dtype=BFLOAT16)
@@ -76,8 +76,8 @@ def _pad_tiles(plan: PlanBuilder, held: TensorHandle, like: TensorSpec, call: Ca
 def _pad(
     plan: PlanBuilder, held: TensorHandle, like: TensorSpec, call: Call, *, is_shifted: bool = False
 ) -> TensorHandle:
-    """``like``: the result as the caller wants it, or cut as the input is. Height shards that get wider are cut anew,
-    first for the width alone; what is in other shards of DRAM goes by way of pages.
+    """Pad to ``like``, the result's spec. Wider height shards are made anew, first for the width alone; other shards
+    in DRAM go through pages.
     """
     one, stored = held.spec.shard, _compute_stored_shape(like)
     if isinstance(one, Shard) and one.kind != "height" and held.spec.memory is DRAM:
@@ -111,7 +111,7 @@ def _pad_through_pages(plan: PlanBuilder, held: TensorHandle, like: TensorSpec, 
 
 
 def _pad_directly(plan: PlanBuilder, held: TensorHandle, result: TensorSpec, *, is_shifted: bool) -> TensorHandle:
-    """By one program. There must be room for the result before anybody looks."""
+    """Pad with one program; the library allocates the result before it checks."""
     slot = plan.allocate(result)
     source, alignment = held.spec, plan.memory_map.architecture.l1_alignment_bytes
     tile = source.is_tiled
@@ -141,7 +141,7 @@ def _pad_directly(plan: PlanBuilder, held: TensorHandle, result: TensorSpec, *, 
 
 
 def _stays_in_shards(source: TensorSpec, result: TensorSpec) -> bool:
-    """Whether cores take rows from shards of L1 and put them into shards of their own."""
+    """Return whether cores copy rows from L1 shards to shards of their own."""
     one, two = source.shard, result.shard
     if not (isinstance(one, Shard) and isinstance(two, Shard) and source.memory is L1):
         return False
@@ -151,13 +151,13 @@ def _stays_in_shards(source: TensorSpec, result: TensorSpec) -> bool:
 
 
 def _compute_row_buffers(plan: PlanBuilder, result: TensorSpec, *, is_shifted: bool) -> Sequence[int]:
-    """Rows of the result are put together one by one, and sixteen times as many wait as are read together: as many as
-    half of L1 can hold. One more row is the padding; another shifts what is not aligned.
+    """Return the buffers for rows: sixteen times as many rows as are read together, at most half of L1; one row for
+    the padding, and another to shift unaligned rows.
     """
     row, quantum = compute_paging(result).page_bytes, plan.memory_map.quantum_bytes
     stick = round_up(row, plan.memory_map.architecture.l1_alignment_bytes)
     half = plan.memory_map.architecture.l1_bytes_per_core // 2 - plan.memory_map.l1_base_address
-    half %= 1 << 32  # the library takes the difference without a sign, so a base above the middle bounds nothing
+    half %= 1 << 32  # the library's difference is unsigned, so a base above the middle is no bound
     rows = max(min(_ROWS_AHEAD * ceil_div(_READ_BYTES, stick), half // stick), 1)
     shifts = is_shifted or stick % quantum != 0
     return [rows * stick, *[round_up(row, quantum)] * (2 if shifts else 1)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transpose and permute: which kernel the library picks, and what it needs."""
+"""Transpose and permute: the library's choice of kernels and their buffers."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -66,7 +66,7 @@ def permute(call: Call, plan: PlanBuilder) -> Plan:
 
 
 def _move_axes(call: Call, plan: PlanBuilder, order: Order, turn: _Move) -> Plan:
-    """The library works on four dimensions, or more."""
+    """Permute in at least four dimensions, as the library does."""
     source = call.inputs[0]
     lead = max(4 - len(source.shape), 0)
     held = TensorHandle(-1, replace(source, shape=(1,) * lead + source.shape))
@@ -76,7 +76,7 @@ def _move_axes(call: Call, plan: PlanBuilder, order: Order, turn: _Move) -> Plan
 
 
 def _transpose(plan: PlanBuilder, held: TensorHandle, order: Order, like: TensorSpec | None) -> TensorHandle:
-    """``like``: where the caller wants it."""
+    """Transpose into the memory and shards of ``like``."""
     if _has_unaligned_row_shards(held.spec):
         return _move_through_pages(plan, held, order, like, _transpose)
     if len(order) > 4 and is_view(held.spec, order):
@@ -97,7 +97,7 @@ def _transpose(plan: PlanBuilder, held: TensorHandle, order: Order, like: Tensor
 
 
 def _permute(plan: PlanBuilder, held: TensorHandle, order: Order, like: TensorSpec | None) -> TensorHandle:
-    """Shards are transposed one pair of dimensions after the other, where there are no more than three to go."""
+    """Permute; shards are transposed one pair of dimensions at a time, if three transposes are enough."""
     source, alignment = held.spec, plan.memory_map.architecture.l1_alignment_bytes
     cut = like.shard if like is not None and not source.is_tiled else None
     if cut is not None and cut.width * source.element_bytes % alignment:
@@ -149,7 +149,7 @@ def _build_result_spec(source: TensorSpec, order: Order, like: TensorSpec | None
 def _launch_rows(
     plan: PlanBuilder, source: TensorSpec, result: TensorSpec, order: Order, native: NativeKernels
 ) -> None:
-    """Of shards: rows of two matrices are made tiles, turned and made rows again; all others stay rows."""
+    """Launch a row-major transpose of shards: width and height are swapped as tiles, other pairs as rows."""
     element = source.element_bytes
     if order == CHANNELS_AND_BATCH:
         plan.launch([2 * source.padded[-1] * element])
@@ -172,14 +172,14 @@ def _launch_rows(
 
 
 def _is_large(plan: PlanBuilder, source: TensorSpec) -> bool:
-    """Whether L1 has no room for a matrix of rows while it is turned, by the library's estimate."""
+    """Return whether L1 has no room for transposing a row-major matrix, by the library's estimate."""
     height, width = (round_up(size, 32) for size in source.shape[-2:])
     needed = (2 * width + 2 * height + height * width) * source.element_bytes
     return needed > measure_l1_space_with_reserved_top(plan)
 
 
 def _has_unaligned_row_shards(source: TensorSpec) -> bool:
-    """Rows of block or width shards with no whole tiles are read from pages."""
+    """Return whether block or width shards hold rows that are not whole tiles, which are read from pages."""
     shard = source.shard
     is_cut_across = isinstance(shard, Shard) and shard.kind != "height" and not source.is_tiled
     return is_cut_across and any(size % 32 for size in source.shape[-2:])
@@ -200,19 +200,19 @@ def _cast(plan: PlanBuilder, held: TensorHandle, dtype: DataType) -> TensorHandl
 
 
 def _free_all(plan: PlanBuilder, first: TensorHandle, last: TensorHandle, *between: TensorHandle) -> None:
-    """What there is between the two, once."""
+    """Free the tensors between first and last, each once."""
     plan.free(*{held.slot for held in between} - {first.slot, last.slot})
 
 
 def _swaps_ones(source: TensorSpec, order: Order) -> bool:
-    """A transpose of two stored sizes of 1 (tiles never store 1 in the last two dimensions) changes nothing."""
+    """Return whether only stored sizes of 1 are swapped (tiles never store 1 in the last two dimensions)."""
     padded = source.padded
     padded = (1,) * (len(order) - len(padded)) + padded
     return all(i == d or padded[i] == 1 for i, d in enumerate(order))
 
 
 def swap_last_two(plan: PlanBuilder, source: TensorSpec, like: TensorSpec) -> tuple[int, TensorSpec]:
-    """An interleaved tensor transposed into the memory of ``like``; slot 0: it is the tensor itself."""
+    """Transpose an interleaved tensor into the memory of ``like``; slot 0: the result is the tensor itself."""
     rank = len(source.shape)
     shape = (*source.shape[:-2], source.shape[-1], source.shape[-2])
     if rank <= 4 and _swaps_ones(source, (*range(rank - 2), rank - 1, rank - 2)) and like.memory is source.memory:
@@ -225,8 +225,8 @@ def swap_last_two(plan: PlanBuilder, source: TensorSpec, like: TensorSpec) -> tu
 
 
 def is_view(source: TensorSpec, order: Order) -> bool:
-    """Nothing moves: the order is the identity, or only dimensions of size 1 change places above the stored ones; of
-    fewer than four the library does not notice these.
+    """Return whether nothing moves: the order is the identity, or only outer dimensions of size 1 are swapped, which
+    the library notices only from rank 4 on.
     """
     rank = len(order)
     if rank < 4 or order == tuple(range(rank)):
@@ -238,7 +238,7 @@ def is_view(source: TensorSpec, order: Order) -> bool:
 
 
 def move(plan: PlanBuilder, source: TensorSpec, order: Order, result: TensorSpec) -> int:
-    """One permutation kernel with its output."""
+    """Allocate the result and launch one permutation kernel."""
     slot, pages = plan.allocate(result), replace(source, shard=None)
     if source.is_tiled:
         plan.launch(_compute_tile_buffers(plan, source, order, result))

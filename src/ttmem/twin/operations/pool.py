@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Max and average pooling: a window that slides over shards of sticks, as convolutions do, but without weights."""
+"""Max and average pooling: a window that slides over shards of sticks, like a convolution without weights."""
 
 from dataclasses import replace
 from math import prod
@@ -54,15 +54,15 @@ _WRONG_TYPE = "Only BFLOAT16 supported for now"
 
 
 def pool2d(call: Call, plan: PlanBuilder) -> Plan:
-    """An image in DRAM goes through L1 at once if that fits, else in slices; otherwise the result stays in L1."""
+    """Pool an image; one in DRAM passes through L1 at once if it fits, else in slices."""
     source, made, chip = call.inputs[0], _read_pooling(call), Chip.read(plan.memory_map)
     chosen = read_kind(call.arguments.get("applied_shard_scheme"))
     if not chosen and is_summed(made, source):
         return average(call, plan, made)
     if source.memory is DRAM:
         if min(made.window.output_height, made.window.output_width) < 1:
-            return plan.unknown("windows larger than an image in DRAM: the library's sizes wrap around")
-        # Slices are reckoned as if the input were of the result's type.
+            return plan.unknown("windows larger than an image in DRAM: the library's sizes overflow")
+        # The library computes slices as if the input had the result's type.
         kind = chosen or choose_pooling_kind(replace(made, dtype=made.out_dtype), chip)
         parts = choose_slices(
             *(made.window, lambda cut: _build_slice(made, kind, cut, chip).slice_bytes, plan.l1_bytes_free),
@@ -106,7 +106,7 @@ def _moves_halo(call: Call) -> bool:
 
 
 def _deliver(call: Call, plan: PlanBuilder, slot: int, spec: TensorSpec) -> Plan:
-    """Where the caller wants it."""
+    """Move the result to the caller's memory and shards."""
     if (call.memory, call.shard) == (spec.memory, spec.shard):
         return plan.finish(slot, spec)
     if call.shard is None:
@@ -117,7 +117,7 @@ def _deliver(call: Call, plan: PlanBuilder, slot: int, spec: TensorSpec) -> Plan
 
 
 def _flatten(plan: PlanBuilder, source: TensorSpec, scheme: PoolingScheme) -> tuple[int, TensorSpec, PoolingScheme]:
-    """The images as one list of sticks. Shards are made for that of the tiles that were there before."""
+    """Flatten the images to one list of sticks; the shards are computed from the original tiles."""
     shape = (1, 1, prod(source.shape[:-1]), source.shape[-1])
     ((flat, sticks),) = reshape(Call("reshape", (source,), {"shape": shape}), plan).results
     if source.is_tiled:
@@ -130,18 +130,18 @@ def _flatten(plan: PlanBuilder, source: TensorSpec, scheme: PoolingScheme) -> tu
 
 
 def _pool_shards(call: Call, plan: PlanBuilder, made: Pooling, chip: Chip) -> Plan:
-    """The input stays in its shards, and the result lies on the same cores."""
+    """Pool an input in its shards; the result is on the same cores."""
     source, shard = call.inputs[0], call.inputs[0].shard
     if not isinstance(shard, Shard) or prod(source.shape[:-2]) > 1:
-        return plan.unknown("pooling of shards of many dimensions")
+        return plan.unknown("pooling of ND shards")
     if shard.by_column:
         plan.refuse(_BY_COLUMN)
     if source.memory is DRAM:
-        return plan.unknown("pooling of shards of DRAM: the library refuses it, or has no room for its tables before")
+        return plan.unknown("pooling of shards in DRAM: the library refuses it, or has no room for its tables")
     scheme = read_pooling_scheme(made, chip, shard)
     across = scheme.cores_across
     if made.channels < shard.width and across > 1 and not shard.width % across and made.dtype is not FLOAT32:
-        return plan.unknown("pooling of shards of which one holds all channels: the library dies of it")
+        return plan.unknown("pooling of shards of which one holds all channels: the library crashes")
     goes, moves = bool(call.arguments.get("deallocate_input")), _moves_halo(call)
     made_slot, result, gathered = _pool(plan, scheme, -1, source, frees_input=goes, moves=moves)
     finished = _deliver(call, plan, made_slot, result)
@@ -177,7 +177,7 @@ def _pool(
     frees_input: bool = True,
     moves: bool = True,
 ) -> tuple[int, TensorSpec, int]:
-    """The result in shards, and the halo that is still there."""
+    """Gather the halo and pool; return the sharded result and the slot of the halo."""
     made, dealing = scheme.pooling, scheme.dealing
     gathered, halo = gather(plan, dealing, slot, dealt, moves=False)
     if frees_input:
@@ -200,7 +200,7 @@ def _pool(
 
 
 def _build_slice(made: Pooling, kind: str, cut: Cut, chip: Chip) -> PoolingScheme:
-    """A slice for itself. Tiles are made in whole rows of tiles: the image is padded on the right for that."""
+    """Build the scheme of one slice. Tiled results have whole rows of tiles: the image is padded on the right."""
     window, excess, width = cut_window(made.window, cut, tiled=False), 0, cut.right - cut.left
     if made.out_layout is TILE and width % _TILE:
         top, bottom, left, _ = window.padding
@@ -229,7 +229,7 @@ def _pool_slices(plan: PlanBuilder, made: Pooling, parts: list[PoolingScheme]) -
 
 
 def _write_rows(plan: PlanBuilder, shards: int, rows: TensorSpec) -> int:
-    """Shards of channels are written back by way of whole rows."""
+    """Write shards of channels back through whole rows."""
     slot = plan.allocate(rows)
     plan.free(shards)
     row = round_up(rows.shape[-1] * 2, plan.memory_map.architecture.dram_alignment_bytes)
@@ -251,7 +251,7 @@ def _check_type(plan: PlanBuilder, made: Pooling) -> None:
 
 
 def _check_window(plan: PlanBuilder, window: Window) -> None:
-    """Of a pooling that is done in one go."""
+    """Refuse windows that the library refuses without slices."""
     top, bottom, left, right = window.padding
     if top > window.kernel[0] // 2 or bottom > window.kernel[0] // 2 or left > window.kernel[1] // 2:
         plan.refuse(_TOO_MUCH_PADDING.format(top, bottom, left, *window.kernel))
@@ -262,7 +262,7 @@ def _check_window(plan: PlanBuilder, window: Window) -> None:
 
 
 def _check_slices(plan: PlanBuilder, made: Pooling, parts: tuple[Cut, ...]) -> None:
-    """The library refuses slices whose input is smaller than a window; it looks at the plain division of the result."""
+    """Refuse slices whose input is smaller than a window; the library divides the result into equal parts here."""
     window, along_height = made.window, parts[0].right == made.window.output_width
     place, name = (0, "height") if along_height else (1, "width")
     kernel = window.dilation[place] * (window.kernel[place] - 1) + 1

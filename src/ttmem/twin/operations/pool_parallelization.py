@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a pooling is dealt over the cores, and what each way takes of L1."""
+"""The distribution of a pooling over the cores, and the L1 that each way takes."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -19,50 +19,50 @@ STICK_UNIT = 8
 
 @dataclass(frozen=True)
 class Pooling:
-    """What is to be pooled."""
+    """The window, types and options of a pooling."""
 
     window: Window
     channels: int
     is_average: bool
     divides_by_pixels: bool
-    """Whether an average is over the pixels that a window holds, not over a number that the caller gave."""
+    """The divisor is the number of pixels in the window, not a number that the caller gives."""
     goes_beyond: bool
-    """Whether windows may reach beyond the padding (ceil mode)."""
+    """Windows may reach beyond the padding (ceil mode)."""
     counts_padding: bool
     dtype: DataType
-    """Of the input."""
+    """The type of the input."""
     is_tiled: bool = False
-    """Of the input."""
+    """The input is tiled."""
     out_dtype: DataType = BFLOAT16
     out_layout: Layout = ROW_MAJOR
     excess: int = 0
-    """Columns by which the library, when it reckons, pads a slice more than its windows need."""
+    """Columns that the library's estimate adds to a slice beyond what its windows need."""
 
     @property
     def stick_unit(self) -> int:
-        """Channels of a stick come in multiples of this."""
+        """Return the unit that channels of a stick are rounded up to."""
         return _TILE if self.is_tiled else STICK_UNIT
 
     @property
     def out_rows(self) -> int:
-        """Outputs of a core come in multiples of this."""
+        """Return the unit that outputs of a core are rounded up to."""
         return _TILE if self.out_layout is TILE else 1
 
     @property
     def width_unit(self) -> int:
-        """Channels are shared out in pieces of so many."""
+        """Return the unit in which channels are distributed."""
         return _TILE if self.is_tiled or self.out_layout is TILE else _FACE
 
     @property
     def has_uneven_windows(self) -> bool:
-        """Whether windows of an average hold different numbers of pixels."""
+        """Return whether windows of an average hold different numbers of pixels."""
         window = self.window
         return self.divides_by_pixels and (any(window.ceiling) or (any(window.padding) and not self.counts_padding))
 
 
 @dataclass(frozen=True)
 class PoolingScheme:
-    """A pooling dealt over cores."""
+    """A pooling distributed over cores."""
 
     kind: str
     pooling: Pooling
@@ -70,7 +70,7 @@ class PoolingScheme:
     cores_high: int
     cores_across: int
     given: Shard | None = None
-    """The input's shards, where it lies in some."""
+    """The input's shards, if it is sharded."""
 
     @property
     def ranges(self) -> tuple[CoreRange, ...]:
@@ -105,12 +105,12 @@ class PoolingScheme:
         )
 
     def compute_out_width(self, unit: int = _FACE) -> int:
-        """Channels per core of the result."""
+        """Return the result's channels per core."""
         return round_up(self.pooling.channels, self.cores_across * unit) // self.cores_across
 
     @property
     def out_shard(self) -> Shard:
-        """A last tile of less than a face is padded to a whole one, unless it is the only one."""
+        """Return the result's shards; a last tile of less than a face is padded to a whole one, unless it is the only one."""
         channels = ceil_div(self.pooling.channels, self.cores_across)
         is_padded = self.pooling.out_layout is TILE or 0 < channels % _TILE < _FACE < channels
         width = self.compute_out_width(_TILE if is_padded else _FACE)
@@ -118,8 +118,8 @@ class PoolingScheme:
 
     @cached_property
     def static_bytes(self) -> list[int]:
-        """The number to multiply with, what windows begin with, two streams of windows, each double, and a row of tiles
-        before they are tiles."""
+        """Return the static buffers: the divisors, the initial value, two double-buffered streams of windows, and a
+        row of sticks before they become tiles."""
         made, dtype = self.pooling, choose_stick_dtype(self.pooling.dtype)
         pixels = made.window.kernel[0] * made.window.kernel[1]
         rest = made.channels // self.cores_across % _TILE
@@ -133,7 +133,7 @@ class PoolingScheme:
         return [*numbers, dtype.tile_bytes(), 2 * windows, 2 * windows, *rows_of_tiles]
 
     def count_bytes_with_result(self, outputs_per_core: int, width: int) -> int:
-        """What the program takes of a core, static buffers and result, as the library reckons."""
+        """Return the program's bytes per core, static buffers and result, by the library's estimate."""
         element = choose_stick_dtype(self.pooling.dtype).mantissa_bits // 8
         if self.pooling.out_layout is TILE:
             result = outputs_per_core * width // _TILE**2 * self.pooling.out_dtype.tile_bytes()
@@ -143,10 +143,10 @@ class PoolingScheme:
 
     @property
     def slice_bytes(self) -> int:
-        """The same with the halo, or when that is gathered: by this slices are judged."""
+        """Return the bytes that decide whether a slice fits: with the halo while gathering it or while pooling."""
         window, element = self.pooling.window, choose_stick_dtype(self.pooling.dtype).mantissa_bits // 8
         width, sticks = self.channels_per_core, self.dealing.sticks_per_core
-        # The halo's own windows: in ceil mode they are reckoned as if the slice were an image.
+        # The halo's own windows: in ceil mode they are computed as if the slice were an image.
         top, bottom, left, right = window.padding
         alone = replace(window, padding=(top, bottom, left, right + self.pooling.excess), ceiling=(0, 0))
         alone = replace(alone, ceiling=compute_ceiling(alone) if self.pooling.goes_beyond else (0, 0))
@@ -163,7 +163,7 @@ class PoolingScheme:
 
 @lru_cache(maxsize=4096)
 def choose_pooling_scheme(kind: str, made: Pooling, chip: Chip, unit: int = _TILE) -> PoolingScheme:
-    """``unit``: of channels when rows and columns of cores share them."""
+    """Choose the cores; ``unit``: of channels that rows and columns of cores share."""
     outputs, pieces, grid = (
         ceil_div(made.window.outputs, made.out_rows),
         ceil_div(made.channels, made.width_unit),
@@ -178,7 +178,7 @@ def choose_pooling_scheme(kind: str, made: Pooling, chip: Chip, unit: int = _TIL
 
 
 def read_pooling_scheme(made: Pooling, chip: Chip, shard: Shard) -> PoolingScheme:
-    """Of an input that lies in shards: it stays there."""
+    """Return the scheme of a sharded input, which stays on its cores."""
     columns = max(one.end_x for one in shard.ranges) - min(one.start_x for one in shard.ranges) + 1
     rows = max(one.end_y for one in shard.ranges) - min(one.start_y for one in shard.ranges) + 1
     high, across = {HEIGHT: (shard.cores, 1), WIDTH: (1, shard.cores)}.get(shard.kind, (rows, columns))
@@ -187,7 +187,7 @@ def read_pooling_scheme(made: Pooling, chip: Chip, shard: Shard) -> PoolingSchem
 
 @lru_cache(maxsize=4096)
 def choose_pooling_kind(made: Pooling, chip: Chip) -> str:
-    """What takes least of L1; on a tie by height, then by width."""
+    """Return the kind that takes the least L1; height and then width win a tie."""
 
     def count_bytes(kind: str) -> int:
         scheme = choose_pooling_scheme(kind, made, chip)
@@ -198,7 +198,7 @@ def choose_pooling_kind(made: Pooling, chip: Chip) -> str:
 
 
 def compute_ceiling(window: Window) -> tuple[int, int]:
-    """What is added so that windows reach the end of the image; none begins in the padding."""
+    """Return the padding that lets windows reach the end of the image; none begins in the padding."""
 
     def compute_end_padding(size: int, kernel: int, stride: int, dilation: int, before: int, after: int) -> int:
         reach = dilation * (kernel - 1) + 1
@@ -216,7 +216,7 @@ def compute_ceiling(window: Window) -> tuple[int, int]:
 
 @lru_cache(maxsize=1024)
 def count_divisors(made: Pooling, cores: int, outputs_per_core: int) -> int:
-    """How often the number of pixels in a window changes among the outputs of one core, at most, counting the first."""
+    """Return the most runs of windows with equal numbers of pixels among the outputs of one core."""
     import numpy as np
 
     window = made.window
@@ -238,6 +238,6 @@ def count_divisors(made: Pooling, cores: int, outputs_per_core: int) -> int:
         most = max(most, 1 + int(np.count_nonzero(areas[1:] != areas[:-1])))
         done += outputs_per_core
         first = done
-        if done // image.size == window.batch:  # the library begins anew, but counts on from what was too much
+        if done // image.size == window.batch:  # the library restarts, but keeps the overshoot
             done, first = done - image.size * window.batch, 0
     return most

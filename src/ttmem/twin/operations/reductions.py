@@ -28,19 +28,19 @@ from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, CoreRange, Layout, NdShard, 
 
 @dataclass(frozen=True, slots=True)
 class ResultPlacement:
-    """What the caller says of the result, or what the input has."""
+    """The memory and shards of a result: the caller's, or the input's."""
 
     memory: Memory
     shard: Shard | NdShard | None = None
 
     def place_result(self, result: TensorSpec) -> TensorSpec:
-        """The result there: of wanted shards only the cores count, which share its tiles evenly."""
+        """Return the result's spec there; of requested shards only the cores matter, which share its tiles evenly."""
         plain = replace(result, memory=self.memory, shard=None)
         return plain if not isinstance(self.shard, Shard) else replace(plain, shard=_share_tiles(plain, self.shard))
 
 
 def read_placement(call: Call) -> ResultPlacement:
-    """Of the result: where the input is, unless the caller says something else."""
+    """Return the result's placement: the caller's, or that of the input."""
     source = call.inputs[0]
     return (
         ResultPlacement(source.memory, source.shard)
@@ -60,13 +60,13 @@ def _share_tiles(spec: TensorSpec, shard: Shard) -> Shard:
     else:
         across = shard.cores
     part_high, part_wide = round_up(ceil_div(high, down), 32), round_up(ceil_div(wide, across), 32)
-    # One shard of the whole height is taken for a width shard.
+    # The library treats one shard of the whole height as a width shard.
     kind = "width" if shard.kind == "height" and part_high == high else shard.kind
     return replace(shard, kind=kind, height=part_high, width=part_wide)
 
 
 def check_cores(plan: PlanBuilder, spec: TensorSpec, name: str, label: str, units: int) -> None:
-    """Some programs want the cores of shards among their own: as many as have work, column by column."""
+    """Refuse shards on cores without work, which some programs number column by column."""
     if spec.shard is None:
         return
     rows, cores = plan.memory_map.grid.rows, min(units, plan.memory_map.grid.cores)
@@ -86,12 +86,12 @@ def _format_ranges(ranges: Sequence[CoreRange]) -> str:
 
 
 def reshape_handle(plan: PlanBuilder, held: TensorHandle, shape: tuple[int, ...]) -> TensorHandle:
-    """Under its last shape."""
+    """Reshape a tensor to its last shape."""
     return plan.apply(reshape, held, shape=shape)
 
 
 def fill_tile_padding(plan: PlanBuilder, source: TensorSpec) -> TensorHandle:
-    """The input with the unused part of its last tiles filled, as `fill_padding`, be it in shards or not."""
+    """Fill the tile padding of the input, interleaved or sharded, as `fill_padding` does."""
     if source.shard is None or not has_tile_padding(source):
         return TensorHandle(fill_padding(plan, source), source)
     first = TensorHandle(-1, source)
@@ -105,8 +105,7 @@ def fill_tile_padding(plan: PlanBuilder, source: TensorSpec) -> TensorHandle:
 
 
 def is_reduced_in_place(source: TensorSpec, result: TensorSpec, kind: str) -> bool:
-    """Whether each core reduces its own shard: rows of height shards that all cores have, columns of width
-    shards."""
+    """Return whether each core reduces its own shard: full height shards by rows, width shards by columns."""
     one, two = source.shard, result.shard
     if not isinstance(one, Shard) or not isinstance(two, Shard) or not source.memory is result.memory is L1:
         return False
@@ -204,22 +203,22 @@ def _negate(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> Tensor
 
 
 _WORTH_BATCHING = 4
-"""From so many tiles of work on, a reduction reads eight tiles ahead instead of two."""
+"""The tiles of work from which a reduction reads eight tiles ahead instead of two."""
 
 _TALL = 20
-"""From so many rows of tiles on, a reduction of the height may be cut in slices."""
+"""The rows of tiles from which a reduction of the height may be cut in slices."""
 
 
 def choose_accumulator(dtype: DataType) -> DataType:
-    """What sums are kept in."""
+    """Return the type of the sums."""
     return FLOAT32 if dtype is FLOAT32 else BFLOAT16
 
 
 def reduce(call: Call, plan: PlanBuilder) -> Plan:
-    """Sum, mean, max or min along any dimensions.
+    """Reduce by sum, mean, max or min along any dimensions.
 
-    Outer dimensions of sums of two bytes or less have a kernel of their own. All others are brought into the last but
-    one place, one after the other, and back.
+    Sums of at most two bytes over outer dimensions have their own kernel. Other outer dimensions are swapped with the
+    height one after the other, and back.
     """
     source = call.inputs[0]
     rank = len(source.shape)
@@ -253,7 +252,7 @@ def reduce(call: Call, plan: PlanBuilder) -> Plan:
 
 
 def _reduce_row(call: Call, plan: PlanBuilder) -> Plan:
-    """A single dimension is a row; a single number is copied."""
+    """Reduce a 1-D tensor as a row; a scalar is copied."""
     source = call.inputs[0]
     if not source.shape:
         whole = TensorHandle(fill_padding(plan, source), source)
@@ -267,7 +266,7 @@ def _reduce_row(call: Call, plan: PlanBuilder) -> Plan:
 def _sum_outer(
     plan: PlanBuilder, held: TensorHandle, axes: list[int], place: ResultPlacement, *, carries: bool, is_last: bool
 ) -> TensorHandle:
-    """The kernel for outer dimensions: its result has whole tiles, which are cut to size at the end."""
+    """Sum outer dimensions with their own kernel; its result has whole tiles, which are sliced to size."""
     source = held.spec
     shape = [*source.shape[:-2], *(round_up(size, 32) for size in source.shape[-2:])]
     for axis in reversed(axes):
@@ -290,7 +289,7 @@ def _sum_outer(
 def _reduce_both(
     plan: PlanBuilder, held: TensorHandle, place: ResultPlacement, dtype: DataType, name: str
 ) -> TensorHandle:
-    """The last two dimensions: the width, then the height; a single tile in one go."""
+    """Reduce the last two dimensions: the width, then the height; a single tile at once."""
     source = held.spec
     is_tile = prod(source.shape[:-2]) == 1 and max(source.shape[-2:]) <= 32
     if is_tile and source.dtype in (BFLOAT16, BFLOAT8_B, UINT32) and (name, source.dtype) != ("min", BFLOAT16):
@@ -317,7 +316,7 @@ def _reduce_both(
 def _reduce_axis(
     plan: PlanBuilder, held: TensorHandle, axis: int, place: ResultPlacement, dtype: DataType, name: str, keep: int
 ) -> TensorHandle:
-    """An outer dimension changes places with the height, is reduced, and goes back."""
+    """Reduce one dimension; an outer one is swapped with the height, reduced and swapped back."""
     rank = len(held.spec.shape)
     if axis == rank - 1:
         return plan.replace_tensor(held, _reduce_tile_axis(plan, held, axis, place, dtype, name), keep=keep)
@@ -335,9 +334,9 @@ def _reduce_axis(
 def reduce_height(
     plan: PlanBuilder, held: TensorHandle, place: ResultPlacement, dtype: DataType, name: str, *, layout: Layout = TILE
 ) -> TensorHandle:
-    """The height. Where it is tall and few cores have work, it is cut in slices, whose results are reduced again.
+    """Reduce the height. A tall tensor with work for few cores is reduced in slices, whose results are reduced again.
 
-    ``layout``: of what comes out of slices.
+    ``layout``: the layout of the slices' result.
     """
     source = held.spec
     *outer, height, width = source.shape
@@ -365,7 +364,7 @@ def reduce_height(
 def _reduce_tile_axis(
     plan: PlanBuilder, held: TensorHandle, axis: int, place: ResultPlacement, dtype: DataType, name: str
 ) -> TensorHandle:
-    """One of the last two dimensions."""
+    """Reduce one of the last two dimensions."""
     source = held.spec
     rank = len(source.shape)
     if axis == rank - 2 and is_negated(source, name):
@@ -392,7 +391,7 @@ def _reduce_tile_axis(
 
 
 def _compute_negative_buffers(source: TensorSpec, name: str) -> list[int]:
-    """The least of some types is the greatest of their negatives, which need a tile on the way in and out."""
+    """Return the buffers to negate input and output: for some types the minimum is the negated maximum."""
     return [source.tile_bytes] * 2 if is_negated(source, name) else []
 
 
