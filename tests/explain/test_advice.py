@@ -10,8 +10,9 @@ import pytest
 from support.command_line import ROOT
 from ttmem.analysis.failure import diagnose_failure, failures
 from ttmem.engines.run_script import RunSettings, run_script
-from ttmem.failures import Diagnosis, Remedy, diagnose, explain, find_failures
+from ttmem.failures.diagnosis.diagnose import Diagnosis, Remedy, diagnose, explain
 from ttmem.failures.text.context import find_family
+from ttmem.failures.text.find import find_failures
 from ttmem.profile.model import Profile
 
 OVERFLOW = (

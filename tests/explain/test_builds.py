@@ -6,8 +6,9 @@ from __future__ import annotations
 import pytest
 
 from explain.messages import CASES
-from ttmem.failures import BoardGuess, Failure, find_failures
-from ttmem.failures.diagnosis.board_guess import guess_board, parse_core_range
+from ttmem.failures.diagnosis.board_guess import BoardGuess, guess_board, parse_core_range
+from ttmem.failures.failure import Failure
+from ttmem.failures.text.find import find_failures
 
 
 def dram(banks: int, bank_bytes: int | None = None) -> Failure:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from explain.messages import CASES, Case, core, mangled
 from support.failure_classes import CLASSES
-from ttmem.failures import find_failures
+from ttmem.failures.text.find import find_failures
 
 LABELLED = [case for case in CASES if case.label is not None]
 

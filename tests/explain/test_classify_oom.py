@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ttmem.failures import classify_oom, explain, find_failures
+from ttmem.failures.diagnosis.diagnose import explain
+from ttmem.failures.failure import classify_oom
+from ttmem.failures.text.find import find_failures
 
 BANK = 1_000_000
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from explain.messages import COLOURS, PREFIXES
-from ttmem.failures import find_failures
+from ttmem.failures.text.find import find_failures
 
 CLASH = (
     "Statically allocated dataflow buffers in program 6 clash with L1 buffers on core range [0-0 - 7-7]. "

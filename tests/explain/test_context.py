@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from explain.test_harmless import OPERATION
-from ttmem.failures import Context, KnownTensor, explain, read_context
+from ttmem.failures.diagnosis.diagnose import explain
+from ttmem.failures.text.context import Context, KnownTensor, read_context
 
 PYTEST = """\
 tests/ttnn/test_x.py::test_conv[device_params={'l1_small_size': 16384}-batch_size=8]

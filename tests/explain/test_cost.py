@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from ttmem.failures import find_failures
+from ttmem.failures.text.find import find_failures
 
 pytestmark = pytest.mark.slow
 
@@ -81,7 +81,7 @@ def test_import_reads_no_file_and_compiles_no_expression() -> None:
         "def refuse(*args, **kwargs): raise AssertionError('compiled at import')\n"
         "re.compile = refuse\n"
         "before = set(sys.modules)\n"
-        "import ttmem.failures\n"
+        "import ttmem.failures.text.find, ttmem.failures.text.scan\n"
         "own = ('ttmem.failures', 'ttmem.base')\n"
         "print(sorted(name for name in set(sys.modules) - before if not name.startswith(own)))\n"
     )

@@ -9,7 +9,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ttmem.failures import Failure, deduplicate, find_failures
+from ttmem.failures.failure import Failure
+from ttmem.failures.text.find import deduplicate, find_failures
 
 OVERFLOW = "Statically allocated circular buffers on core range {} grow to 2000 B which is beyond max L1 size of 1000 B"
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from ttmem.analysis.failure import RunFailure
-from ttmem.failures import explain
+from ttmem.failures.diagnosis.diagnose import explain
 from ttmem.failures.knowledge.tables import find_failure_class
 
 MESSAGES = (

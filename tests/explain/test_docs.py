@@ -8,7 +8,7 @@ import textwrap
 
 from support.command_line import REAL_OOM, ROOT
 from support.failure_classes import CLASSES
-from ttmem.failures import explain
+from ttmem.failures.diagnosis.diagnose import explain
 from ttmem.failures.diagnosis.savings import COMPUTATIONS
 from ttmem.failures.knowledge.tables import FailureClass, load_entries
 from ttmem.reports.explain import render_terminal

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from explain.messages import CASES, Case, core, mangled
 from explain.test_harmless import LOG_LINES, PROSE
 from support.failure_classes import CLASSES
-from ttmem.failures import Diagnosis, explain, find_failures
+from ttmem.failures.diagnosis.diagnose import Diagnosis, explain
+from ttmem.failures.text.find import find_failures
 from ttmem.reports import explain_document
 
 LABELLED = [case for case in CASES if case.label is not None]

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from explain.messages import DATA
-from ttmem.failures import FAILURE_WORDS, find_failures
-from ttmem.failures.text.scan import ShapeFilter, split_shapes
+from ttmem.failures.text.find import find_failures
+from ttmem.failures.text.scan import FAILURE_WORDS, ShapeFilter, split_shapes
 
 PROSE = [
     "An engineer meets `Out of Memory: Not enough space to allocate ...` and reads logs by eye.",

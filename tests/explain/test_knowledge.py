@@ -12,7 +12,8 @@ import pytest
 from explain.examples import EXAMPLES, Example
 from support.failure_classes import CLASSES
 from ttmem.base.expression import find_names
-from ttmem.failures import Diagnosis, LiveTensor, diagnose, find_failures, read_context
+from ttmem.failures.diagnosis.diagnose import Diagnosis, diagnose
+from ttmem.failures.diagnosis.failure_state import LiveTensor
 from ttmem.failures.diagnosis.savings import COMPUTATIONS
 from ttmem.failures.knowledge.tables import (
     REGION,
@@ -28,6 +29,8 @@ from ttmem.failures.knowledge.tables import (
     list_expressions,
     load_entries,
 )
+from ttmem.failures.text.context import read_context
+from ttmem.failures.text.find import find_failures
 from ttmem.failures.text.template import list_slots, parse
 
 KNOWN_NAMES = {

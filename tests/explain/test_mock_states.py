@@ -11,7 +11,7 @@ import pytest
 
 from oracle.real import find_ttnn
 from oracle.sides import Side, real_side
-from ttmem.failures import explain
+from ttmem.failures.diagnosis.diagnose import explain
 from ttmem.hardware import DATA_TYPES, MEMORIES, open_board
 from ttmem.twin.placement import place
 from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec

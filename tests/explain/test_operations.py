@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ttmem.engines.interpreters import Interpreter
-from ttmem.failures import explain, read_context
-from ttmem.failures.text.context import find_call, find_family
+from ttmem.failures.diagnosis.diagnose import explain
+from ttmem.failures.text.context import find_call, find_family, read_context
 
 CLASH = (
     "TT_THROW: Statically allocated circular buffers in program 38 clash with L1 buffers on core range [0-0 - 7-7]. "

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from ttmem.failures import Failure, explain, find_failures
+from ttmem.failures.diagnosis.diagnose import explain
+from ttmem.failures.failure import Failure
+from ttmem.failures.text.find import find_failures
 
 
 def told(text: str, *, include_other: bool = False) -> list[tuple[str, str | None]]:

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from ttmem.failures import Failure, KnownTensor, TensorGuess
-from ttmem.failures.diagnosis.tensor_guess import find_page_sizes, guess_tensor, is_even_split
+from ttmem.failures.diagnosis.tensor_guess import TensorGuess, find_page_sizes, guess_tensor, is_even_split
+from ttmem.failures.failure import Failure
+from ttmem.failures.text.context import KnownTensor
 from ttmem.hardware import DATA_TYPES, open_board
 from ttmem.twin.placement import place
 from ttmem.twin.tensor_spec import LAYOUTS, TensorSpec

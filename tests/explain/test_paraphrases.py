@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ttmem.failures import explain
+from ttmem.failures.diagnosis.diagnose import explain
 
 SAID = {
     "oom/*": [

@@ -10,7 +10,9 @@ import numpy as np
 
 from support.build_profile import ProfileBuilder, tensor
 from ttmem.analysis.failure import diagnose_failure, failure, failures
-from ttmem.failures import LiveTensor, diagnose, find_failures
+from ttmem.failures.diagnosis.diagnose import diagnose
+from ttmem.failures.diagnosis.failure_state import LiveTensor
+from ttmem.failures.text.find import find_failures
 from ttmem.profile.model import BufferTable, Profile
 from ttmem.reports import profile_files, profile_text
 

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from explain.messages import DATA
-from ttmem.failures import Failure, find_failures
+from ttmem.failures.failure import Failure
+from ttmem.failures.text.find import find_failures
 
 
 def read(name: str) -> str:

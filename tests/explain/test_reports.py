@@ -12,7 +12,10 @@ from explain.examples import EXAMPLES
 from explain.messages import CASES
 from explain.test_context import PYTEST
 from ttmem._version import __version__
-from ttmem.failures import Diagnosis, LiveTensor, Picture, Stretch, diagnose, explain, find_failures
+from ttmem.failures.diagnosis.diagnose import Diagnosis, diagnose, explain
+from ttmem.failures.diagnosis.failure_state import LiveTensor
+from ttmem.failures.diagnosis.memory_diagram import Picture, Stretch
+from ttmem.failures.text.find import find_failures
 from ttmem.reports import explain as explain_report
 from ttmem.reports import explain_document
 from ttmem.reports.explain import draw_picture

@@ -8,7 +8,8 @@ import pytest
 from explain.examples import EXAMPLES
 from explain.messages import CASES
 from explain.test_scan import BLOCK
-from ttmem.failures import deduplicate, find_failures, find_in_text
+from ttmem.failures.text.find import deduplicate, find_failures
+from ttmem.failures.text.find_in_stream import find_in_text
 from ttmem.readers.runtime_log._lexer import Lexer
 from ttmem.readers.runtime_log.reader import build_profile
 

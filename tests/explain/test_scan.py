@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from explain.messages import CASES
 from explain.test_harmless import OPERATION, VIEW
 from explain.test_templates import prints
-from ttmem.failures import EXPECTED_BEGIN, EXPECTED_END, deduplicate, find_failures, find_in_chunks, find_in_text
 from ttmem.failures.knowledge.tables import Template, load_entries
+from ttmem.failures.text.clean_text import EXPECTED_BEGIN, EXPECTED_END
+from ttmem.failures.text.find import deduplicate, find_failures
+from ttmem.failures.text.find_in_stream import find_in_chunks, find_in_text
 from ttmem.failures.text.scan import FAILURE_WORDS, LogScanner
 
 BLOCK = f"Device memory state before operation Add\n{VIEW}\n{VIEW}\n{VIEW}\n{VIEW}\n{OPERATION}\n"

@@ -10,9 +10,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from support.failure_classes import CLASSES
-from ttmem.failures import FAILURE_WORDS, find_failures
 from ttmem.failures.knowledge.tables import FailureClass, Template, load_entries
 from ttmem.failures.text import template as template_language
+from ttmem.failures.text.find import find_failures
+from ttmem.failures.text.scan import FAILURE_WORDS
 from ttmem.failures.text.template import Slot, TemplatePiece, find_matches, list_slots, parse
 
 VALUES = {

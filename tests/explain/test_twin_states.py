@@ -10,9 +10,10 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from explain.states import Clashed, Refused, refused_allocations, refused_programs, tiles
-from ttmem.failures import Diagnosis, LiveTensor, Remedy, explain, find_failures
-from ttmem.failures.diagnosis.diagnose import diagnose
+from ttmem.failures.diagnosis.diagnose import Diagnosis, Remedy, diagnose, explain
+from ttmem.failures.diagnosis.failure_state import LiveTensor
 from ttmem.failures.text.context import Context
+from ttmem.failures.text.find import find_failures
 from ttmem.hardware import DATA_TYPES, DRAM, L1, TRACE, OpenSettings, open_board
 from ttmem.twin.device import Device
 from ttmem.twin.errors import BufferClashError, OutOfMemoryError

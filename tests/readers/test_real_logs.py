@@ -12,7 +12,7 @@ from ttmem.analysis.failure import failures
 from ttmem.analysis.peaks import peaks
 from ttmem.analysis.weights import Weight, weights
 from ttmem.base.errors import BadInputError
-from ttmem.failures import find_failures
+from ttmem.failures.text.find import find_failures
 from ttmem.profile.tensor_type import TensorType
 from ttmem.readers import read
 

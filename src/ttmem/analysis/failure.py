@@ -11,18 +11,12 @@ from ttmem.analysis.architecture import guess_architecture
 from ttmem.analysis.lifetimes import TensorLife, buffers_in_state, lifetimes
 from ttmem.analysis.peaks import operation_place
 from ttmem.analysis.states import known, operation_line
-from ttmem.failures import (
-    Context,
-    Diagnosis,
-    Failure,
-    KnownTensor,
-    LiveTensor,
-    deduplicate,
-    diagnose,
-    find_failures,
-    is_echo,
-)
+from ttmem.failures.diagnosis.diagnose import Diagnosis, diagnose
+from ttmem.failures.diagnosis.failure_state import LiveTensor
+from ttmem.failures.failure import Failure
 from ttmem.failures.knowledge.tables import find_failure_class
+from ttmem.failures.text.context import Context, KnownTensor
+from ttmem.failures.text.find import deduplicate, find_failures, is_echo
 from ttmem.hardware import BOARDS
 from ttmem.profile.model import MEMORIES, Profile, Timeline
 from ttmem.profile.runs import find_run

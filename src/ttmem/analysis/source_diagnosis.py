@@ -13,7 +13,9 @@ from ttmem.base.limits import FAILURES_EXPLAINED, FAILURES_WITH_ALIVE, keep_firs
 from ttmem.readers.sources import STDIN, Located
 
 if TYPE_CHECKING:
-    from ttmem.failures import Diagnosis, Failure, FailureSearch
+    from ttmem.failures.diagnosis.diagnose import Diagnosis
+    from ttmem.failures.failure import Failure
+    from ttmem.failures.text.find_in_stream import FailureSearch
     from ttmem.profile.model import Profile
     from ttmem.readers.byte_source import Progress
 
@@ -33,7 +35,7 @@ def diagnose_source(
     located: Located, *, board: str | None, alive: bool | None, progress: Progress | None
 ) -> SourceDiagnosis:
     """Diagnose every failure; ``alive``: also read a log as a profile (None: where that is quick)."""
-    from ttmem.failures import diagnose_all
+    from ttmem.failures.diagnosis.diagnose import diagnose_all
 
     if (profile := _read_profile(located)) is not None:
         return _diagnose_profile(profile, board=board)
@@ -78,7 +80,7 @@ def _can_be_read_again(located: Located) -> bool:
 
 
 def _scan_text(path: str | Path, progress: Progress | None, notes: list[str]) -> FailureSearch:
-    from ttmem.failures import find_in_chunks
+    from ttmem.failures.text.find_in_stream import find_in_chunks
     from ttmem.readers.byte_source import OpenedSource, TruncatedSourceError
 
     def chunks() -> Iterator[bytes]:
@@ -95,7 +97,8 @@ def _scan_text(path: str | Path, progress: Progress | None, notes: list[str]) ->
 
 def _diagnose_profile(profile: Profile, *, board: str | None) -> SourceDiagnosis:
     from ttmem.analysis.failure import diagnose_failure, failures
-    from ttmem.failures import Failure, diagnose
+    from ttmem.failures.diagnosis.diagnose import diagnose
+    from ttmem.failures.failure import Failure
 
     found = failures(profile)
     concerning = [failure for failure in found if failure.failure_class != "none"] or found
@@ -126,7 +129,7 @@ def _diagnose_with_profile(
     """Diagnose the failures of the text, with the facts of the log's profile for those in both."""
     from ttmem import readers
     from ttmem.analysis.failure import diagnose_failure, failures
-    from ttmem.failures import diagnose
+    from ttmem.failures.diagnosis.diagnose import diagnose
 
     try:
         profile = readers.read(located.path, progress=progress)

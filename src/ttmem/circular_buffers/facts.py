@@ -182,7 +182,7 @@ def _read_capture(opened: OpenedSource) -> Evidence:
 
 def _read_text(opened: OpenedSource, progress: Progress | None) -> Evidence:
     """A log may hold lines of every kind, so all that look at lines see each of them, in one pass over its bytes."""
-    from ttmem.failures import find_in_chunks
+    from ttmem.failures.text.find_in_stream import find_in_chunks
 
     facts, watcher, splitter = LogFactsReader(), WatcherReader(), TextLines()
 

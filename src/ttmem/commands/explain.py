@@ -17,7 +17,7 @@ from ttmem.commands.output import emit, json_text, looks, note, progress_bar
 from ttmem.commands.read import Progress
 
 if TYPE_CHECKING:
-    from ttmem.failures import Diagnosis
+    from ttmem.failures.diagnosis.diagnose import Diagnosis
     from ttmem.readers.sources import Located
     from ttmem.reports.explain_privacy import Mask
 
@@ -51,7 +51,7 @@ def explain(
         board = BOARDS.find(board).name
     located = find_source(str(source))
     if located is None:
-        from ttmem.failures import explain as explain_text
+        from ttmem.failures.diagnosis.diagnose import explain as explain_text
 
         return Explained(explain_text(str(source), board=board))
     from ttmem.analysis.source_diagnosis import diagnose_source

@@ -19,8 +19,8 @@ from typing import Any
 
 from ttmem.base.errors import BadInputError, TtmemError
 from ttmem.engines.engine import Engine, EngineSettings, Message, ScriptEntry, Step, Steps
-from ttmem.failures import classify_oom
 from ttmem.failures.classify import classify
+from ttmem.failures.failure import classify_oom
 from ttmem.failures.outcome import CLASH, INVALID, NOT_JUDGED, OOM, OVERFLOW, PASS, UNSUPPORTED, Outcome
 from ttmem.hardware import DEFAULT_RELEASE, HOST, L1, MEMORIES, OpenSettings, open_board
 from ttmem.profile.model import L1_PARTS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One classifier for the failures of engines and for logs of other tools; it reads the sentence, not the status.
+"""Classifier for the failures of engines and for logs of other tools; it reads the sentence, not the status.
 
 Status words of other tools are not trusted: a skip can hide an out-of-memory, tt-metal's FAIL_L1_OUT_OF_MEM is set for
 DRAM too, and a clash of static buffers is filed under assertions there.
@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ttmem.base.limits import FAILURES_CLASSIFIED, TESTS_READ
-from ttmem.failures import Failure, find_failures
+from ttmem.failures.failure import Failure
 from ttmem.failures.knowledge.tables import find_failure_class, find_status
 from ttmem.failures.outcome import CRASH, ERROR, FAIL, INVALID, OOM, SKIPPED, UNSUPPORTED, Outcome
+from ttmem.failures.text.find import find_failures
 
 _REFUSALS = ("TypeError", "ValueError", "RuntimeError", "IndexError")
 _Test = TypeVar("_Test")
@@ -33,7 +34,7 @@ class _Read:
     def notes(self) -> list[str]:
         beyond = self.failures - FAILURES_CLASSIFIED
         known = f"figures are read of the first {FAILURES_CLASSIFIED:,} failures"
-        told = [f"{known}; {beyond:,} more are told apart by their wording alone"] if beyond > 0 else []
+        told = [f"{known}; {beyond:,} more are distinguished by their wording alone"] if beyond > 0 else []
         unread = self.tests - TESTS_READ
         return told + ([f"{unread:,} tests beyond the first {TESTS_READ:,} were left out"] if unread > 0 else [])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arithmetic that tells the classes of the allocator's failures apart; what each means is in ``knowledge/``."""
+"""``Failure``: an error text with its class and its figures, and the arithmetic that classifies failed allocations."""
 
 from __future__ import annotations
 

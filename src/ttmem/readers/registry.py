@@ -75,7 +75,7 @@ READERS = (
     Reader("ttmem.readers.profiler_csv", PROFILER_FACTS),
     Reader("ttmem.readers.watcher", WATCHER_FACTS),
     Reader("ttmem.readers.log_facts", LOG_FACTS),  # any text may hold such lines
-    Reader("ttmem.readers.runtime_log", PROFILE),  # takes every file: its lines may stand anywhere in one
+    Reader("ttmem.readers.runtime_log", PROFILE),  # takes every file: its lines may be anywhere in one
 )
 """In the order in which they are asked. ``operators/sweeps/foreign`` has those of test results."""
 FALLBACK = READERS[-1]

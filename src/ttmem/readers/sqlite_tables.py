@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SQLite files that somebody else wrote: rows of their tables are read, nothing that the file says is executed.
+"""Tables of foreign SQLite files, and the database of ttnn-visualizer; nothing in a file is executed.
 
 A database may hold programs: views (which can loop for ever), triggers, virtual tables, generated columns. Tables are
-read by name and column; everything else is refused by SQLite itself before it runs. Damage can make a small file look
-like endless rows, so what a query may do is bounded by the size of the file.
+read by name and column; SQLite refuses everything else before it runs. Damage can make a small file look like endless
+rows, so the size of the file bounds the work of a query. Of a visualizer's schema only existing columns are asked for:
+those before versions were written (2024) up to 3.5 are read, additions of newer ones are ignored.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _LIMIT_LENGTH, _LIMIT_ATTACHED = 0, 7
 """SQLite's own numbers."""
 _ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ}
 _FUNCTIONS = {"total", "ifnull", "count", "coalesce", "max"}
-_HINT = "nothing but tables is read, and no file of this size can hold so much"
+_HINT = "nothing but tables is read, and no file of this size can hold that much"
 
 
 @contextmanager
@@ -37,7 +38,7 @@ def open_tables(path: Path, *, immutable: bool) -> Iterator[sqlite3.Connection]:
     """Open a connection on which tables can be read; the caller handles a ``sqlite3.Error`` that the file causes.
 
     ``immutable`` reads without locks and looks at no other file, which also works on read-only file systems. Without it
-    what a process has written to the log beside the file is seen too.
+    what a process has written to the log next to the file is seen too.
     """
     size = path.stat().st_size
     uri = f"file:{quote(os.fspath(path.resolve()))}?mode=ro{'&immutable=1' if immutable else ''}"
@@ -111,7 +112,7 @@ class Database:
         self._columns = list_tables(connection)
         self._most_rows = path.stat().st_size // _LEAST_BYTES_PER_ROW
         self.warnings = [
-            f"{beside.name} beside it is not read: what was written last may be missing"
+            f"{beside.name} next to it is not read: what was written last may be missing"
             for beside in (path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-journal"))
             if beside.is_file() and beside.stat().st_size
         ]

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text that something wrapped on its way to a file: UTF-16 and UTF-32, JSON lines, the lines of Kubernetes (CRI).
+"""Plain lines from text that something wrapped on its way to a file, and the prefixes of launchers and CI.
 
-JSON lines come from Docker, journald, Fluent Bit, Elasticsearch, Loki, Google Cloud and loggers of programs.
-
-Every reader gets plain lines. Line numbers stay those of the file wherever an entry holds one line of text.
+Wrapped text is UTF-16 or UTF-32, JSON lines (Docker, journald, Fluent Bit, Elasticsearch, Loki, Google Cloud, loggers
+of programs) or lines of Kubernetes (CRI). Line numbers stay those of the file if each entry holds one line of text.
 """
 
 import codecs

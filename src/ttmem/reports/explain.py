@@ -15,7 +15,10 @@ from ttmem.base.formatting import (
     pluralize,
     shorten,
 )
-from ttmem.failures import BoardGuess, Diagnosis, LiveTensor, Picture, Remedy, Stretch
+from ttmem.failures.diagnosis.board_guess import BoardGuess
+from ttmem.failures.diagnosis.diagnose import Diagnosis, Remedy
+from ttmem.failures.diagnosis.failure_state import LiveTensor
+from ttmem.failures.diagnosis.memory_diagram import Picture, Stretch
 from ttmem.reports.explain_privacy import Mask
 from ttmem.reports.kit import tables, templates
 from ttmem.reports.kit.tables import Table, name_column, number_column, text_column

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from ttmem.failures import BoardGuess, Diagnosis, Figure, Picture, Stretch, TensorGuess
-from ttmem.failures.diagnosis.diagnose import Nearest
+from ttmem.failures.diagnosis.board_guess import BoardGuess
+from ttmem.failures.diagnosis.diagnose import Diagnosis, Figure, Nearest
+from ttmem.failures.diagnosis.memory_diagram import Picture, Stretch
+from ttmem.failures.diagnosis.tensor_guess import TensorGuess
 from ttmem.reports.explain import find_thread_url
 from ttmem.reports.kit.documents import Document, round_floats
 

@@ -14,7 +14,7 @@ from ttmem.analysis.padding import padding_at_peak
 from ttmem.analysis.peaks import Peak, peaks
 from ttmem.analysis.programs_l1 import programs_peak
 from ttmem.analysis.weights import weights
-from ttmem.failures import Diagnosis
+from ttmem.failures.diagnosis.diagnose import Diagnosis
 from ttmem.profile.model import SUITE_KIND, Profile
 from ttmem.profile.runs import count_runs, find_runs
 

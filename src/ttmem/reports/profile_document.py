@@ -23,7 +23,7 @@ from ttmem.analysis.peaks import Peak, peaks_of
 from ttmem.analysis.programs_l1 import ProgramPeak
 from ttmem.analysis.states import OperationPlace, OperationRef, known, state_column
 from ttmem.analysis.weights import Weights
-from ttmem.failures import Diagnosis
+from ttmem.failures.diagnosis.diagnose import Diagnosis
 from ttmem.profile.model import Profile, Source
 from ttmem.profile.runs import Run
 from ttmem.reports.explain_document import LiveTensorEntry, RemedyEntry, list_live_tensors, list_remedies

@@ -26,7 +26,8 @@ from ttmem.base.formatting import (
     shorten,
 )
 from ttmem.base.text_safety import encode_json
-from ttmem.failures import Diagnosis, Stretch
+from ttmem.failures.diagnosis.diagnose import Diagnosis
+from ttmem.failures.diagnosis.memory_diagram import Stretch
 from ttmem.profile import profile_file
 from ttmem.profile.model import MEMORIES, STATE_NAMES, Profile, Timeline
 from ttmem.profile.operation_forms import Int64, OperationForms

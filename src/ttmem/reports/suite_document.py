@@ -14,7 +14,7 @@ from ttmem.analysis.programs_l1 import ProgramPeak
 from ttmem.analysis.states import OperationPlace
 from ttmem.analysis.suite import GrownTest, MemoryOfTest, SuiteGrowth
 from ttmem.base.text_safety import replace_half_pairs
-from ttmem.failures import find_failures
+from ttmem.failures.text.find import find_failures
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType
 from ttmem.reports.profile_document import FailureFacts, build_failure
 

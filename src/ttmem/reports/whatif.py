@@ -7,7 +7,7 @@ import msgspec
 
 from ttmem.analysis.states import OperationPlace
 from ttmem.base.formatting import flatten_text, format_mib, format_percent
-from ttmem.failures import find_failures
+from ttmem.failures.text.find import find_failures
 from ttmem.profile.model import MEMORIES
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.documents import Document

@@ -51,7 +51,7 @@ class Device:
             for pool in memory_map.pools
         }
         self._l1 = self._free_lists[L1.name]
-        # A model allocates the same few specs again and again; placing one costs more than a free-list step.
+        # A model allocates the same few specs repeatedly, and placing one is slower than a free-list step.
         self._placements: dict[TensorSpec, Placement] = {}
 
     def place(self, spec: TensorSpec) -> Placement:

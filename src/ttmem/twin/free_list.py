@@ -237,7 +237,7 @@ class FreeList:
             self._firsts[chunk] = starts[0]
         if size == self._largest[chunk]:
             self._largest[chunk] = max(sizes)
-        # Small neighbours join again, else a pool that was in pieces once would be searched piecemeal for ever.
+        # Small neighbours merge again; otherwise a pool that was fragmented once would stay slow.
         if chunk and len(starts) + len(self._starts[chunk - 1]) < _CHUNK_BLOCKS // 2:
             self._starts[chunk - 1] += starts
             self._sizes[chunk - 1] += sizes

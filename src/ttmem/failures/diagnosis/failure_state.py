@@ -129,7 +129,7 @@ def build_situation(
 def _name_board(board: BoardGuess, chip: Architecture | None, lowest_tensor: int | None) -> dict[str, Value | None]:
     names: dict[str, Value | None] = {"board": board.boards[0] if len(board.boards) == 1 else None}
     if chip is not None:
-        # A tensor lies above the base: bases that one contradicts are none of this build's.
+        # A tensor is above the base: bases that one contradicts are none of this build's.
         known = list(list_l1_bases(chip))
         bases = [base for base in known if lowest_tensor is None or base <= lowest_tensor] or [min(known)]
         exact = board.numbers.get("l1_base_address")

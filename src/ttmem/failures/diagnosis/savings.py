@@ -57,7 +57,7 @@ def free_tensors(situation: Situation, removed: Sequence[LiveTensor]) -> bool | 
     """Tell whether the request fits after these tensors are freed.
 
     A tensor is one piece of every bank, so one that is large enough makes room for sure; where addresses are known,
-    the free blocks beside it count too.
+    the free blocks next to it count too.
     """
     need, free = situation.number("bytes_per_bank"), situation.number("free")
     if need is None:
@@ -263,7 +263,7 @@ def _lowest_tensors(situation: Situation, _: str) -> Saving | None:
     leaving: list[LiveTensor] = []
     for _address, tensor in others:
         leaving.append(tensor)
-        lifted = sum(gone.bytes_per_bank for gone in leaving)
+        lifted = sum(tensor.bytes_per_bank for tensor in leaving)
         if lifted >= end - lowest:
             return Saving(lifted, True, _list_names(leaving))
     return None

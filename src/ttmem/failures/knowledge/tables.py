@@ -1,11 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The language of the knowledge: expressions (``bytes_per_bank - largest_free``) and sentences with slots for them.
+"""Tables of the knowledge about failures, ``knowledge/*.toml``, loaded when first needed: a new message is a new entry.
 
-Names are what is known of a failure. A message may lack any of its figures, so an expression has a value, or none
-because a name in it is unknown; a sentence that needs an unknown figure cannot be filled.
+There is one file per family of classes. Four tables are about texts:
 
-A slot holds an expression and how to write it: ``{free}`` 1,024, ``{free:bytes}`` 1,024 B, ``{free:mb}`` 0.001 MiB,
-``{free:plain}`` 1024 (to be typed), ``{percent(free, bank_bytes):percent}`` 12.5%, ``{tensors:of tensor}`` 2 tensors.
+- ``[[class]]`` the meaning of a class and the status of its results;
+- ``[[template]]`` a sentence of the library (``text.template`` describes the language);
+- ``[[wording]]`` texts that are no failures of memory;
+- ``[[paraphrase]]`` words that people use for a class.
+
+The others are each ``for`` the classes they name:
+
+- ``[[quantity]]`` a figure that follows from others; later entries may use earlier ones;
+- ``[[headline]]`` the one sentence about the failure; the first that is true and can be filled counts;
+- ``[[arithmetic]]`` a row of the table that a person can check;
+- ``[[finding]]`` a remark that holds ``when`` its condition does;
+- ``[[remedy]]`` a change, best first: ``families`` are the kinds of operations that it is for, ``general`` marks what
+  is true of the whole class, ``saves_per_bank`` is an expression, ``computes`` names a computation of ``savings``,
+  ``effect`` names what the saving acts on, ``evidence`` are public threads where it worked;
+- ``[[example]]`` a message and what must be said about it, for the tests; every finding and remedy appears in one.
+
+Conditions, figures and sentences are written in one language: expressions (``bytes_per_bank - largest_free``) over the
+known facts of a failure. A message may lack any figure; an expression with an unknown name has no value, and a sentence
+that needs one cannot be filled. A slot holds an expression and its format: ``{free}`` 1,024, ``{free:bytes}`` 1,024 B,
+``{free:mb}`` 0.001 MiB, ``{free:plain}`` 1024 (to be typed), ``{percent(free, bank_bytes):percent}`` 12.5%,
+``{tensors:of tensor}`` 2 tensors. Where several texts are allowed, a single one needs no list.
 """
 
 import re

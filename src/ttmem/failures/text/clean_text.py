@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pasted or logged text, freed of what loggers, terminals, test runners and people put around a message."""
+"""Text without what loggers, terminals and test runners put around a message, and the envelopes of errors in it.
+
+Envelopes are tt-metal's exceptions and log lines, and the asserts of the tt-mlir runtime. They name the source file of
+a known failure, and they are all there is of an unknown one (errors 2, log-formats 5).
+"""
 
 import re
 from bisect import bisect_right
@@ -24,7 +28,7 @@ _LONGEST_MESSAGE = 4000
 class CleanText:
     """The text twice, with equal offsets: ``rows`` keeps line ends, ``flat`` has blanks instead.
 
-    People and terminals wrap messages anywhere, so wordings are searched in ``flat``; what has to stand alone on a
+    People and terminals wrap messages anywhere, so wordings are searched in ``flat``; what has to be alone on a
     line is searched in ``rows``.
     """
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The facts around a failure: operation, test, tensors and settings that a log or traceback names.
 
-The plainest sign counts: the runtime's own log line, ttnn's decorator in a traceback, the Python line of a traceback,
-the outermost call in a backtrace, the device operation or prim below it, and last the only call that the text mentions.
-Template arguments name configurations and types, so they are removed first; a name that was cut names nothing.
+A failure can be explained without them; with them the answer can name names. The plainest sign of the operation counts:
+the runtime's own log line, ttnn's decorator in a traceback, the Python line of a traceback, the outermost call in a
+backtrace, the device operation or prim below it, and last the only call that the text mentions. Template arguments name
+configurations and types, so they are removed first; a truncated name is ignored.
 """
 
 import re

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each failure once, without its echoes: the metal line, the PJRT line and the Python line are prints of one."""
+"""``find_failures``: search a text for failures, each once, without its echoes.
+
+The metal line, the PJRT line and the Python line of a failure are prints of one.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -100,7 +103,7 @@ def _drop_echoes(failures: list[Failure]) -> list[Failure]:
         if failure.template in _ASSERTS and failure.texts.get("file") in sites and _is_bare(failure):
             continue
         failed = failed or rank == "error"
-        chattered = chattered or rank == "chatter"  # an optimiser prints thousands: one stands for all
+        chattered = chattered or rank == "chatter"  # an optimiser prints thousands: one is kept for all
         kept.append(failure)
     return kept
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Search of a source of any length: its failures and their contexts, or a guess from a person's own words.
 
-Only for texts short enough to be about one thing, in which nothing of the library's own wording was found.
+The guess is only made for texts short enough to be about one thing, without any wording of the library.
 """
 
 import re

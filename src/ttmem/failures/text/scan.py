@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Search of a log of any size for the few lines that may report a failure, at about the speed of grep.
 
-Logs repeat themselves: without their digits, a million lines are a few hundred different ones. Each of those is judged
-once, by words of the templates; finding a known one again costs a look-up. A suspicious line is handed on with its
-neighbours, because a message's figures may stand below its first line and its envelope above; whether it tells of a
-failure is decided by ``find_failures``.
+Logs repeat themselves: without digits, a million lines are a few hundred different ones. Each of those is searched
+for failure words once; finding it again costs a look-up. A suspicious line is passed on with its neighbours, because a
+message's figures may be below its first line and its envelope above; ``find_failures`` decides about it.
 """
 
 from collections.abc import Iterable, Iterator

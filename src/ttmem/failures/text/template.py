@@ -187,7 +187,7 @@ def find_matches(text: str, flat: str) -> Iterator[Match]:
         values = {slot: found[slot.name] for slot in kept}
         start, end = found.span()
         for slot in kept[:-1]:
-            # A figure at the very end of a text whose sentence goes on was cut, perhaps in the middle of the figure.
+            # A figure at the very end of a text whose sentence continues was cut, perhaps in the middle of the figure.
             if slot.is_number and found.end(slot.name) == len(flat):
                 values[slot] = None
         unformatted = tuple(slot for slot, value in values.items() if value is None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replayed captures as a Profile: columns, buffer table, what programs needed in L1."""
+"""ttnn graph captures: a bare list of nodes, or the report that full_graph_capture writes -> a Profile."""
 
 import re
 from collections import Counter

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations of a capture with their events, built from the nodes of its graph."""
+"""Operations of a capture with their events, built from the nodes of its graph.
+
+Functions nest; the outermost one is the operation. Functions of the tensor layer (moving, viewing, freeing) are not
+operations: their events belong to the operation that calls them, or between operations. A function that throws may
+never end, and then everything recorded later looks as if it were nested in it.
+"""
 
 from __future__ import annotations
 

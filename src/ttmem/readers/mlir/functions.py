@@ -202,7 +202,7 @@ def _read(text: bytes, first_line: int, where: str) -> ModuleText:
     functions: dict[str, ModuleFunction] = {}
     name = MODULE_NAME.search(text)
     statements = list(_statements(text, first_line, where))
-    for _, statement in statements:  # first: locations stand behind the module
+    for _, statement in statements:  # first: locations follow the module
         if alias := _ALIAS.match(statement):
             aliases[alias[1]] = alias[2][: LAYOUT_BYTES * 16].strip()
     resolve = cache(
@@ -280,8 +280,7 @@ def _strip_comment(line: bytes) -> bytes:
 
 
 def _open_brackets(line: bytes, *, angled: bool) -> int:
-    """How many round brackets stay open; the others are always inside such ones, but for a function's own and an
-    alias's."""
+    """Count round brackets that stay open; others are always inside such ones, except in aliases."""
     plain = _TEXTS.sub(b"", hide_escapes(line)) if b'"' in line else line
     still_open = plain.count(b"(") - plain.count(b")")
     return still_open + plain.count(b"<") - plain.count(b">") + plain.count(b"->") if angled else still_open

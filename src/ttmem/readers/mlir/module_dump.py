@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Module dumps: what a compiled graph takes as arguments, from the log or from a stand-alone .mlir file
+"""Module dumps: the arguments of a compiled graph, from the log or from a stand-alone .mlir file
 (tt-xla's ``export_path`` writes them).
 
 The compiler prints seven to nine stages per graph and one set per graph; the argument list (one line, hundreds of
@@ -56,7 +56,7 @@ class ModuleItem(NamedTuple):
     types refer to layouts by such names in dumps; a function's signature."""
     name: bytes = b""
     text: bytes = b""
-    """What an alias stands for."""
+    """The value of an alias."""
     arguments: tuple[tuple[bytes, str, str, bytes, bool], ...] = ()
     """(type text, kind, name, local type text, is KV cache) of an entry's arguments; none for functions that are
     declared private, or that the compiler split off an entry."""

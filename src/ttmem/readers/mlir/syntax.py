@@ -1,8 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensor types as MLIR prints them, with the ttnn layout that says how the tensor is stored.
+"""Operations, tensor types and properties as MLIR prints them.
 
-Storage follows the memref, not the element type: a bfloat8_b tensor prints bf16 elements over bfp_bf8 tiles,
-and the memref of a sharded tensor is one shard. Both layout grammars (before and after 2026-05) are read.
+An executed operation is one line without aliases. Types end the text and locations follow them, so it is read from the
+right, without a scan of the properties, which may hold anything. Where a location could fool that (a quote inside a
+name), a scanner that knows strings and brackets takes over.
+
+Storage follows the memref, not the element type: a bfloat8_b tensor prints bf16 elements over bfp_bf8 tiles, and the
+memref of a sharded tensor is one shard. Both layout grammars (before and after 2026-05) are read.
+
+Properties, ``<{dim = 3 : si32, keep_dim = true}>``, become plain values. An attribute of a dialect becomes its content:
+``#ttcore.supportedDataTypes<bf16>`` is ``"bf16"``, ``#ttnn.shape<1x32>`` is ``[1, 32]``, ``#ttnn.conv2d_config<a = 1>``
+is ``{"a": 1}``.
 """
 
 import re

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import chain
 
 from ttmem.base.limits import FAILURES_NOTED, FAILURES_READ, FAILURES_READ_LAST
-from ttmem.failures import find_failures
+from ttmem.failures.text.find import find_failures
 from ttmem.failures.text.scan import ENVELOPE_WORDS, FAILURE_WORDS
 from ttmem.readers.wrappings import TIME_PREFIX, read_rank
 
@@ -20,7 +20,7 @@ _ENDS_FAILURE = (b"Executing operation: ", b"Device memory state ", b"MemoryView
 class FailureWindow:
     """Collects the lines of one failure: its first line and a few below it; they may arrive in several portions.
 
-    A failure's numbers may stand below its first line (``info:``, wrapped text). The lines in between may be another
+    A failure's numbers may be below its first line (``info:``, wrapped text). The lines in between may be another
     process's, and what begins the next operation's story is no part of this one.
     """
 

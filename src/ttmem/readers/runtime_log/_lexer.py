@@ -2,7 +2,7 @@
 """Lines of a runtime log -> tokens, in one streaming pass over bytes.
 
 Iterations repeat their lines exactly, so a line that was understood once is looked up from then on; only new lines
-are taken apart. What is kept of a distinct line is what it means, not its text, and the look-up table is bounded.
+are parsed. What is kept of a distinct line is what it means, not its text, and the look-up table is bounded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ttmem.base.limits import LINE_BYTES
-from ttmem.failures import EXPECTED_BEGIN, EXPECTED_END
+from ttmem.failures.text.clean_text import EXPECTED_BEGIN, EXPECTED_END
 from ttmem.failures.text.scan import FAILURE_WORDS, ShapeFilter, split_shapes
 from ttmem.readers.mlir.module_dump import STAGE_END_MARKS, parse_module_line
 from ttmem.readers.mlir.syntax import OperationText, parse_operation
@@ -212,7 +212,7 @@ class Lexer:
             return code
         damaged = self._damaged_count
         code = self._learn(line, index)
-        if code == _FAILURE:  # its text goes on in the lines below, so it cannot be looked up by this line alone
+        if code == _FAILURE:  # its text continues in the lines below, so it cannot be looked up by this line alone
             number, rank = self.failures.begin(lines, index)
             return Kind.FOREIGN if number is None else self._add(Kind.FAILURE, number, rank)
         if code:

@@ -73,7 +73,7 @@ def lex_part(path: Path, start: int, end: int, progress: Progress | None = None)
                 if progress:
                     progress(start + lexer.byte_count, 0)
             log = lexer.finish()
-            if lexer.failures.open:  # their text goes on beyond the border
+            if lexer.failures.open:  # their text continues beyond the border
                 beyond = file.read(_BEYOND_BYTES)
                 rest = lexer.splitter.rest() if len(beyond) < _BEYOND_BYTES else []
                 lexer.failures.go_on([*lexer.splitter.split(beyond), *rest][:FAILURE_REACH_LINES])

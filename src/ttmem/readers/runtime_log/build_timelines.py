@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timelines of a runtime log: the program of each operation, and the operation of each memory state.
+"""Tokens -> timelines: the program of each operation, and the operation of each memory state.
 
-Programs nest (const-eval, traces, calls) and restart their SSA numbers; an exception leaves them unfinished without
-a line that says so. Everything here is about the few lines that are not operations or memory views.
+Programs nest (const-eval, traces, calls) and restart their SSA numbers; an exception leaves them unfinished without a
+line about it. A state is printed *before* its operation runs and nothing is printed after one, so an operation's effect
+is in the next state of the same process, whatever operation that state belongs to.
 """
 
 from collections import Counter

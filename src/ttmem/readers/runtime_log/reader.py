@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory figures that a log held and that could not be read: the true peak of a memory may be among them."""
+"""tt-mlir / TT-XLA runtime logs, complete or still growing: operations and the memory states printed before them."""
 
 import gc
 import time
@@ -295,7 +295,7 @@ def follow(
 ) -> Profile:
     """Return the profile of a growing log, once ``stop`` is true, nothing came for ``idle_seconds``, or on Ctrl-C.
 
-    ``on_update`` gets the profile so far, at most once a second, and seldom enough that a log of any length costs
+    ``on_update`` gets the current profile, at most once a second, and seldom enough that a log of any length costs
     little more than reading it once. A file that shrinks or is replaced (rotation, a new
     run of the same script) is read from its beginning.
     """

@@ -73,7 +73,7 @@ def _launch_shared_rows(plan: PlanBuilder, source: TensorSpec, result: TensorSpe
     least = plan.memory_map.page_alignment_bytes(source.memory) // 2
     parts = ceil_div(source.shape[-1], least)
     cores = min(parts, plan.memory_map.grid.cores)
-    if results > 1:  # all of them travel together, so fewer cores share a row that is not long
+    if results > 1:  # results are sent together, so fewer cores share a short row
         cores = min(cores, _cores_for_rows(source.shape[-1] * element))
     indices, values = (round_up(results * size, _ROW_ALIGNMENT) for size in (4, element))
     read = round_up(ceil_div(parts, cores) * least * element, _ROW_ALIGNMENT)
@@ -81,7 +81,7 @@ def _launch_shared_rows(plan: PlanBuilder, source: TensorSpec, result: TensorSpe
     if results == 1:
         plan.launch(sizes)
         return
-    # Launched again the same program has room for two parts of a row: seen of the library, its source does not say why.
+    # A cached program has room for two parts of a row: observed in the library, not explained by its source.
     plan.launch_kept(("argmax", source, result), lambda: [sizes], again=((2 * read, *sizes[1:]),))
 
 

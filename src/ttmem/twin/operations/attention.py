@@ -124,7 +124,7 @@ def _list_buffers(plan: PlanBuilder, call: Call, mask: TensorSpec | None) -> lis
     cores = count_cores(plan, config)
     high, wide, deep = chunk // 32, key_chunk // 32, depth // 32
     total = batch * heads * ceil_div(rows, chunk)
-    # Causal work is dealt out in pairs, one light and one heavy chunk together.
+    # Causal work is distributed in pairs of a light and a heavy chunk.
     pairs = is_causal and _deals_in_pairs(query, config)
     most = 2 * ceil_div(total // 2, cores) if pairs else ceil_div(total, cores)
     plain, between = BFLOAT16.tile_bytes(), choose_intermediate_dtype(call).tile_bytes()

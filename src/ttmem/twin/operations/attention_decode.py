@@ -67,7 +67,7 @@ def decode(call: Call, plan: PlanBuilder) -> Plan:
     if any(spec is not None and spec.shard is not None and spec.memory is not L1 for spec in (position, table)):
         plan.refuse("Only L1 buffers can have an associated circular buffer!")
     if position is not None:
-        # One of the two is the tensor itself where it is in shards.
+        # One of the two is the tensor itself if it is sharded.
         buffers += [compute_aligned_page_bytes(plan, position)] * (1 if position.shard is not None else 2)
     if table is not None and table.shard is None:
         buffers.append(compute_aligned_page_bytes(plan, table))

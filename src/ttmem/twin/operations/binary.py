@@ -145,7 +145,7 @@ def combine(
     result = _broadcast_result(operands, result)
     slot = plan.allocate(result)
     if checks:
-        # The library looks at the types when there is a place for the result.
+        # The library checks the types after it allocated the result.
         check_types(kind, operands)
     plan.launch(list_streams(kind, operands, result), CIRCULAR)
     plan.free(*reversed(temporaries))
@@ -204,7 +204,7 @@ def _combine_with_number(call: Call, plan: PlanBuilder, kind: BinaryKind) -> Pla
         check_integers(plan, source, result, kind.number_is_unary, allowed)
         if kind.called == "POWER" and not source.is_tiled:
             raise InvalidSpecError("pow_int: input must be in TILE layout, got Layout::ROW_MAJOR")
-        if kind.called == "POWER":  # a kernel of its own, which never works in place
+        if kind.called == "POWER":  # its own kernel, which never works in place
             return plan.finish_with_program(result, double_buffered_tiles(source, result))
     elif not kind.takes_floats:
         plan.allocate(pad_spec(source, result))

@@ -79,7 +79,7 @@ def _accepts(wanted: str, kind: Kind) -> bool:
             return wanted not in _PLAIN  # shapes and coordinates are made of lists
         return all(any(_accepts(inner, one) for inner in wanted[1:-1].split("/")) for one in kind)
     if kind in _CONVERTED:
-        # Of texts and numbers some of the library's own types are made too; a list of them is not told apart.
+        # The binding also converts texts and numbers to some of the library's types; lists are not distinguished.
         return wanted in _CONVERTED[kind] or (kind == "str" and wanted not in _PLAIN)
     if kind == _OBJECT:
         return wanted not in _PLAIN
@@ -180,7 +180,7 @@ def parse_call(step: Mapping[str, Any]) -> ParsedCall:
         elif name in _RESULT and "tensor" in value:
             target = value["tensor"]
         elif found := _tensor_names(value):
-            if "output" in name or name == "out":  # under another name, or several: no rule knows of them
+            if "output" in name or name == "out":  # another name, or several outputs: no rule covers them
                 options[name] = found
                 continue
             tensors += found
@@ -237,7 +237,7 @@ def build_call(
             arguments[argument.name] = written.options[argument.name]
         elif argument.default is REQUIRED and not refused:
             missing.append(argument.name)
-    # None is as good as nothing: it is what the library gives an argument that was left out.
+    # None equals a missing argument: it is the library's default.
     unknown = tuple(name for name, value in written.options.items() if name not in known and value is not None)
     if missing and not unknown:
         raise BadInputError(f"ttnn.{written.function} needs '{missing[0]}'")

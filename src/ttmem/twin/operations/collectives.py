@@ -49,7 +49,7 @@ def resize(spec: TensorSpec, axis: int, size: int) -> TensorSpec:
 def all_gather(call: Call, plan: PlanBuilder) -> Plan:
     source = call.inputs[0]
     axis = dimension(call.arguments["dim"], len(source.shape))
-    # All other arguments are of yesterday: the library does not look at them.
+    # The library ignores all other (deprecated) arguments.
     lines = choose_lines(plan, {"cluster_axis": call.arguments["cluster_axis"]})
     made = _gather(plan, TensorHandle(_INPUT, source), result_spec(call, source), lines, axis, call.memory is not None)
     return plan.finish(made.slot, made.spec)
@@ -95,7 +95,7 @@ def all_broadcast(call: Call, plan: PlanBuilder) -> Plan:
     if not is_linear(call.arguments):
         if any(line.chips > PAIR and not line.is_ring for line in lines):
             raise NoRuleError("a ring across a two-dimensional mesh")
-        lines = [replace(line, is_ring=True) for line in lines]  # a program of its own also for two chips
+        lines = [replace(line, is_ring=True) for line in lines]  # its own program also for two chips
     made = copy_everywhere(plan, TensorHandle(_INPUT, source), result_spec(call, source), lines)
     return plan.finish_all([(copy.slot, copy.spec) for copy in made])
 
@@ -132,7 +132,7 @@ def scatter_tiles(
     if not is_tiled:
         raise NoRuleError("row-major sums along a dimension that does not divide evenly")
     if by is scatter:
-        compute_paging(result)  # a result that cannot be is refused before anything else
+        compute_paging(result)  # an invalid result is refused first
     if is_within_tiles and ceil_div(size, 32) % line.chips:
         raise InvalidSpecError(f"Number of tiles at dimension {axis} must be divisible by ring_size")
     if not is_within_tiles and size % line.chips:
@@ -141,7 +141,7 @@ def scatter_tiles(
         raise InvalidSpecError(f"Dimension {axis} must be divisible by ring_size")
     if spec.dtype not in (BFLOAT16, BFLOAT8_B, FLOAT32):
         raise NoRuleError("sums of other data types")
-    compute_paging(result)  # a result that cannot be is refused before anything is allocated
+    compute_paging(result)  # an invalid result is refused before any allocation
     return by(plan, spec, result, line, axis)
 
 

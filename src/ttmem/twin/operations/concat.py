@@ -108,7 +108,7 @@ def join(plan: PlanBuilder, specs: Sequence[TensorSpec], axis: int, result: Tens
             plan.launch([2 * before, before, after, 2 * after], CIRCULAR)
             return slot, result
     rows = [change_layout(spec, tiled=False) for spec in specs]
-    # The library asks the tiles too whether their rows are aligned, and of a single row it takes the tile's height.
+    # The library checks the alignment of tiles too, and takes the tile's height for a single row.
     forced = axis == len(result.shape) - 1 and _have_unaligned_rows(plan, specs, lambda spec: spec.padded[axis])
     if forced and len(result.shape) == 1 and not _have_unaligned_rows(plan, rows, _row_elements):
         raise InvalidSpecError(

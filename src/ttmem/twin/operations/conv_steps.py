@@ -76,7 +76,7 @@ def convolve(
         made_slot, result = move_result(plan, *_convolve(plan, scheme, halo), memory)
         plan.free(gathered)
         return made_slot, result
-    # A transposed convolution of a tensor in L1 gives its shards back last.
+    # A transposed convolution of an L1 tensor frees its shards last.
     gathered, halo = gather(plan, scheme.dealing, slot, dealt, frees_input=False, kernel=made.kernel)
     made_slot, result = _convolve(plan, scheme, halo)
     plan.free(gathered)
@@ -139,7 +139,7 @@ def prepare(plan: PlanBuilder, scheme: Scheme, parameters: Parameters) -> None:
     made = scheme.convolution
     if made.is_row_depthwise and parameters.is_returned:
         raise NoRuleError("returned weights of a depthwise row")
-    # Depthwise along a line every tap has a row of tiles for all channels.
+    # In conv1d each depthwise tap has a row of tiles for all channels.
     rows = scheme.weight_shape[0] if made.is_row_depthwise else made.in_channels * prod(made.window.kernel)
     parameters.move(plan, rows, made.out_channels, scheme.weight_shape)
 
@@ -180,7 +180,7 @@ def _convolve(plan: PlanBuilder, scheme: Scheme, halo: TensorSpec) -> tuple[int,
     width += width % 2
     program = replace(made, choices=made.choices.select_program_choices(sums_in_float32=made.sums_in_float32))
     keep_tables(plan, scheme.dealing, ("convolution", program, halo), (width,))
-    if has_rest:  # by channels the tables are made first
+    if has_rest:  # for width shards the tables are created first
         plan.refuse(rest)
     if width > scheme.outputs_per_core:
         plan.refuse(_TABLE_TOO_WIDE.format(2 * width, 2 * scheme.outputs_per_core))

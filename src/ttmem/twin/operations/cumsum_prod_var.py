@@ -49,7 +49,7 @@ def accumulate(call: Call, plan: PlanBuilder) -> Plan:
         order[0], order[axis + lead] = order[axis + lead], order[0]
         held = change_shape(held, (1,) * lead + shape)
         held = plan.advance(permute, held, held.spec.memory, held.spec.shard, dims=order)
-    # Totals of floats are kept in four bytes; sums of those keep a copy besides.
+    # Totals of floats have four bytes; sums of float32 keep a second copy.
     inner = (FLOAT32 if held.spec.dtype.is_float else held.spec.dtype).tile_bytes()
     totals = [inner, inner] if is_sum and held.spec.dtype is FLOAT32 else [inner]
     result = _result_spec(call, held.spec)

@@ -184,7 +184,7 @@ def _list_gather_buffers(elements: TensorSpec, places: TensorSpec, space: int, *
         rows = [across * tile, number, max(found, _FEW_TILES) * tile]
         if sum(rows) <= space:
             return rows
-        # Else the row in as few equal parts as L1 has room for.
+        # Otherwise the row is split into as few equal parts as fit L1.
         room = max((space - number - tile) // tile, 1)
         return [ceil_div(across, ceil_div(across, room)) * tile, number, tile]
     if max(across, found) > _WIDEST_ROW_TILES:
@@ -325,7 +325,9 @@ def _repeat(plan: PlanBuilder, held: TensorHandle, times: int, axis: int, like: 
             compute_aligned_page_bytes(plan, replace(result, memory=one)) for one in (source.memory, result.memory)
         )
         most = _PAGES_AT_ONCE * page
-        has_room = most <= plan.l1_space()  # asked before, too: where L1 is full, the library does not begin like this
+        has_room = (
+            most <= plan.l1_space()
+        )  # checked before the allocation too: with a full L1 the library takes another path
         slot = plan.allocate(result)
         if has_room and most <= plan.l1_space():
             plan.launch([most], CIRCULAR)

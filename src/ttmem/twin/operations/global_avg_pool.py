@@ -49,7 +49,7 @@ def average(call: Call, plan: PlanBuilder, made: Pooling) -> Plan:
         held = plan.advance(to_layout, held, layout="row_major")
     image = plan.apply(reshape, held, shape=(made.window.batch, 1, pixels, made.channels))
     out, is_block = made.out_layout, image.spec.dtype.is_block_float
-    # What is asked of the sum; otherwise its result changes as it comes.
+    # The layout that the sum is asked for; otherwise its result is converted.
     asked = out if (made.window.batch == 1 if out is TILE else not is_block) else None
     if image.spec.is_tiled:
         summed = reduce_height(plan, image, ResultPlacement(memory), image.spec.dtype, "sum", layout=asked or TILE)

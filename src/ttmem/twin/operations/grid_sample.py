@@ -46,7 +46,7 @@ def grid_sample(call: Call, plan: PlanBuilder) -> Plan:
             return plan.unknown("grid_sample of padded channels into the caller's shards")
         result = replace(result, alignment=(1, _count_channels(image) * (points if joins else 1)))
     if call.shard is not None or isinstance(grid.shard, Shard) or mode == "nearest":
-        # The grid's shards are the result's too, whatever is wished; else shards are where they are wished.
+        # A sharded grid decides the result's shards; otherwise the caller does.
         memory = call.memory if call.shard is not None and grid.shard is None else None
         shard = _choose_shard(call, plan, image, grid, points if not joins else -points)
         result = replace(result, memory=memory or L1, shard=shard)

@@ -154,7 +154,7 @@ class _RowNorm:
         return [size for size in sizes if size]
 
     def choose_buffers(self, plan: PlanBuilder) -> list[int]:
-        """Return the buffers for whole rows if they fit, else for pieces; refuse if not even the smallest pieces fit."""
+        """Return the buffers for whole rows if they fit, else for pieces; refuse if no pieces fit."""
         width = round_up(self.source.tiles_across, self.block)
         usable = int(_USABLE * plan.l1_space())
         whole = self.compute_buffers(width, streams=False)
@@ -256,7 +256,9 @@ def _normalize_shards(call: Call, plan: PlanBuilder) -> Plan:
         and grid.rows != grid.columns
         and any(one.end_y == grid.rows - 1 for one in shard.ranges)
     ):
-        return plan.unknown(f"{call.name} of column-major shards down to the last row: the library refuses some")
+        return plan.unknown(
+            f"{call.name} of column-major shards on the last row of cores, some of which the library refuses"
+        )
     is_centred, is_precise = _read_precision(call)
     slot = -1 if block.in_place else plan.allocate(result)
     rows = plan.memory_map.grid.rows

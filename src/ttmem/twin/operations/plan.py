@@ -174,7 +174,7 @@ class PlanBuilder:
             raise _PlanEndsEarlyError from None
         if lowest is not None:
             return lowest - self.memory_map.l1_base_address
-        return self.memory_map.l1.bytes_per_bank  # L1_SMALL is the top of L1 and not to be had
+        return self.memory_map.l1.bytes_per_bank  # L1_SMALL, at the top of L1, is not available
 
     def allocate(self, spec: TensorSpec, *, cache_key: Hashable = None) -> int:
         self._slots += 1

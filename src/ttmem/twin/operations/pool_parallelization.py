@@ -110,7 +110,7 @@ class PoolingScheme:
 
     @property
     def out_shard(self) -> Shard:
-        """Return the result's shards; a last tile of less than a face is padded to a whole one, unless it is the only one."""
+        """Return the result's shards; a last tile of less than a face is padded to a whole tile, unless it is alone."""
         channels = ceil_div(self.pooling.channels, self.cores_across)
         is_padded = self.pooling.out_layout is TILE or 0 < channels % _TILE < _FACE < channels
         width = self.compute_out_width(_TILE if is_padded else _FACE)

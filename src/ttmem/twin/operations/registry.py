@@ -138,14 +138,14 @@ def plan_call(
     try:
         plan = builder.run_rule(lambda: record.plan(known_call, builder))
     except KeyError as missing:
-        if call.unknown_options:  # under another name perhaps
+        if call.unknown_options:  # perhaps it has another name
             return no_plan(reason)
         raise BadInputError(f"{call.name} needs the argument {missing}") from None
     except (TypeError, ValueError, IndexError, AttributeError, ArithmeticError):
         # Tensors or arguments of an unexpected form: the library may accept them.
         return no_plan(f"the rule of ttnn.{record.name} does not cover arguments of this form")
     except (BadInputError, InvalidSpecError):
-        if call.unknown_options:  # which may be what makes the library take it
+        if call.unknown_options:  # they may be why the library accepts the call
             return no_plan(reason)
         raise
     if not reason:

@@ -28,8 +28,8 @@ from ttmem.twin.tensor_spec import TILE, InvalidSpecError, NdShard, Shard, Tenso
 
 
 def holds_whole_pages(spec: TensorSpec) -> bool:
-    """Tiles or rows lie in it as a whole, and no shard is cut short, nor a row or column of cores of a block left out.
-    What no shards can hold does not.
+    """Return whether shards hold whole tiles or rows, none is cut short, and no row or column of a block's cores is
+    empty.
     """
     if spec.shard is None:
         return True
@@ -50,7 +50,7 @@ def _leaves_cores_idle(spec: TensorSpec, shard: Shard) -> bool:
 
 
 def has_wide_grid(spec: TensorSpec) -> bool:
-    """On more columns of cores than rows: the library leaves longer rows to the cores themselves there."""
+    """Return whether the shards have more columns of cores than rows, where cores repeat longer rows themselves."""
     box = result_shards.find_rectangle(spec.shard) if isinstance(spec.shard, Shard) else None
     return box is not None and box.columns > box.rows
 
@@ -60,7 +60,7 @@ def is_block_by_column(spec: TensorSpec) -> bool:
 
 
 def can_repeat_in_place(source: TensorSpec, wanted: TensorSpec, times: Sequence[int]) -> bool:
-    """Along one dimension, each core for itself: what is repeated lies in one shard of L1, and so does the result."""
+    """Return whether each core can repeat its own L1 shard along the one repeated dimension."""
     shard, after = source.shard, wanted.shard
     repeated = [axis for axis, number in enumerate(times) if number > 1]
     if len(repeated) != 1 or not isinstance(shard, Shard) or source.memory is not L1:
@@ -83,7 +83,7 @@ def _has_padding(source: TensorSpec) -> bool:
 
 
 def choose_repeated_shard(source: TensorSpec, times: Sequence[int], shape: tuple[int, ...], grid: Grid) -> Shard | None:
-    """Those of the input, longer, where each core repeats its own; else the whole grid is dealt anew. None: pages."""
+    """Return the input's shards, enlarged, if each core repeats its own; else shards over the whole grid; None: pages."""
     shard = source.shard
     assert isinstance(shard, Shard)
     if can_repeat_in_place(source, replace(source, shard=None), times):
@@ -97,7 +97,7 @@ def choose_repeated_shard(source: TensorSpec, times: Sequence[int], shape: tuple
 _PAGES_AT_ONCE = 8
 _NO_BYTES = "Can only work with UINT16, BFLOAT16, UINT32, INT32, FLOAT32 data types"
 _SPARE_BYTES = 128
-"""The kernel for other ranks than 2 to 4 shifts pages into alignment, which needs so much more."""
+"""The extra bytes of the kernel for ranks other than 2 to 4, which shifts pages into alignment."""
 
 
 def repeat(call: Call, plan: PlanBuilder) -> Plan:
@@ -106,7 +106,7 @@ def repeat(call: Call, plan: PlanBuilder) -> Plan:
 
 
 def expand(call: Call, plan: PlanBuilder) -> Plan:
-    """A repeat of dimensions of size 1; -1 keeps a dimension."""
+    """Repeat dimensions of size 1; -1 keeps a dimension."""
     shape, wanted = call.inputs[0].shape, [int(size) for size in call.arguments["output_shape"]]
     if len(wanted) < len(shape):
         raise BadInputError(f"cannot expand {list(shape)} to {wanted}")
@@ -133,11 +133,11 @@ def _repeat_input(call: Call, plan: PlanBuilder, times: list[int]) -> Plan:
     if 0 in times:
         return plan.unknown("a tensor without elements")
     if isinstance(source.shard, NdShard):
-        return plan.unknown("a repeat of shards of many dimensions")
+        return plan.unknown("a repeat of ND shards")
     is_refused = source.dtype is UINT8 and not 2 <= rank <= 4 and not _tiles_can_be_repeated(source, times)
     if source.shard is not None or call.shard is not None:
         if is_refused:
-            return plan.unknown("bytes in shards of many dimensions")
+            return plan.unknown("uint8 shards of rank 1 or above 4")
         return _repeat_shards(call, plan, source, times)
     if is_refused:
         raise InvalidSpecError(_NO_BYTES)
@@ -146,8 +146,8 @@ def _repeat_input(call: Call, plan: PlanBuilder, times: list[int]) -> Plan:
 
 
 def _repeat(plan: PlanBuilder, held: TensorHandle, times: list[int], like: TensorSpec) -> TensorHandle:
-    """Tiles that cannot be repeated as such are made rows where the tensor is, repeated into where the result goes, and
-    tilized again. What is held goes as soon as it has been read.
+    """Repeat; tiles that cannot be repeated as such are untilized in the input's memory, repeated into that of the
+    result, and tilized again. The input is freed once it has been read.
     """
     source = held.spec
     if not source.is_tiled or _tiles_can_be_repeated(source, times):
@@ -161,15 +161,15 @@ def _repeat(plan: PlanBuilder, held: TensorHandle, times: list[int], like: Tenso
 
 
 def _repeat_shards(call: Call, plan: PlanBuilder, source: TensorSpec, times: list[int]) -> Plan:
-    """Shards that hold whole pages are read and written where they lie. Others, and tiles that become rows, go by way
-    of pages: of DRAM, or of L1 where older kernels repeat them.
+    """Repeat shards: those that hold whole pages in place. Others, and tiles that become rows, go through pages of
+    DRAM, or of L1 where older kernels repeat them.
     """
     wanted = replace(result_spec(call, source), shape=_multiply_shape(source.shape, times))
     if call.memory is None and source.shard is not None:
         wanted = replace(wanted, shard=choose_repeated_shard(source, times, wanted.shape, plan.memory_map.grid))
     is_tiled = source.is_tiled
     if not is_tiled and all(is_block_by_column(spec) for spec in (source, wanted)):
-        return plan.unknown("rows in block shards by columns of cores")
+        return plan.unknown("row-major block shards with column-major cores")
     becomes_rows = is_tiled and not _tiles_can_be_repeated(source, times)
     plainly = 2 <= len(source.shape) <= 4 and not (becomes_rows and source.dtype.is_block_float)
     reads, writes = (plainly and not becomes_rows and holds_whole_pages(spec) for spec in (source, wanted))
@@ -183,7 +183,7 @@ def _repeat_shards(call: Call, plan: PlanBuilder, source: TensorSpec, times: lis
         inside = replace(source, memory=DRAM if plainly else L1, shard=None)
     like = replace(source, memory=wanted.memory, shard=wanted.shard if writes else None)
     if plainly and _is_short(plan, inside, times, like):
-        return plan.unknown("shards that are repeated where L1 is short")
+        return plan.unknown("a repeat of shards where L1 is short")
     held = TensorHandle(-1, source)
     if inside is not source:
         held = plan.apply(to_memory_config, held, inside.memory)
@@ -194,7 +194,7 @@ def _repeat_shards(call: Call, plan: PlanBuilder, source: TensorSpec, times: lis
 
 
 def _repeat_in_place(plan: PlanBuilder, source: TensorSpec, wanted: TensorSpec, times: list[int]) -> Plan:
-    """A page passes through; rows are taken as a whole, however they are cut."""
+    """Repeat through one page; rows count as a whole, regardless of their shards."""
     if source.dtype is UINT8 and not source.is_tiled:
         raise InvalidSpecError(_NO_BYTES)
     whole = source if source.is_tiled else replace(source, shard=None)
@@ -236,7 +236,7 @@ def _repeat_pages(
 def _list_copies(
     source: TensorSpec, times: list[int], like: TensorSpec, *, plainly: bool
 ) -> list[tuple[int, TensorSpec]]:
-    """Dimension by dimension: of tiles the outermost first, of rows the innermost."""
+    """Return one copy per repeated dimension: for tiles the outermost first, for rows the innermost."""
     shape, numbers, is_tiled = list(source.shape), list(times), source.is_tiled
     if plainly:
         _merge_ones(shape, numbers, untouched=2 if is_tiled else 1)
@@ -252,14 +252,14 @@ def _list_copies(
 
 
 def _is_short(plan: PlanBuilder, source: TensorSpec, times: list[int], like: TensorSpec) -> bool:
-    """Of L1, for pages to be repeated plainly: every copy that goes there, and a page on its way."""
+    """Return whether L1 is too small for the copies that go there and one page in flight."""
     copies = [copy for _, copy in _list_copies(source, times, like, plainly=True)]
     placed = (place(copy, plan.memory_map) for copy in copies if copy.memory is L1)
     return sum(one.bytes_per_bank for one in placed) + _align_page(plan, source, copies[-1]) > plan.l1_space()
 
 
 def _merge_ones(shape: list[int], times: list[int], untouched: int) -> None:
-    """Two neighbours are repeated in one go when the outer one has size 1."""
+    """Merge two neighbouring repeats if the outer dimension has size 1."""
     for dim in range(len(shape) - 1 - untouched):
         if shape[dim] == 1 and times[dim] > 1 and times[dim + 1] > 1:
             times[dim + 1] *= times[dim]
@@ -267,13 +267,13 @@ def _merge_ones(shape: list[int], times: list[int], untouched: int) -> None:
 
 
 def _align_page(plan: PlanBuilder, *ends: TensorSpec) -> int:
-    """Of the last one, for the memories of all."""
+    """Return the page bytes of the last spec, aligned for the memories of all."""
     alignment = max(plan.memory_map.page_alignment_bytes(spec.memory) for spec in ends)
     return round_up(compute_paging(ends[-1]).page_bytes, alignment)
 
 
 def _compute_page_buffer(plan: PlanBuilder, before: TensorSpec, after: TensorSpec, *, is_outer: bool) -> int:
-    """Rows that stay as they are are aligned for both ends; those that grow are read and written as they lie."""
+    """Return the buffer for pages: aligned for both ends in outer repeats, as stored where rows grow."""
     page = (
         _align_page(plan, before, after)
         if is_outer

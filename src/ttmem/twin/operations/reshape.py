@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reshape: a view when the tile grid stays, otherwise a copy guided by a table that stays in DRAM."""
+"""Reshape: a view if the tile grid stays, otherwise a copy guided by a table that stays in DRAM."""
 
 from dataclasses import replace
 from math import prod
@@ -28,7 +28,7 @@ from ttmem.twin.tensor_spec import ROW_MAJOR, InvalidSpecError, NdShard, Shard, 
 _MOVABLE = (BFLOAT16, FLOAT32, INT32, UINT32)
 _BYTES_PER_SEGMENT = 16
 _READ_BYTES, _WRITE_BYTES, _MOST_SLOTS = 64, 16, 8
-"""Of row-major copies: what reads and writes are aligned to, and results that wait at most."""
+"""Row-major copies: the alignment of reads and writes, and the most results in flight."""
 
 
 def reshape(call: Call, plan: PlanBuilder) -> Plan:
@@ -36,10 +36,10 @@ def reshape(call: Call, plan: PlanBuilder) -> Plan:
 
 
 def view(call: Call, plan: PlanBuilder) -> Plan:
-    """A reshape that moves nothing, or is refused."""
+    """Reshape without moving anything, or refuse."""
     source, shape = call.inputs[0], infer_shape(call.inputs[0], call.arguments["shape"])
     if not (source.shape and shape):
-        return plan.unknown("views of single numbers")
+        return plan.unknown("views of scalars")
     (*_, height, width), (*_, new_height, new_width) = (1, *source.shape), (1, *shape)
     if width != new_width:
         raise InvalidSpecError(
@@ -60,7 +60,7 @@ def unsqueeze(call: Call, plan: PlanBuilder) -> Plan:
 
 
 def squeeze(call: Call, plan: PlanBuilder) -> Plan:
-    """A dimension that is not 1 stays; without one that is named all of size 1 go."""
+    """Remove the given dimension if its size is 1; without one remove all of size 1."""
     shape, dim = call.inputs[0].shape, call.arguments["dim"]
     gone = range(len(shape)) if dim is None or not shape else (dimension(dim, len(shape)),)
     return _reshape_input(call, plan, tuple(size for i, size in enumerate(shape) if i not in gone or size != 1))
@@ -84,7 +84,7 @@ def _reshape_input(call: Call, plan: PlanBuilder, shape: tuple[int, ...]) -> Pla
 
 
 def _check_single_row(source: TensorSpec, shape: tuple[int, ...]) -> None:
-    """A tensor of one dimension has no tile padding: a row in shards cannot lose it, unless one shard has all of it."""
+    """Refuse a sharded reshape to 1-D that would drop tile padding, unless one shard has the whole row."""
     padded, shard = source.padded, source.shard
     if isinstance(shard, Shard) and len(shape) == 1 < len(padded) and padded[-1] not in (shape[-1], shard.width):
         raise InvalidSpecError(
@@ -95,24 +95,24 @@ def _check_single_row(source: TensorSpec, shape: tuple[int, ...]) -> None:
 
 
 def _reshape_shards(call: Call, plan: PlanBuilder, shape: tuple[int, ...]) -> Plan:
-    """Tiles are read and written wherever they are; the shards of the result are made anew."""
+    """Reshape tiles in shards; the shards of the result are computed from the new shape."""
     source, wanted = call.inputs[0], result_spec(call, call.inputs[0])
     if not source.is_tiled or source.dtype not in _MOVABLE or isinstance(wanted.shard, NdShard):
         return plan.unknown(OWN_KERNELS)
     if wanted.shard is not None:
         if len(shape) < 2:
-            return plan.unknown("shards of a tensor with a single dimension")
+            return plan.unknown("shards of a 1-D tensor")
         is_explicit = call.shard is not None
         shard = result_shards.choose_reshape_shard(source, wanted.shard, shape, is_explicit=is_explicit)
         if shard is None:
-            return plan.unknown("shards on cores that are no rectangle")
+            return plan.unknown("shards on cores that do not form a rectangle")
         wanted = replace(wanted, shard=shard)
     result = replace(wanted, shape=shape)
     return plan.finish(_launch_tile_copy(plan, source, result), result)
 
 
 def _copy_tiles(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> int:
-    """Tiles that move; block floats do so as bfloat16."""
+    """Copy tiles; block floats are copied as bfloat16."""
     if not source.dtype.is_block_float:
         return _launch_tile_copy(plan, source, result)
     plain = replace(source, dtype=BFLOAT16)
@@ -127,19 +127,19 @@ def _copy_tiles(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> in
 
 
 def reshape_tensor(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> int:
-    """An interleaved tensor under another shape, as a step of other operations; slot 0: it is the tensor itself."""
+    """Reshape an interleaved tensor as a step of other operations; slot 0: the result is the tensor itself."""
     if is_view(source, result.shape, result.memory):
         return 0
     if not source.is_tiled and not (source.shape and result.shape):
         raise InvalidSpecError(f"Can't do reshape {'to' if source.shape else 'from'} rank 0 tensor")
     if source.dtype not in _MOVABLE and not source.dtype.is_block_float:
-        plan.allocate(result)  # there must be room for the result before anybody looks at its type
+        plan.allocate(result)  # the library allocates the result before it checks its type
         plan.refuse("Can only work with bfloat16/float32 or int32/uint32 tensors")
     return (_copy_rows if not source.is_tiled else _copy_tiles)(plan, source, result)
 
 
 def infer_shape(source: TensorSpec, wanted: object) -> tuple[int, ...]:
-    """The new shape with its -1 filled in."""
+    """Return the new shape with its -1 filled in."""
     if not isinstance(wanted, (list, tuple)):
         raise BadInputError(f"reshape needs a list of sizes, not {wanted!r}")
     shape = [int(size) for size in wanted]
@@ -152,12 +152,12 @@ def infer_shape(source: TensorSpec, wanted: object) -> tuple[int, ...]:
 
 
 def is_same(source: TensorSpec, shape: tuple[int, ...]) -> bool:
-    """Nothing is to be done but a move, where another memory was asked for."""
+    """Return whether the shape stays, padding included, so that at most a move is left."""
     return source.elements == 0 or (shape == source.shape and shape == source.padded)
 
 
 def is_view(source: TensorSpec, shape: tuple[int, ...], memory: Memory | None = None) -> bool:
-    """The width stays, and so does the height, or neither height has tile padding; rows only need the width."""
+    """Return whether a reshape moves nothing: the width stays and, for tiles, the height stays or is never padded."""
     if is_same(source, shape):
         return True
     height, width = (1, 1, *source.shape)[-2:]
@@ -170,7 +170,7 @@ def is_view(source: TensorSpec, shape: tuple[int, ...], memory: Memory | None = 
 
 
 def _launch_tile_copy(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> int:
-    """The tile copy: its output, and the table that the cached program keeps until the cache is cleared."""
+    """Launch the tile copy; the cached program keeps its table until the cache is cleared."""
     from ttmem.twin.operations.reshape_mapping_table import count_segments_per_tile
 
     slot = plan.allocate(result)
@@ -188,8 +188,8 @@ def _launch_tile_copy(plan: PlanBuilder, source: TensorSpec, result: TensorSpec)
 
 
 def _copy_rows(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> int:
-    """Rows of another length. A kernel reads two rows ahead; results that are not aligned wait in up to eight slots,
-    as many as L1 has room for. Where rows divide each other two kernels share the work.
+    """Copy to rows of another length. A kernel reads two rows ahead; unaligned results wait in up to eight slots, as
+    many as fit L1. Two kernels share the work if one row length divides the other.
     """
     slot = plan.allocate(result)
     before, after = compute_paging(source).page_bytes, compute_paging(result).page_bytes

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How large the table of a reshape's copy is: the segments of the output tile that needs most of them.
+"""Size of the table of a reshape's copy: the segments of the output tile that needs the most.
 
 A segment is a run that is contiguous in an input tile and in the output tile, where a tile is stored in faces of
-16 x 16. A tile needs the segments of its worst input tile times the input tiles it draws from; the table has the rows
+16 x 16. A tile needs the segments of its worst input tile times the number of its input tiles; the table has the rows
 of the worst output tile (plus that number modulo 16, as the library adds it).
 
-A tensor has millions of tiles, but few that differ. Output tiles of one size begin at all places of the input that are
-congruent modulo one number (`_starts`); of such a place only the column matters, and how far the next tile row is; and
-where a tile never crosses the end of an input row, only the column within an input tile.
+A tensor has millions of tiles, but few distinct ones. Output tiles of one size begin at all input positions that are
+congruent modulo one number; only the column of a position matters, and the distance to the next tile row; and where a
+tile never crosses the end of an input row, only the column within an input tile.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ Shape = tuple[int, int, int]
 
 _TILE, _FACE = 32, 16
 _BLOCK_ELEMENTS = 1 << 18
-"""Elements, or cells of a histogram, that are looked at together."""
+"""Elements, or cells of a histogram, that are processed together."""
 
 
 @lru_cache(maxsize=4096)
 def count_segments_per_tile(before: Shape, after: Shape) -> int:
-    """Rows of the copy table per output tile, for shapes of three dimensions."""
+    """Return the rows of the copy table per output tile, for 3-D shapes."""
     worst = max(_count_worst(size, before, after[2]) for size in _list_sizes(before, after))
     return worst + worst % 16
 
 
 class _Size(NamedTuple):
-    """Output tiles with so many used rows and columns."""
+    """Output tiles with the same number of used rows and columns."""
 
     rows: int
     columns: int
     residues: IntArray
-    """They begin at every place of an input channel that is one of these modulo ``step``."""
+    """The positions of an input channel, modulo ``step``, where these tiles begin."""
     step: int
 
 
 def _list_sizes(before: Shape, after: Shape) -> Iterator[_Size]:
-    """Up to four: whole tiles, and those at the lower and the right edge.
+    """Yield up to four sizes: whole tiles, and those at the lower and the right edge.
 
     Channels of the output begin at all multiples of the greatest common divisor of both channels' elements, because the
     elements of the whole tensor are a multiple of both.
@@ -60,7 +60,7 @@ def _list_sizes(before: Shape, after: Shape) -> Iterator[_Size]:
 
 
 def _iterate_tiles(length: int) -> Iterator[tuple[IntArray, int]]:
-    """Where tiles begin along a dimension, and how much of them is used: the whole ones, and the last one."""
+    """Yield the starts of tiles along a dimension and their used length: the whole tiles, then the last one."""
     whole, rest = divmod(length, _TILE)
     if whole:
         yield np.arange(whole, dtype=np.int64) * _TILE, _TILE
@@ -88,12 +88,12 @@ def _count_worst(size: _Size, before: Shape, out_width: int) -> int:
         return worst
     column, first_row = columns[crosses], first_rows[crosses]
     if out_width % in_width == 0:
-        # Every row of the tile begins in the same column: only where that is in an input tile matters.
+        # Every row of the tile begins in the same column: only its position in an input tile matters.
         column = np.where(column + size.columns <= in_width, column % _TILE, column)
     starts = _select_distinct_rows(
         column, first_row, period, in_height, (int(column.max()) + reach - 1) // in_width + 1
     )
-    # A run may go on from one row of a face to the next, or from the end of a face to the next one.
+    # A run may continue from one row of a face to the next, or from the end of a face to the next face.
     is_exceptional = size.columns == _FACE or (
         size.columns == _TILE and size.rows > _FACE and out_width - in_width in (0, _FACE)
     )
@@ -104,7 +104,7 @@ def _count_worst(size: _Size, before: Shape, out_width: int) -> int:
 
 
 def _find_columns(size: _Size, in_width: int) -> tuple[IntArray, IntArray, int]:
-    """All columns that are congruent to a residue, and the rows in which each meets it: the first, and the period."""
+    """Return the columns congruent to a residue, and for each the first row that meets it, and the period."""
     common = gcd(size.step, in_width)
     period = size.step // common
     begin = size.residues % common
@@ -118,8 +118,7 @@ def _find_columns(size: _Size, in_width: int) -> tuple[IntArray, IntArray, int]:
 
 
 def _select_distinct_rows(column: IntArray, first_row: IntArray, period: int, in_height: int, span: int) -> _Starts:
-    """One row of each kind: by its place in a tile row where the end of the channel is out of reach; near the end each
-    for itself."""
+    """Return one row of each kind: by its position in a tile row; near the end of the channel every row."""
     column, first_row = np.divmod(np.unique(column * in_height + first_row), in_height)
     count = in_height // period
     numbers = np.arange(count, dtype=np.int64)
@@ -140,7 +139,7 @@ def _split_blocks(starts: _Starts, elements_each: int) -> Iterator[_Starts]:
 
 
 def _count_by_cells(size: _Size, starts: _Starts, before: Shape, out_width: int) -> int:
-    """Segments are counted once per column, by input row and input tile column; input tiles are sums of input rows."""
+    """Count segments once per column, by input row and input tile column; input tiles are sums of input rows."""
     columns, number = np.unique(starts.column, return_inverse=True)
     worst = 0
     at_once = max(_BLOCK_ELEMENTS // (size.rows * size.columns), 1)
@@ -170,12 +169,12 @@ class _Cells:
         cell += tile.reshape(flat.shape)
         self._segments = self._count(cell[at_output | at_input])
         self._at_row_ends: IntArray | None = None
-        """Segments that begin only because an input row does, where rows may follow each other in a tile."""
+        """Segments that begin only because an input row begins, where rows may follow each other in a tile."""
         if in_width in (_FACE, _TILE):
             self._at_row_ends = self._count(cell[(in_column == 0) & ~at_output])
 
     def worst(self, columns: IntArray, row: int, in_height: int) -> int:
-        """Of tiles that begin in these columns (by number) of an input row."""
+        """Return the most segments among tiles that begin in these columns (by number) of an input row."""
         places = row + self._rows
         inside = places % in_height
         tile_row = places // in_height * -(-in_height // _TILE) + inside // _TILE
@@ -193,7 +192,7 @@ class _Cells:
 
 
 def _count_exactly(size: _Size, starts: _Starts, before: Shape, out_width: int) -> int:
-    """By the definition, element by element."""
+    """Count segments by their definition, element by element."""
     _, in_height, in_width = before
     flat = _compute_places(size, starts.column, out_width)
     row = flat // in_width + starts.row[:, None]
@@ -216,14 +215,14 @@ def _count_exactly(size: _Size, starts: _Starts, before: Shape, out_width: int) 
 
 
 def _compute_places(size: _Size, columns: IntArray, out_width: int) -> IntArray:
-    """Of each start, where its elements are, counted from the beginning of its input row."""
+    """Return the positions of each start's elements, counted from the beginning of its input row."""
     steps = np.arange(size.rows, dtype=np.int64)[:, None] * out_width + np.arange(size.columns, dtype=np.int64)[None, :]
     return columns[:, None] + steps.ravel()[None, :]
 
 
 def _mark_output_begins(size: _Size, out_width: int) -> Flags:
-    """Where a run ends on the output's side: at every row and in its middle, but not where the third face follows the
-    second one and the next element too."""
+    """Mark where runs begin in the output: at every row and in its middle, but not where the third face continues
+    the second one."""
     begins: Flags = np.arange(size.rows * size.columns) % size.columns % _FACE == 0
     if out_width == size.columns == _TILE and size.rows > _FACE:
         begins[_FACE * _TILE] = False
@@ -236,6 +235,6 @@ def _compute_output_offsets(size: _Size) -> IntArray:
 
 
 def _compute_tile_offsets(row: IntArray, column: IntArray) -> IntArray:
-    """The place of an element in its tile."""
+    """Return the position of an element in its tile."""
     row, column = row % _TILE, column % _TILE
     return (row // _FACE * 2 + column // _FACE) * _FACE * _FACE + row % _FACE * _FACE + column % _FACE

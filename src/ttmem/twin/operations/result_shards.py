@@ -11,12 +11,12 @@ from ttmem.twin.operations.plan import NoRuleError
 from ttmem.twin.tensor_spec import CoreRange, Shard, TensorSpec, make_core_grid
 
 _ROW_QUANTUM_BYTES = 16
-"""What rows in shards of L1 are multiples of."""
+"""The alignment of rows in L1 shards."""
 
 
 def choose_slice_shard(source: TensorSpec, shape: tuple[int, ...], *, in_tiles: bool) -> Shard | None:
-    """Of a part: as many shards as before, on the same cores, each as small as the part allows. None: the cores of
-    block shards are no rectangle.
+    """Return the shards of a slice: on the same cores, as small as the slice allows. None if the cores of block shards
+    do not form a rectangle.
     """
     shard = source.shard
     assert isinstance(shard, Shard)
@@ -27,14 +27,14 @@ def choose_slice_shard(source: TensorSpec, shape: tuple[int, ...], *, in_tiles: 
     if shard.kind == "width":
         return replace(shard, height=height, width=_share_size(width, shard.cores, unit))
     box = find_rectangle(shard)
-    # Rows of cores share the height, whichever way the shards are dealt.
+    # Rows of cores share the height, in either orientation of the shards.
     if box is None:
         return None
     return replace(shard, height=_share_size(height, box.rows, unit), width=_share_size(width, box.columns, unit))
 
 
 def choose_split_shard(source: TensorSpec, axis: int, parts: int) -> Shard | None:
-    """On the same cores, each so many times smaller. None: they, or the padded tensor, do not come out even."""
+    """Return the shards of equal parts on the same cores. None if shards or padded tensor do not divide evenly."""
     shard, padded = source.shard, source.padded
     if not isinstance(shard, Shard) or padded[axis] % parts:
         return None
@@ -49,8 +49,8 @@ def choose_split_shard(source: TensorSpec, axis: int, parts: int) -> Shard | Non
 def choose_reshape_shard(
     source: TensorSpec, wanted: Shard, shape: tuple[int, ...], *, is_explicit: bool
 ) -> Shard | None:
-    """Of tiles under another shape: on the cores that are ``wanted``, block shards on as many of them as share the
-    tiles evenly. What the caller says himself of block shards stays where it holds the result. None: no shards at all.
+    """Return the shards of reshaped tiles: on the ``wanted`` cores, block shards on as many as share the tiles evenly.
+    Explicit block shards stay if they hold the result. None if the cores do not form a rectangle.
     """
     *outer, width = replace(source, shape=shape, shard=None).padded
     height = prod(outer)
@@ -72,7 +72,7 @@ def choose_reshape_shard(
 
 
 def spread_over_grid(result: TensorSpec, kind: str, grid: Grid, *, by_column: bool = False) -> Shard | None:
-    """Dealt over all cores, those that get none left out. None: rows cannot be cut so."""
+    """Return shards over the whole grid, without empty cores. None if rows cannot be divided that way."""
     *outer, width = replace(result, shard=None).padded
     height = prod(outer)
     if by_column:
@@ -97,8 +97,8 @@ def spread_over_grid(result: TensorSpec, kind: str, grid: Grid, *, by_column: bo
 
 
 def _choose_row_part(kind: str, height: int, width: int, down: int, across: int, unit: int) -> tuple[int, int]:
-    """Aligned parts of rows: as many as come out even; of blocks as many as there are cores, or else squares as of
-    tiles. (0, 0): there are none."""
+    """Return the height and width of aligned row-major parts that divide evenly; blocks fall back to whole tiles.
+    (0, 0) if there are none."""
     if kind == "block" and width % (across * unit):
         return _share_size(height, down), _share_size(width, across)
     if width % unit:
@@ -107,7 +107,7 @@ def _choose_row_part(kind: str, height: int, width: int, down: int, across: int,
 
 
 def find_rectangle(shard: Shard) -> CoreRange | None:
-    """All cores in one, None where they are no rectangle."""
+    """Return the rectangle of all cores, None if they do not form one."""
     ranges = shard.ranges
     box = CoreRange(
         min(r.start_x for r in ranges),
@@ -134,8 +134,8 @@ _TILE_ELEMENTS = 1024
 def choose_transpose_result(
     source: TensorSpec, order: tuple[int, ...], grid: Grid, *, by_permute: bool = False
 ) -> TensorSpec:
-    """A result that nothing was said of: shards like those of the input where these are whole and in L1, and pages of
-    L1 where such would be no whole tiles; of others the library makes some.
+    """Return a result without requested shards: shards like those of the input if these are whole and in L1, else
+    shards that the library makes; pages of L1 if the new shards would not be whole tiles.
     """
     result = replace(source, shape=tuple(source.shape[d] for d in order))
     shard = _read_plain_shard(source)
@@ -156,7 +156,7 @@ def choose_transpose_result(
 
 
 def pad_result_spec(source: TensorSpec, order: tuple[int, ...], result: TensorSpec) -> TensorSpec:
-    """Rows that are longer in their shards leave them as they are, be they columns by then."""
+    """Return the result's spec with the row padding that the input's shards have."""
     if source.is_tiled or result.shard is not None:
         return result
     stored = _compute_stored_shape(source, order)[-2:]
@@ -165,12 +165,12 @@ def pad_result_spec(source: TensorSpec, order: tuple[int, ...], result: TensorSp
 
 
 def choose_permute_shard(source: TensorSpec, shape: tuple[int, ...], grid: Grid) -> Shard:
-    """Shards of the same kind: as many as before, as large as the shape makes them, or else shared out anew."""
+    """Return shards of the same kind, scaled to the new shape if possible, else distributed anew."""
     return _choose_shard(source, _compute_padded_shape(replace(source, shape=shape)), grid)
 
 
 def _compute_stored_shape(source: TensorSpec, order: tuple[int, ...]) -> tuple[int, ...]:
-    """The stored shape. Channels have no tile padding, so the height loses its own."""
+    """Return the stored shape of the result. Channels have no tile padding, so the height loses its own."""
     if source.is_tiled:
         return _compute_padded_shape(replace(source, shape=tuple(source.shape[d] for d in order)))
     before = source.padded
@@ -185,7 +185,7 @@ def _choose_shard(source: TensorSpec, after: tuple[int, ...], grid: Grid) -> Sha
 
 @dataclass(frozen=True, slots=True)
 class NativeKernels:
-    """Which kernels of transpose work on shards in their place."""
+    """Flags of the transpose kernels that work on shards in place."""
 
     width_and_height: bool
     height_and_channels: bool
@@ -210,7 +210,7 @@ def find_native_kernels(source: TensorSpec, result: TensorSpec) -> NativeKernels
 
 def _read_plain_shard(spec: TensorSpec) -> Shard:
     if not isinstance(spec.shard, Shard):
-        raise NoRuleError("shards of many dimensions that change places")
+        raise NoRuleError("a transpose of ND shards")
     return spec.shard
 
 
@@ -241,14 +241,14 @@ def _fits(shard: Shard, source: TensorSpec) -> bool:
 
 
 def _scale(shard: Shard, before: tuple[int, ...], after: tuple[int, ...]) -> Shard | None:
-    """As much of the one shape as it was of the other; None where that is no whole number."""
+    """Scale a shard from one shape to the other; None if it does not divide evenly."""
     height, too_high = divmod(shard.height * prod(after[:-1]), prod(before[:-1]))
     width, too_wide = divmod(shard.width * after[-1], before[-1])
     return None if too_high or too_wide else replace(shard, height=height, width=width)
 
 
 def _share_over_grid(shard: Shard, after: tuple[int, ...], grid: Grid) -> Shard:
-    """Over all cores, those that get nothing left out."""
+    """Distribute over all cores, without empty ones."""
     height, width = prod(after[:-1]), after[-1]
     if shard.kind == "block":
         down, across = (grid.columns, grid.rows) if shard.by_column else (grid.rows, grid.columns)

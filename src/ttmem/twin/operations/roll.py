@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Roll: pages are cut in two and joined the other way round, whole shards by a kernel of their own."""
+"""Roll: pages are cut in two and joined in reverse order; whole shards have their own kernel."""
 
 from collections import Counter
 from dataclasses import replace
@@ -26,13 +26,13 @@ from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import InvalidSpecError, Shard, TensorSpec
 
 _MOST_ARGUMENTS = 256
-"""Of a kernel, which is told every piece that it moves."""
+"""The most runtime arguments of a kernel, which lists every piece that it moves."""
 Turns = list[tuple[int, int]]
-"""A dimension, and how far it is rolled: less than its size, and not at all is left out."""
+"""Pairs of a dimension and its shift, which is above 0 and less than its size."""
 
 
 def roll(call: Call, plan: PlanBuilder) -> Plan:
-    """Along dimensions; without any that are named over all elements, which lie in one row meanwhile."""
+    """Roll along dimensions; without dimensions, roll all elements as one row."""
     source, wanted = call.inputs[0], result_spec(call, call.inputs[0])
     shifts, dims = call.arguments["shifts"], call.arguments["dim"]
     if dims is not None:
@@ -41,7 +41,7 @@ def roll(call: Call, plan: PlanBuilder) -> Plan:
     if source.shard is not None:
         raise InvalidSpecError("ttnn::roll without dims does not support sharded inputs. Convert to interleaved first.")
     if wanted.shard is not None:
-        return plan.unknown("a roll over all elements into shards")
+        return plan.unknown("a roll of all elements into shards")
     row = replace(source, shape=(1, source.elements))
     flat = TensorHandle(reshape_tensor(plan, source, row) or -1, row)
     rolled = _roll(plan, row, _read_turns(row, shifts, 1), wanted)
@@ -62,12 +62,12 @@ def _read_turns(source: TensorSpec, shifts: Any, dims: Any) -> Turns:
 
 
 def _roll(plan: PlanBuilder, source: TensorSpec, turns: Turns, wanted: TensorSpec) -> TensorHandle:
-    """In shards where these are whole, else in DRAM; at the end it goes where it is wanted."""
+    """Roll in whole shards, else in DRAM; then move the result to its memory."""
     first, pages = TensorHandle(-1, source), TensorHandle(-1, source)
     if source.shard is None or not turns:
         held = _roll_pages(plan, first, turns)
     elif not isinstance(source.shard, Shard):
-        raise NoRuleError("a roll of shards of many dimensions")
+        raise NoRuleError("a roll of ND shards")
     elif not _is_rolled_in_place(source):
         pages = plan.apply(to_memory_config, first, DRAM)
         held = _roll_pages(plan, pages, turns)
@@ -79,14 +79,14 @@ def _roll(plan: PlanBuilder, source: TensorSpec, turns: Turns, wanted: TensorSpe
 
 
 def _is_rolled_in_place(source: TensorSpec) -> bool:
-    """No shard is cut short, and no tile."""
+    """Return whether shards and tiles are all whole."""
     assert isinstance(source.shard, Shard)
     is_padded = source.is_tiled and source.padded != source.shape
     return has_whole_shards(source) and not has_padded_shard_rows(source) and not is_padded
 
 
 def _roll_sharded_axes(plan: PlanBuilder, held: TensorHandle, turns: Turns) -> TensorHandle:
-    """Whole tiles change their places; within tiles rows do."""
+    """Roll whole tiles; shifts within tiles are done on rows."""
     source, rank = held.spec, len(held.spec.shape)
     if source.is_tiled and any(shift % 32 for axis, shift in turns if axis >= rank - 2):
         rows = plan.apply(untilize_by_name, held, source.memory, source.shard)
@@ -101,7 +101,7 @@ def _roll_sharded_axes(plan: PlanBuilder, held: TensorHandle, turns: Turns) -> T
 
 
 def _roll_shards(plan: PlanBuilder, spec: TensorSpec, axis: int, shift: int) -> int:
-    """Two rows wait on their way between cores; out of DRAM come whole shards, of rows two to make a third from."""
+    """Roll shards along one axis: two rows in flight between cores; from DRAM whole shards, three if row-major."""
     shard, is_tiled = spec.shard, spec.is_tiled
     assert isinstance(shard, Shard)
     slot = plan.allocate(spec)
@@ -121,7 +121,7 @@ def _roll_shards(plan: PlanBuilder, spec: TensorSpec, axis: int, shift: int) -> 
 
 
 def _count_pieces(spec: TensorSpec, shard: Shard, axis: int, shift: int) -> int:
-    """Runs of rows (of tiles) that a shard is put together from, at most; along a row they are never many."""
+    """Return the most runs of rows (of tiles) that a shard is assembled from; 1 along a row."""
     rank = len(spec.shape)
     if axis == rank - 1:
         return 1
@@ -137,7 +137,7 @@ def _count_pieces(spec: TensorSpec, shard: Shard, axis: int, shift: int) -> int:
 
 
 def _roll_pages(plan: PlanBuilder, held: TensorHandle, turns: Turns) -> TensorHandle:
-    """For each dimension the tail is put before the head, in DRAM."""
+    """Put the tail before the head in DRAM, for each dimension."""
     keep = held.slot
     for axis, shift in turns:
         size = held.spec.shape[axis]

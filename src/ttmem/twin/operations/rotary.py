@@ -21,10 +21,10 @@ from ttmem.twin.tensor_spec import Shard, TensorSpec
 
 
 def rotary(call: Call, plan: PlanBuilder) -> Plan:
-    """Rows of tiles of the tensor, of its rotated self, and of both tables, each twice; single tiles between.
+    """Rotate by tables: double-buffered rows of tiles of the tensor, the rotated tensor and both tables.
 
-    Of one token the tables' row is untilized, taken out and tilized again. Rows are made tiles first; shards of the
-    tensor are worked on where they lie, those of the tables are read.
+    For one token the tables' row is untilized, extracted and tilized again. Row-major inputs are tilized first; shards
+    of the tensor are used in place, those of the tables are read.
     """
     if len(call.inputs) != 3 or any(len(spec.shape) < 2 for spec in call.inputs):
         return plan.unknown("a rotary embedding of tensors of less than two dimensions")
@@ -47,7 +47,7 @@ def rotary(call: Call, plan: PlanBuilder) -> Plan:
     ahead, deep = 2 * across, (2 if token is None else 1) * across
     tables = [deep * cosine, deep * sine]
     first, last = ([] if spec.shard is not None else [ahead * own] for spec in (source, result))
-    if across == 1:  # turned by a matrix of one tile
+    if across == 1:  # rotated by a matrix of one tile
         matrix = own if source.dtype is BFLOAT8_B else BFLOAT16.tile_bytes()
         buffers = [*first, matrix, *tables, *[own] * 3, *last]
     else:
@@ -61,7 +61,7 @@ def rotary(call: Call, plan: PlanBuilder) -> Plan:
 
 
 def _check_tables(call: Call, token: int | None) -> None:
-    """What is looked at before anything is done."""
+    """Check the tables as the library does before any allocation."""
     source, cosine, sine = call.inputs
     width, table = measure_padded_matrix(source)[1], cosine.padded
     if width != 32 and width % 64:
@@ -96,7 +96,7 @@ def _check_tables(call: Call, token: int | None) -> None:
 
 
 def _choose_result_shard(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> Shard:
-    """The tensor's own shards; of pages as many as there are cores that can share them evenly."""
+    """Return the tensor's own shards; for pages, shards on the most cores that share the rows evenly."""
     assert isinstance(result.shard, Shard)
     if isinstance(source.shard, Shard):
         return replace(source.shard, kind=result.shard.kind)
@@ -106,7 +106,7 @@ def _choose_result_shard(plan: PlanBuilder, source: TensorSpec, result: TensorSp
 
 
 def _find_faults(source: TensorSpec, cosine: TensorSpec, sine: TensorSpec, result: TensorSpec) -> Iterator[str]:
-    """In the library's words and order."""
+    """Yield refusals with the library's text and in its order."""
     if cosine.dtype is not sine.dtype:
         yield "Cos and Sin dtypes must match"
     shard, wanted, width = source.shard, result.shard, measure_padded_matrix(source)[1]
@@ -127,14 +127,14 @@ EXAMPLE_TABLE: Step = {"shape": [1, 1, 64, 64], "dtype": "bfloat16", "layout": "
 
 
 _ROWS_OF_TABLES_KEPT = 8
-"""As many rows of tiles are turned with tables that stay; for more they are read again."""
+"""The most rows of tiles whose tables stay in L1; for more they are read again."""
 _MOST_USERS = 32
 _WIDEST = 256
 _WIDEST_IN_FLOAT32 = 128
 
 
 def rotary_llama(call: Call, plan: PlanBuilder) -> Plan:
-    """By a matrix that swaps pairs: of a sequence on all cores, of the new row of every user on its own core."""
+    """Rotate by a matrix that swaps pairs: a sequence on all cores, or each user's new row on its own core."""
     source, cosine, _, matrix = call.inputs
     if any(len(spec.shape) != 4 for spec in call.inputs):
         return plan.unknown("a rotary embedding of tensors that are not of four dimensions")
@@ -142,7 +142,7 @@ def rotary_llama(call: Call, plan: PlanBuilder) -> Plan:
     result = result_spec(call, source)
     (slot,) = allocate_results(plan, [result], _find_llama_faults(call, plan, result, of_users=of_users))
     tile, across = BFLOAT16.tile_bytes(), source.tiles_across
-    if of_users:  # all that is there already is used in its place; only what lies between takes room
+    if of_users:  # inputs and result are used in place; only intermediates need buffers
         plan.launch([across * tile] * 3)
         return plan.finish(slot, result)
     batch, heads, rows, _ = source.shape
@@ -151,7 +151,7 @@ def rotary_llama(call: Call, plan: PlanBuilder) -> Plan:
     if deep * heads > _ROWS_OF_TABLES_KEPT or cosine.shape[1] == heads or cosine.shard is not None:
         deep = 1
     ahead, between = 2 * across * tile, across * tile
-    # What has a shard on every core is used where it lies.
+    # Tables with a shard on every core are used in place.
     in_place = own == 1 and down <= cosine.tiles_down and _count_shard_cores(cosine) == cores
     tables = [] if in_place else [deep * ahead] * 2
     swapped = [] if _count_shard_cores(matrix) == cores else [tile]
@@ -160,7 +160,7 @@ def rotary_llama(call: Call, plan: PlanBuilder) -> Plan:
 
 
 def _count_shard_cores(spec: TensorSpec) -> int:
-    """That have shards of it."""
+    """Return the number of cores with shards of a tensor."""
     return spec.shard.cores if isinstance(spec.shard, Shard) else 0
 
 
@@ -174,13 +174,13 @@ _NOT_TILES = ("input tensor", "cos tensor", "sin tensor", "transformation matrix
 
 
 def _find_llama_faults(call: Call, plan: PlanBuilder, result: TensorSpec, *, of_users: bool) -> Iterator[str]:
-    """In the library's words and order."""
+    """Yield refusals with the library's text and in its order."""
     source, cosine, sine, _ = call.inputs
     for spec, name in zip(call.inputs, _NOT_TILES, strict=True):
         if not spec.is_tiled:
             yield f"{name} to rotary embedding must be tilized"
     width = source.shape[-1]
-    # Unless the caller says otherwise these kernels add up in float32.
+    # These kernels accumulate in float32 by default.
     precise = call.arguments["compute_kernel_config"] is None or has_float32_sums(call)
     if precise and width > _WIDEST_IN_FLOAT32:
         yield "If head_dim is > 128, fp32_dest_acc_en must be False"
@@ -289,7 +289,7 @@ def rotary_llama_both(call: Call, plan: PlanBuilder) -> Plan:
 
 
 def _faults_of_both(call: Call) -> Iterator[str]:
-    """In the library's words and order."""
+    """Yield refusals with the library's text and in its order."""
     query, key, cosine, sine, matrix = call.inputs
     for spec, name in zip(call.inputs, ("Q input", "K input", "Cos", "Sin", "Trans mat"), strict=True):
         if not isinstance(spec.shard, Shard) or spec.shard.kind != "height":

@@ -127,7 +127,7 @@ def run_call(
     if peak >= sum(worst):
         worst = (peak, 0, 0)
     made = tuple(
-        # What is written in place stays what it was, whatever the operation would have made of it.
+        # A tensor that is written in place keeps its spec, whatever the operation would have created.
         (target, replace(target.placement.spec, shape=spec.shape))
         if target and slot == result_slot
         # A negative slot is a view: freeing the result frees the input.
@@ -158,6 +158,6 @@ def _lowest_l1_address(device: Device, cache: ProgramCache, steps: Sequence[Step
                 step.cache_key is None or not (step.cache_key in cache or step.cache_key in made)
             ):
                 made.add(step.cache_key)
-                # Not the method of the device at hand, which may be one that counts what is done to it.
+                # Not the device's own method, which may record allocations.
                 slots[step.slot] = Device.allocate_placed(device, device.place(step.spec))
         return device.lowest_l1_address
