@@ -114,7 +114,7 @@ def read_choices(arguments: Mapping[str, Any]) -> Choices:
 
 @dataclass(frozen=True, slots=True)
 class _Rates:
-    """Cost model of the library: bytes per cycle at the least transfer and at the peak, which it reaches at a size."""
+    """The library's cost model: bytes per cycle at the smallest transfer and at the peak, and the size at the peak."""
 
     local: tuple[int, float, float]
     dram: tuple[int, float, float]

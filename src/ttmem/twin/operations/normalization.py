@@ -256,9 +256,7 @@ def _normalize_shards(call: Call, plan: PlanBuilder) -> Plan:
         and grid.rows != grid.columns
         and any(one.end_y == grid.rows - 1 for one in shard.ranges)
     ):
-        return plan.unknown(
-            f"{call.name} of column-major shards on the last row of cores, some of which the library refuses"
-        )
+        return plan.unknown(f"{call.name} of column-major shards on the last row: the library refuses some")
     is_centred, is_precise = _read_precision(call)
     slot = -1 if block.in_place else plan.allocate(result)
     rows = plan.memory_map.grid.rows

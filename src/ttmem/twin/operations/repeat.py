@@ -83,7 +83,7 @@ def _has_padding(source: TensorSpec) -> bool:
 
 
 def choose_repeated_shard(source: TensorSpec, times: Sequence[int], shape: tuple[int, ...], grid: Grid) -> Shard | None:
-    """Return the input's shards, enlarged, if each core repeats its own; else shards over the whole grid; None: pages."""
+    """Return the input's shards, enlarged, if each core repeats its own, else shards over the whole grid, or None."""
     shard = source.shard
     assert isinstance(shard, Shard)
     if can_repeat_in_place(source, replace(source, shard=None), times):

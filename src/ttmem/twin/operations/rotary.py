@@ -279,7 +279,7 @@ def _find_table_faults(source: TensorSpec, *tables: TensorSpec) -> Iterator[str]
 
 
 def rotary_llama_both(call: Call, plan: PlanBuilder) -> Plan:
-    """Queries and keys of new rows at once, on different cores."""
+    """Rotate queries and keys of new rows at once, on different cores."""
     query, key = call.inputs[:2]
     if any(len(spec.shape) != 4 for spec in call.inputs) or len(call.inputs) != 5:
         return plan.unknown("a rotary embedding of tensors that are not of four dimensions")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slice: a part of a tensor, in tiles or in rows, in pages or in shards."""
+"""Slice: a part of a tensor, tiled or row-major, interleaved or sharded."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,11 +26,11 @@ from ttmem.twin.placement import compute_paging
 from ttmem.twin.tensor_spec import TILE, InvalidSpecError, NdShard, Shard, TensorSpec
 
 _MOST_READ_BYTES = 4096
-"""Short rows are read together up to so many bytes."""
+"""The most bytes of short rows that are read together."""
 _CHUNK_BYTES = 8192
-"""Rows that do not fit L1 twice are read in parts of so many bytes."""
+"""The part size in bytes for rows that do not fit L1 twice."""
 _BOUNDS = (("begins", "starts", "slice_start"), ("ends", "slice_end"), ("steps", "slice_step"))
-"""By the names that the overloads have for them; the first is that of a call without names."""
+"""The argument names of the overloads; the first is that of positional arguments."""
 
 
 def _find_bounds(call: Call, names: tuple[str, ...]) -> Any:
@@ -38,7 +38,7 @@ def _find_bounds(call: Call, names: tuple[str, ...]) -> Any:
 
 
 def slice_(call: Call, plan: PlanBuilder) -> Plan:
-    """The full range is the tensor itself, in the memory that is wanted."""
+    """Slice a tensor; the full range is the tensor itself, moved to the result's memory."""
     source, rank = call.inputs[0], len(call.inputs[0].shape)
     if not rank:
         return plan.finish(-1, source)
@@ -49,7 +49,7 @@ def slice_(call: Call, plan: PlanBuilder) -> Plan:
     ends = [e + size if e < 0 else e for e, size in zip(ends, source.shape, strict=True)]
     for size, begin, end, step in zip(source.shape, begins, ends, steps, strict=True):
         if 0 <= begin == end <= size and step > 0:
-            return plan.unknown("slices of nothing")
+            return plan.unknown("empty slices")
         if not (0 <= begin < end <= size and step > 0):
             raise BadInputError(f"slice {begin}:{end}:{step} of a dimension of {size}")
     if set(steps) == {1} and not any(begins) and tuple(ends) == source.shape:
@@ -69,19 +69,19 @@ def slice_tensor(
     steps: Sequence[int],
     like: TensorSpec,
 ) -> TensorHandle:
-    """Rows in shards that are not aligned, and other odd ones, are cut in pages of L1."""
+    """Slice a tensor; unaligned row-major shards, and those with partial tiles, are sliced in pages of L1."""
     source = held.spec
     if source.shard is None and like.shard is None:
         return TensorHandle(*cut(plan, source, begins, ends, steps, like))
     if source.is_tiled:
         if not starts_in_tiles(source, begins, steps) and (like.shard is not None or len(begins) < 2):
-            raise NoRuleError("parts of tiles in shards that do not begin at a tile")
+            raise NoRuleError("slices of sharded tiles that do not start at a tile")
         return TensorHandle(*cut(plan, source, begins, ends, steps, like))
     pages = replace(source, memory=L1, shard=None)
     leaves = _leaves_its_shards(plan, source, begins, steps, like)
     if not leaves and not _has_unaligned_result(plan, source, like):
         if has_padded_shard_rows(replace(like, shape=compute_slice_shape(begins, ends, steps))):
-            raise NoRuleError("rows of a part that are longer in their shards")
+            raise NoRuleError("rows of a slice that are padded in their shards")
         return TensorHandle(*cut(plan, source, begins, ends, steps, like))
     rows = plan.apply(to_memory_config, held, L1) if leaves else held
     part = TensorHandle(*cut(plan, rows.spec, begins, ends, steps, pages))
@@ -123,7 +123,7 @@ def starts_in_tiles(source: TensorSpec, begins: Sequence[int], steps: Sequence[i
 def choose_slice_spec(
     call: Call, begins: Sequence[int], ends: Sequence[int], steps: Sequence[int]
 ) -> TensorSpec | None:
-    """Where a part of the first input goes: smaller shards of its own where nothing is said. None: nobody knows."""
+    """Return the spec of a slice: by default in smaller shards on the input's cores. None if it is not verified."""
     source = call.inputs[0]
     if call.memory is not None or source.shard is None:
         return result_spec(call, source)
@@ -146,10 +146,10 @@ def cut(
     steps: Sequence[int],
     like: TensorSpec,
 ) -> tuple[int, TensorSpec]:
-    """A part of a tensor, in the memory of ``like``.
+    """Slice a tensor into the memory of ``like``.
 
-    A part that starts on a tile boundary copies tiles, be they in shards or not. Any other, of an interleaved tensor,
-    is cut from rows, of which there is a copy in the result's memory first; block floats come back as bfloat16.
+    A slice that starts on a tile boundary copies tiles, interleaved or sharded. Any other slice is cut from rows,
+    untilized into the result's memory; block floats become bfloat16.
     """
     rank = len(source.shape)
     shape = compute_slice_shape(begins, ends, steps)
@@ -207,7 +207,7 @@ def _is_by_height(*specs: TensorSpec) -> bool:
 def compute_row_buffers(
     plan: PlanBuilder, source: TensorSpec, begins: Sequence[int], result: TensorSpec, alignments: Sequence[int]
 ) -> list[int]:
-    """Many rows at once; where L1 has no room for two, pieces of them."""
+    """Return the buffers for many rows at once, or for pieces of a row if L1 has no room for two rows."""
     alignment = max(alignments)
     row = compute_paging(result).page_bytes
     is_shifted = begins[-1] * source.element_bytes % alignments[0] != 0

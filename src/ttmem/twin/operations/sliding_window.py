@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows that slide over an image dealt over cores: how much of its neighbours' rows each core needs (the halo).
+"""Windows that slide over an image distributed over cores, and the neighbours' rows that each core needs (the halo).
 
-An image is a list of *sticks*, one per pixel with all its channels. Each core makes a stretch of the output and gets
-the stretch of the padded input that its windows touch. What it has to fetch from where is written into small tables;
-these stay in L1_SMALL for as long as the program is cached, and here only their widths are worked out.
+An image is a list of *sticks*, one per pixel with all its channels. Each core computes a stretch of the output and gets
+the stretch of the padded input that its windows touch. Small tables list the transfers; they stay in L1_SMALL as long
+as the program is cached, and only their widths are computed here.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 Pair = tuple[int, int]
 
 _UNTILIZED_STICKS = 32
-"""Tiles are turned into sticks in blocks of this height, and no transfer crosses a block."""
+"""Tiles are untilized into sticks in blocks of this height, and no transfer crosses a block."""
 
 
 def read_pair(given: Mapping[str, Any], name: str) -> Pair:
-    """An argument for height and width."""
+    """Read an argument for height and width."""
     value = given[name]
     if not isinstance(value, (list, tuple)) or len(value) != 2:
         raise BadInputError(f"'{name}' must be two numbers, not {value!r}")
@@ -36,7 +36,7 @@ def read_pair(given: Mapping[str, Any], name: str) -> Pair:
 
 
 def read_padding(padding: Any) -> tuple[int, int, int, int]:
-    """Top, bottom, left, right; two numbers are for height and width."""
+    """Return top, bottom, left, right; two numbers are for height and width."""
     if not isinstance(padding, (list, tuple)) or len(padding) not in (2, 4):
         raise BadInputError(f"'padding' must be two or four numbers, not {padding!r}")
     top, *middle, right = map(int, padding)
@@ -59,7 +59,7 @@ class Window:
     ceiling: Pair = (0, 0)
     """Rows and columns added at the end so that the last window fits."""
     spread: Pair | None = None
-    """Transposed: how far apart the pixels lie on the padded image, zeros between them."""
+    """Transposed: the distance of the pixels on the padded image, with zeros between them."""
     output_padding: Pair = (0, 0)
     """Transposed: more padding at the end."""
     enlarged: Pair | None = None
@@ -93,11 +93,11 @@ class Window:
 
     @property
     def reach(self) -> int:
-        """From the first padded stick of a window to its last."""
+        """Return the distance from a window's first padded stick to its last."""
         return self.dilation[0] * (self.kernel[0] - 1) * self.padded_width + self.dilation[1] * (self.kernel[1] - 1)
 
     def find_first_sticks(self, outputs: IntArray) -> IntArray:
-        """Where in the padded images the windows of these outputs begin."""
+        """Return the stick of the padded images where the window of each output begins."""
         row, column = outputs // self.output_width, outputs % self.output_width
         image, row = row // self.output_height, row % self.output_height
         if self.enlarged is not None:
@@ -110,7 +110,7 @@ class Window:
 
 @lru_cache(maxsize=256)
 def _find_pixels_above(scale: int, outputs: int) -> IntArray:
-    """The padded pixel before each output along one dimension, rounded as the library does: sums of float32."""
+    """Return the padded pixel before each output along one dimension, rounded like the library's float32 sums."""
     import numpy as np
 
     step = np.float32(1) / np.float32(scale)
@@ -120,7 +120,7 @@ def _find_pixels_above(scale: int, outputs: int) -> IntArray:
 
 
 class Shares(NamedTuple):
-    """What each core makes and needs, in columns; both ends are included, an end before its start means nothing."""
+    """Outputs and sticks of each core, as columns, with inclusive ends; an end before its start means none."""
 
     first_output: IntArray
     last_output: IntArray
@@ -130,7 +130,7 @@ class Shares(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def compute_shares(window: Window, cores: int, outputs_per_core: int) -> Shares:
-    """The cores in order. Those past the last output are given its window all the same."""
+    """Return the shares of the cores in order. Cores past the last output get its window too."""
     import numpy as np
 
     first = np.minimum(np.arange(cores) * outputs_per_core, window.outputs)
@@ -146,7 +146,7 @@ def compute_shares(window: Window, cores: int, outputs_per_core: int) -> Shares:
 
 
 def _compute_enlarged_shares(window: Window, first: IntArray, last: IntArray) -> Shares:
-    """The windows of a core do not follow each other: the first of its second row may begin before all others."""
+    """Return the shares of a bilinear upsample, where the first window of a core's second row may begin first."""
     import numpy as np
 
     width = window.output_width
@@ -161,14 +161,14 @@ def _compute_enlarged_shares(window: Window, first: IntArray, last: IntArray) ->
 
 
 def count_halo_sticks(window: Window, cores: int, outputs_per_core: int) -> int:
-    """Height of every core's shard after the halo was gathered: what the neediest one takes."""
+    """Return the height of each core's shard with the halo: the most sticks of any core."""
     dealt = compute_shares(window, cores, outputs_per_core)
     return int((dealt.last_stick - dealt.first_stick).max()) + 1
 
 
 @lru_cache(maxsize=4096)
 def compute_reader_table_width(window: Window, cores: int, outputs_per_core: int, readers: tuple[int, ...]) -> int:
-    """Numbers per core that tell the readers where windows begin: two per block and two per unbroken row of windows.
+    """Return the numbers per core that list the windows' starts: two per block, two per unbroken row of windows.
 
     ``readers``: outputs per block of each reader, which take turns; with none there is one block per core.
     """
@@ -185,7 +185,7 @@ def compute_reader_table_width(window: Window, cores: int, outputs_per_core: int
 
 
 def _count_unbroken_rows(window: Window, first: IntArray, last: IntArray) -> IntArray:
-    """Stretches of outputs whose windows follow each other at the stride; rows may join when nothing lies between."""
+    """Return the stretches of outputs whose windows follow each other at the stride; rows may join."""
     width, height = window.output_width, window.output_height
     turns = last // width - first // width
     images = last // (width * height) - first // (width * height)
@@ -205,7 +205,7 @@ class HaloTables:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """As tensors have them: even."""
+        """Return the widths of the tables' tensors, which are even."""
         return tuple(width + width % 2 for width in (*self.paddings, *self.transfers))
 
 
@@ -213,9 +213,9 @@ class HaloTables:
 def compute_halo_tables(
     window: Window, cores: int, outputs_per_core: int, sticks_per_core: int, tiled: bool, columns: int = 1
 ) -> HaloTables:
-    """Two kernels of each core share its work: half the stretches of padding each, every other transfer each.
+    """Return the tables of both kernels of a core, which share the stretches of padding and the transfers.
 
-    ``columns``: of cores, for those that follow each other row by row.
+    ``columns``: columns of the cores' grid, for height shards.
     """
     import numpy as np
 
@@ -223,7 +223,7 @@ def compute_halo_tables(
     receiver, stick, pixel, length = _find_stretches(window, dealt)
     paddings = _count_padding_stretches(dealt, receiver, stick, length)
     half = paddings // 2
-    # A stretch that lies on several cores is as many transfers.
+    # A stretch on several cores is one transfer per core.
     sender, local, length, whose = _split_stretches(pixel, length, sticks_per_core)
     receiver = receiver[whose]
     if tiled:
@@ -243,7 +243,7 @@ def compute_halo_tables(
 
 
 def _compute_table_width(sender: IntArray, receiver: IntArray, cores: int) -> int:
-    """Three numbers per transfer, three per route, that is: run of transfers to one core, and their count."""
+    """Return the table's width: three numbers per transfer, three per run of transfers to one core, and a count."""
     import numpy as np
 
     if not sender.size:
@@ -255,7 +255,7 @@ def _compute_table_width(sender: IntArray, receiver: IntArray, cores: int) -> in
 
 
 def _split_stretches(start: IntArray, length: IntArray, size: int) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Stretches cut at the multiples of ``size``: which multiple, the place in it, the length, of which stretch."""
+    """Split stretches at multiples of ``size``; return the multiple, the offset in it, the length and the stretch."""
     import numpy as np
 
     first, last = start // size, (start + length - 1) // size
@@ -268,7 +268,7 @@ def _split_stretches(start: IntArray, length: IntArray, size: int) -> tuple[IntA
 
 
 def _find_stretches(window: Window, dealt: Shares) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Unbroken stretches of image among the sticks of the cores: the core, the first stick, its pixel, the length."""
+    """Return the unbroken stretches of image in each core's sticks: core, first stick, its pixel and length."""
     import numpy as np
 
     top, _, left, _ = window.padding
@@ -280,7 +280,7 @@ def _find_stretches(window: Window, dealt: Shares) -> tuple[IntArray, IntArray, 
     image, line = row // window.padded_height, row % window.padded_height - top
     is_image = (line >= 0) & (line < (window.height - 1) * down + 1) & (line % down == 0)
     core, row, image, line = (column[is_image] for column in (core, row, image, line))
-    # Of each line those of its pixels that lie between the ends of the core's sticks.
+    # The pixels of each line between the ends of the core's sticks.
     before, after = dealt.first_stick[core] - row * width - left, dealt.last_stick[core] - row * width - left
     first = np.clip(ceil_div(before, across), 0, window.width)
     end = np.clip(after // across + 1, first, window.width)
@@ -300,7 +300,7 @@ def _find_stretches(window: Window, dealt: Shares) -> tuple[IntArray, IntArray, 
 
 
 def _count_padding_stretches(dealt: Shares, core: IntArray, stick: IntArray, length: IntArray) -> int:
-    """The most that any core has: between its stretches of image, before the first, after the last."""
+    """Return the most padding stretches of any core: between its stretches of image, before and after them."""
     import numpy as np
 
     cores = dealt.first_stick.size

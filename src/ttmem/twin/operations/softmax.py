@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax, of pages and of shards."""
+"""Softmax, interleaved and sharded."""
 
 from collections.abc import Mapping
 
@@ -14,18 +14,18 @@ from ttmem.twin.placement import compute_paging
 from ttmem.twin.tensor_spec import InvalidSpecError, Shard, TensorSpec
 
 _STREAMED_TILES = 80
-"""A softmax whose rows do not fit a core reads so many tiles at a time."""
+"""The tiles read at a time if the rows do not fit a core."""
 _MOST_BYTES_ALONG = 512 * 1024
 SHARDED_CONFIG = "ttnn.SoftmaxShardedMultiCoreProgramConfig"
 
 
 def softmax(call: Call, plan: PlanBuilder) -> Plan:
-    """Over the last dimension a row of tiles is kept; over others the tiles along that dimension."""
+    """Keep a row of tiles for the last dimension, for others the tiles along the dimension."""
     source = call.inputs[0]
     rank = len(source.shape)
     result = result_spec(call, source)
     if not rank or not source.is_tiled:
-        return plan.unknown("softmax of a single number, or of row-major tensors")
+        return plan.unknown("softmax of a scalar, or of row-major tensors")
     axis = dimension(call.arguments["dim"], rank)
     in_place = call.name == "softmax_in_place"
     if in_place and (rank, axis) != (4, 3):
@@ -45,7 +45,7 @@ def softmax(call: Call, plan: PlanBuilder) -> Plan:
     plan.launch(buffers)
     if isinstance(result.shard, Shard) and source.shape[-1] % 32:
         padded = round_up(source.shape[-1], 32)
-        if result.shard.width != padded:  # what four dimensions hold is padded, and the shape is to be cut again
+        if result.shard.width != padded:  # the 4-D result is padded and has to be sliced
             plan.refuse(
                 "Changing the last dimension of a sharded tensor is not supported unless the shard width matches "
                 "the input last dimension."
@@ -54,7 +54,7 @@ def softmax(call: Call, plan: PlanBuilder) -> Plan:
 
 
 def _compute_row_buffers(source: TensorSpec, plan: PlanBuilder, *, stable: bool) -> list[int]:
-    """The stable form keeps the maxima too: one tile more, and the row twice when its last tile is padded."""
+    """Return the buffers for rows; the stable form needs one tile more, and the row twice if its last tile is padded."""
     width = source.shape[-1] if source.shape else 1
     tiles = ceil_div(width, 32)
     blocks = ceil_div(tiles, 4)
@@ -73,7 +73,7 @@ def _compute_row_buffers(source: TensorSpec, plan: PlanBuilder, *, stable: bool)
 
 
 def _compute_column_buffers(source: TensorSpec, plan: PlanBuilder, tiles: int) -> list[int]:
-    """So many tiles at once, as long as the library's estimate of them stays below half a megabyte."""
+    """Return the buffers for all ``tiles`` at once if the library's estimate stays below half a megabyte."""
     tile, wide = source.dtype.tile_bytes(source.tile), FLOAT32.tile_bytes()
     inner = choose_accumulator(source.dtype).tile_bytes()
     estimate = plan.memory_map.l1_base_address + 2 * tiles * tile + 2 * inner + 2 * tiles * wide + 3 * wide
@@ -88,7 +88,7 @@ def _count_shards(spec: TensorSpec, shard: Shard) -> int:
 
 
 def _softmax_shards(call: Call, plan: PlanBuilder) -> Plan:
-    """Each core works on its shard in place, a row of tiles after the other."""
+    """Compute softmax of each shard in place, row of tiles by row of tiles."""
     source, config = call.inputs[0], call.arguments["program_config"]
     shard = source.shard
     if (
@@ -101,7 +101,7 @@ def _softmax_shards(call: Call, plan: PlanBuilder) -> Plan:
         or _count_shards(source, shard) != shard.cores
         or source.dtype not in (FLOAT32, BFLOAT16, BFLOAT8_B)
     ):
-        return plan.unknown("softmax in place with a config that is not that of its shards")
+        return plan.unknown("softmax in place with a config that does not match its shards")
     inner = choose_accumulator(source.dtype).tile_bytes()
     row = shard.width // 32 * inner
     plan.launch([inner, inner, row, inner, *([inner, row] if call.arguments["numeric_stable"] else [])])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Split and chunk: slices one after another, or of equal parts all at once."""
+"""Split and chunk: slices one after another, or equal parts at once."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,11 +20,11 @@ from ttmem.twin.tensor_spec import TensorSpec
 
 _FEW_PARTS = 2
 _MOST_PARTS = 64
-"""More equal parts than this are cut from parts of so many."""
+"""More equal parts than this are cut from groups of this many."""
 
 
 def split(call: Call, plan: PlanBuilder) -> Plan:
-    """Parts of one size, the last one smaller, or of the sizes that are said."""
+    """Split into parts of one size, the last one smaller, or of the given sizes."""
     source = call.inputs[0]
     axis = dimension(call.arguments["dim"], len(source.shape))
     wanted, size = call.arguments["split_size"], source.shape[axis]
@@ -51,7 +51,7 @@ def split(call: Call, plan: PlanBuilder) -> Plan:
 
 
 def _split_shards(call: Call, plan: PlanBuilder, axis: int, sizes: list[int]) -> Plan:
-    """Equal parts keep the shards, cut as the tensor is; others go to DRAM, as do those that fill L1."""
+    """Split shards: equal parts stay sharded; others go to DRAM, as do those that fill L1."""
     source = call.inputs[0]
     like = result_spec(call, source)
     if call.memory is None:
@@ -81,8 +81,8 @@ def _split_at_once(plan: PlanBuilder, source: TensorSpec, sizes: list[int], like
 
 
 def _is_split_at_once(plan: PlanBuilder, source: TensorSpec, axis: int, sizes: list[int]) -> bool:
-    """Equal parts of whole tiles along the last dimension are written by one program, if the grid has room for it: a
-    column of cores for each matrix, a row for each part.
+    """Return whether one program writes all parts: equal parts of whole tiles along the last dimension, with a column
+    of cores for each matrix and a row for each part.
     """
     rank, number, grid = len(source.shape), len(sizes), plan.memory_map.grid
     if not source.is_tiled or rank < 2 or axis != rank - 1 or len(set(sizes)) > 1:
@@ -96,7 +96,7 @@ def _is_split_at_once(plan: PlanBuilder, source: TensorSpec, axis: int, sizes: l
 
 
 def _fills_l1(plan: PlanBuilder, source: TensorSpec, parts: int) -> bool:
-    """By the library's own estimate, which takes the parts for tensors on a single core."""
+    """Return whether the parts fill L1 by the library's estimate, which treats them as tensors on a single core."""
     if source.memory is not L1 or parts <= _FEW_PARTS:
         return False
     paging = compute_paging(source)
@@ -143,7 +143,7 @@ def _cut_grouped_parts(
 
 
 def chunk(call: Call, plan: PlanBuilder) -> Plan:
-    """So many parts, or fewer: their size is rounded up."""
+    """Split into ``chunks`` parts or fewer: their size is rounded up."""
     source = call.inputs[0]
     axis = dimension(call.arguments["dim"], len(source.shape))
     number, size = int(call.arguments["chunks"]), source.shape[axis]
@@ -167,11 +167,11 @@ def _cut_sharded_parts(
     sizes: list[int],
     like_of: Callable[[list[int], list[int]], TensorSpec | None],
 ) -> list[tuple[int, TensorSpec]]:
-    """Slices one after another, each as the part between these bounds is to be."""
+    """Slice one part after another, each with the spec that ``like_of`` returns for its bounds."""
     made, begin = list[tuple[int, TensorSpec]](), 0
     steps = [1] * len(source.shape)
     if len(sizes) > _MOST_PARTS and len(set(sizes)) == 1:
-        raise NoRuleError("shards in so many parts that they are cut from parts")
+        raise NoRuleError("shards in more parts than are cut at once")
     for size in sizes:
         begins = [begin if i == axis else 0 for i in range(len(steps))]
         ends = [begin + size if i == axis else full for i, full in enumerate(source.shape)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tilize and untilize by their own names: what `to_layout` picks from, asked for directly."""
+"""Tilize and untilize as operations of their own; `to_layout` chooses among them."""
 
 from dataclasses import replace
 
@@ -21,11 +21,11 @@ from ttmem.twin.placement import compute_paging
 from ttmem.twin.tensor_spec import TILE, NdShard, Shard, TensorSpec
 
 _PADDED = "tilize_with_zero_padding"
-_ODD_SHARDS = "shards of many dimensions, of tensors of many, or of types that have no rows"
+_ODD_SHARDS = "ND shards, shards of tensors of high rank, or of types without a row-major form"
 
 
 def tilize_by_name(call: Call, plan: PlanBuilder) -> Plan:
-    """Whole tiles alone; the type may change on the way."""
+    """Tilize whole tiles, with an optional type conversion."""
     source = call.inputs[0]
     dtype = call.arguments.get("dtype")
     result = replace(result_spec(call, source), layout=TILE)
@@ -39,26 +39,26 @@ def tilize_by_name(call: Call, plan: PlanBuilder) -> Plan:
                 plan.allocate(result)
                 plan.refuse(f"Input tensor {word} ({size}) must be divisible by tile {word} (32)")
     if result.shard is not None and not fits_whole_rows(plan, source, result):
-        return plan.unknown("rows of pages that are made into tiles of shards in blocks")
+        return plan.unknown("interleaved rows that are tilized into shards block by block")
     return plan.finish(tilize(plan, source, result, may_pad=call.name == _PADDED), result)
 
 
 def _tilize_shards(call: Call, plan: PlanBuilder, result: TensorSpec) -> Plan:
-    """Shards that stay where they are take nothing; else a row of tiles of the whole tensor passes through."""
+    """Tilize shards: in place without buffers, else through a row of tiles of the whole tensor."""
     source, shard = call.inputs[0], call.inputs[0].shard
     after = result.shard
     is_odd = has_padded_shard_rows(source) or len(source.shape) > 4 or source.dtype is UINT8
     if not isinstance(shard, Shard) or isinstance(after, NdShard) or is_odd:
         return plan.unknown(PADDED_SHARD_ROWS if has_padded_shard_rows(source) else _ODD_SHARDS)
     if call.name == _PADDED and after is not None and shard.kind == after.kind == "width":
-        return plan.unknown("rows in width shards that are padded there")
+        return plan.unknown("row-major width shards that are padded")
     stays = call.name != _PADDED and _tilizes_in_place(shard, source, result)
     if stays and result.shard is not None:
         result = replace(result, shard=shard)
     tile_bytes = source.tile_bytes + result.tile_bytes
     is_short = plan.l1_space() <= source.tiles_across * (tile_bytes + source.tile_bytes // 32) + 128
     if is_short or not fits_whole_rows(plan, source, result):
-        return plan.unknown("rows in shards that are made into tiles in blocks, by way of pages")
+        return plan.unknown("row-major shards that are tilized block by block, through pages")
     slot = plan.allocate(result)
     if call.name != _PADDED:
         for word, size in zip(("width", "height"), (1, 1, *source.shape)[:-3:-1], strict=True):
@@ -80,7 +80,7 @@ def _tilize_shards(call: Call, plan: PlanBuilder, result: TensorSpec) -> Plan:
 
 
 def _tilizes_in_place(shard: Shard, source: TensorSpec, result: TensorSpec) -> bool:
-    """Shards of whole tiles of L1 into shards of their kind; by height also into pages of L1."""
+    """Return whether L1 shards of whole tiles go to shards of their kind, or height shards to pages of L1."""
     after = result.shard
     if source.memory is not L1 or result.memory is not L1:
         return False
@@ -99,7 +99,7 @@ def untilize_by_name(call: Call, plan: PlanBuilder) -> Plan:
     plainly = source.dtype is BFLOAT16
     slot = (untilize_plainly if plainly else untilize)(plan, source, result)
     if len(source.shape) > 4 and has_tile_padding(source):
-        # The library looks at the padded rows in a buffer that was made for the rest.
+        # The library views the padded rows in a buffer for the unpadded ones.
         element = result.element_bytes
         page, size = element * source.padded[-1], element * source.elements
         plan.refuse(
@@ -112,15 +112,15 @@ def untilize_by_name(call: Call, plan: PlanBuilder) -> Plan:
 
 
 def _untilize_shards(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> Plan:
-    """The tiles' padding stays. A shard is read where it lies if none is cut short, by rows of its tiles."""
+    """Untilize shards by rows of tiles, in place if all are whole; the tile padding stays."""
     one, two = source.shard, result.shard
     if isinstance(one, NdShard) or isinstance(two, NdShard) or len(source.shape) > 4 or source.dtype is BFLOAT4_B:
         return plan.unknown(_ODD_SHARDS)
     if one is None or (one.height % 32 or one.width % 32):
-        return plan.unknown("tiles of pages made rows of shards")
+        return plan.unknown("interleaved tiles untilized into shards")
     if has_tile_padding(source):
         if two is not None:
-            return plan.unknown("padded tiles in shards made rows of shards")
+            return plan.unknown("padded tiles in shards untilized into shards")
         *_, height, width = 1, *replace(source, shard=None).padded
         result = replace(result, alignment=(height, width))
     slot = plan.allocate(result)
@@ -141,12 +141,12 @@ def _untilize_shards(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) 
 
 
 def _fill_padding(call: Call, plan: PlanBuilder) -> Plan:
-    """In place; what has no padding stays as it is."""
+    """Fill the tile padding in place, if there is any."""
     source = call.inputs[0]
     if not source.is_tiled or source.shard is not None or not source.shape:
-        return plan.unknown("padding of rows, of shards or of a single number")
+        return plan.unknown("filling the padding of row-major tensors, shards or scalars")
     if call.memory not in (None, source.memory):
-        return plan.unknown("padding that is filled on the way to another memory")
+        return plan.unknown("filling the padding during a move to another memory")
     return plan.finish(fill_padding(plan, source), source)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Between rows and tiles: tilize, untilize, and `to_layout`, which picks one of them.
+"""Conversions between row-major and tiles: `to_layout` and its tilize and untilize programs.
 
-Both work on a whole row of tiles at a time while L1 has room for one, and otherwise on square blocks of tiles.
+Both process a whole row of tiles at a time if L1 has room for one, otherwise square blocks of tiles.
 """
 
 from dataclasses import dataclass, replace
@@ -19,14 +19,14 @@ from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import LAYOUTS, ROW_MAJOR, TILE, InvalidSpecError, Shard, TensorSpec
 
 _WIDE_ROW_TILES = 32
-"""Rows of more tiles than this are cut into blocks where that keeps more cores busy."""
+"""Rows of more tiles than this are cut into blocks if that keeps more cores busy."""
 _WIDEST_PLAIN_ROW_BYTES = 800_000
-"""Rows of two streams that need more than this are left to the untilize that can cut them."""
+"""Double-buffered rows that need more than this use the untilize that can cut them."""
 _PLAIN_TILE_BYTES = 2048
 
 
 def to_layout(call: Call, plan: PlanBuilder) -> Plan:
-    """Tilize or untilize; block floats become bfloat16 rows. Nothing when the layout is there already."""
+    """Tilize or untilize; block floats become bfloat16 rows. A tensor in the layout stays."""
     source, layout = call.inputs[0], LAYOUTS.find(str(call.arguments["layout"]).removeprefix("ttnn."))
     if layout is source.layout:
         return plan.finish(-1, source)
@@ -38,21 +38,21 @@ def to_layout(call: Call, plan: PlanBuilder) -> Plan:
 
 
 def _convert_shards(call: Call, plan: PlanBuilder, result: TensorSpec) -> Plan:
-    """Whole tiles in shards of tiles: into the same shards nothing is needed, into pages a row of tiles or two."""
+    """Convert shards of whole tiles: without buffers into the same shards, through one or two rows of tiles into pages."""
     source, shard = call.inputs[0], call.inputs[0].shard
     is_padded = any(size % 32 for size in (1, *source.shape)[-2:])
     if not isinstance(shard, Shard) or source.memory is not L1 or is_padded or shard.height % 32 or shard.width % 32:
-        return plan.unknown("shards that are cut within a tile, or tensors that are, in another layout")
+        return plan.unknown("a layout change of shards or tensors with partial tiles")
     if len(source.shape) > 4 and source.padded[-1] % shard.width | source.shape[-1] % shard.width:
-        return plan.unknown("more than four dimensions, the last of which does not come out even in shards")
+        return plan.unknown("more than four dimensions, the last of which does not divide evenly into shards")
     if not source.is_tiled and not fits_whole_rows(plan, source, result):
-        return plan.unknown("rows in shards that are made into tiles in blocks, by way of pages")
+        return plan.unknown("row-major shards that are tilized block by block, through pages")
     if result.shard is not None:
         return plan.finish_with_program(result, [])
     if not source.is_tiled:
         if has_padded_shard_rows(source) or (shard.kind == "height" and shard.by_column):
             return plan.unknown(
-                PADDED_SHARD_ROWS if has_padded_shard_rows(source) else "rows of shards by columns of cores"
+                PADDED_SHARD_ROWS if has_padded_shard_rows(source) else "row-major shards with column-major cores"
             )
         if shard.kind == "height" and result.memory is L1:  # read where they are
             return plan.finish_with_program(result, [shard.width // 32 * result.tile_bytes])
@@ -63,18 +63,18 @@ def _convert_shards(call: Call, plan: PlanBuilder, result: TensorSpec) -> Plan:
 
 
 def change_layout(spec: TensorSpec, tiled: bool) -> TensorSpec:
-    """The spec in tiles or in rows, of which block floats have none."""
+    """Return the spec in tiles or row-major; row-major block floats become bfloat16."""
     plain = BFLOAT16 if spec.dtype.is_block_float else spec.dtype
     return replace(spec, layout=TILE if tiled else ROW_MAJOR, dtype=plain)
 
 
 def fits_whole_rows(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> bool:
-    """Whether rows of tiles are made whole, not in blocks."""
+    """Return whether L1 has room for whole rows of tiles, without blocks."""
     return _fits_whole_rows(plan, source, result)[0]
 
 
 def _fits_whole_rows(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> tuple[bool, int, int]:
-    """Whether rows of tiles are made whole; the bytes that a block needs for each tile, and besides."""
+    """Return whether whole rows of tiles fit, the bytes of a block per tile, and its fixed bytes."""
     before, after = source.tile_bytes, result.tile_bytes
     # A block needs one row of its elements more, and room to shift it into alignment.
     per_tile, fixed = before + after + before // 32, 2 * plan.memory_map.quantum_bytes
@@ -83,8 +83,8 @@ def _fits_whole_rows(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) 
 
 
 def tilize(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, may_pad: bool = False) -> int:
-    """Interleaved rows into interleaved tiles; tile padding is added on the way, by a kernel of its own that is used
-    for whole tiles as well where it ``may_pad``."""
+    """Tilize interleaved rows; tile padding is added by a separate kernel, which whole tiles use too if it
+    ``may_pad``."""
     before, after = source.tile_bytes, result.tile_bytes
     if source.dtype is UINT8 and (1, 1, *source.shape)[-2:] != result.padded[-2:]:
         plan.allocate(result)
@@ -98,7 +98,7 @@ def tilize(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, may_pad
     height, width = (1, 1, *source.shape)[-2:]
     by_block = not fits or _blocks_use_more_cores(plan, grid, height * width // 1024)
     if plan.memory_map.architecture.name == "blackhole" and source.dtype is UINT8:
-        by_block = True  # rows of bytes are read right only by this kernel there
+        by_block = True  # only this kernel reads rows of bytes correctly there
     if not by_block:
         plan.launch([grid.across * before, grid.across * after])
         return slot
@@ -107,7 +107,7 @@ def tilize(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, may_pad
         tiles = _choose_block_tiles(plan, grid, max(plan.l1_space() - fixed, 0) // per_tile)
         return [[block * before, block * after, block * (before // 32) + fixed] for block in tiles]
 
-    # Whether columns of tiles would fit is asked too where tiles are padded, and makes another program.
+    # With padding the library also checks whether columns of tiles fit; the answer is part of the program's key.
     may_pad |= result.padded != source.shape
     fits_columns = may_pad and space > grid.down * per_tile + fixed
     plan.launch_kept(("tilize", _merge_outer(source), _merge_outer(result), fits, fits_columns), blocks)
@@ -115,7 +115,7 @@ def tilize(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, may_pad
 
 
 def untilize(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> int:
-    """Interleaved tiles into interleaved rows, without the tile padding."""
+    """Untilize interleaved tiles, without the tile padding."""
     if not source.elements:
         return plan.allocate(result)
     padded = source.padded != source.shape
@@ -125,8 +125,8 @@ def untilize(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> int:
 
 
 def untilize_plainly(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> int:
-    """The kernel for bfloat16 and bfloat8_b. A core takes a row of tiles, or where cores are left over a part of one,
-    twice over while there is room for that.
+    """Untilize bfloat16 and bfloat8_b. A core takes a row of tiles, or a part of one if cores are left, double-buffered
+    if there is room.
     """
     grid = _measure_tile_grid(source)
     cores = plan.memory_map.grid.cores
@@ -150,7 +150,7 @@ def untilize_plainly(plan: PlanBuilder, source: TensorSpec, result: TensorSpec) 
 
 
 def untilize_by_rows(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, ahead: bool = True) -> int:
-    """A core takes a row of tiles; two when it may read ``ahead``, has several to do and none is padded."""
+    """Untilize by rows of tiles; a core takes two if it may read ``ahead``, has several and none is padded."""
     if source.dtype is not BFLOAT8_B and source.dtype.is_block_float:
         raise InvalidSpecError("Only TILE layout is supported for BFLOAT8_B dtype!")
     grid = _measure_tile_grid(source)
@@ -158,7 +158,7 @@ def untilize_by_rows(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, 
     fits = plan.l1_space() - _count_l1_bytes(plan, result) > grid.across * (before + after)
     slot = plan.allocate(result)
     padded = source.padded != source.shape
-    # Where no tile is padded the library takes all matrices for one while it chooses, though not for the blocks.
+    # Without padding the library treats all matrices as one for this choice, but not for the blocks.
     seen = grid if padded else replace(grid, down=grid.rows)
     if fits and not _blocks_use_more_cores(plan, seen, grid.across * grid.down):
         if not padded and grid.rows > 1 and (part := _choose_row_part(plan, grid.across, before, after)):
@@ -177,7 +177,7 @@ def untilize_by_rows(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, 
 
 
 def _choose_row_part(plan: PlanBuilder, across: int, before: int, after: int) -> int:
-    """Tiles that one core alone takes at a time of rows that half of L1 cannot hold twice over; 0: they fit."""
+    """Return the tiles taken at a time from rows that do not fit half of L1 twice; 0: they fit."""
     half = plan.memory_map.architecture.l1_bytes_per_core // 2 - plan.memory_map.l1_base_address
     if across <= half // (2 * before):
         return 0
@@ -186,7 +186,7 @@ def _choose_row_part(plan: PlanBuilder, across: int, before: int, after: int) ->
 
 
 def _merge_outer(spec: TensorSpec) -> TensorSpec:
-    """As the kernels see it: outer dimensions in one."""
+    """Return the spec as the kernels see it, with outer dimensions merged."""
     shape = spec.shape
     return spec if len(shape) <= 4 else replace(spec, shape=(prod(shape[:-3]), *shape[-3:]))
 
@@ -194,11 +194,11 @@ def _merge_outer(spec: TensorSpec) -> TensorSpec:
 @dataclass(frozen=True, slots=True)
 class _TileGrid:
     across: int
-    """Tiles in a row."""
+    """Tiles per row."""
     down: int
     """Rows of tiles of one matrix."""
     rows: int
-    """Rows of tiles of all."""
+    """Rows of tiles of all matrices."""
 
 
 def _measure_tile_grid(spec: TensorSpec) -> _TileGrid:
@@ -212,7 +212,7 @@ def _count_l1_bytes(plan: PlanBuilder, spec: TensorSpec) -> int:
 
 
 def _blocks_use_more_cores(plan: PlanBuilder, grid: _TileGrid, tiles: int) -> bool:
-    """Wide rows are shared out in square blocks when fewer cores would have work row by row."""
+    """Return whether square blocks of wide rows keep more cores busy than whole rows."""
     if grid.across <= _WIDE_ROW_TILES or (grid.down <= _WIDE_ROW_TILES and grid.across <= grid.down):
         return False
     cores = plan.memory_map.grid.cores
@@ -223,7 +223,7 @@ def _blocks_use_more_cores(plan: PlanBuilder, grid: _TileGrid, tiles: int) -> bo
 
 @lru_cache(maxsize=1024)
 def _choose_square_block(cores: int, tiles: int, across: int, down: int) -> int:
-    """Side of the smallest square of a core's share of the tiles or more, of which there are fewer than cores."""
+    """Return the side of the smallest square block that holds a core's share and needs fewer blocks than cores."""
     share = ceil_div(tiles, cores)
     side = isqrt(share)
     if side * side != share:
@@ -235,8 +235,8 @@ def _choose_square_block(cores: int, tiles: int, across: int, down: int) -> int:
 
 
 def _choose_block_tiles(plan: PlanBuilder, grid: _TileGrid, most: int) -> list[int]:
-    """Tiles that a core holds at a time when the matrix is cut into square blocks: the first cores, and those of
-    the last column.
+    """Return the tiles that a core holds at a time when the matrix is cut into square blocks: the first cores, and
+    those of the last column.
     """
     cores = plan.memory_map.grid.cores
     side = part = _choose_square_block(cores, grid.across * grid.down, grid.across, grid.down)
@@ -251,7 +251,7 @@ def _choose_block_tiles(plan: PlanBuilder, grid: _TileGrid, most: int) -> list[i
 
 @lru_cache(maxsize=1024)
 def _choose_smaller_blocks(cores: int, across: int, down: int, most: int) -> tuple[int, int]:
-    """Side of the blocks, and of the parts that they are worked through in, of which one has room."""
+    """Return the side of the blocks, and of the parts that they are processed in, of which one fits."""
     if most < 1:
         raise InvalidSpecError("single_block_size_limit must be at least 1")
     if ceil_div(across, most) * ceil_div(down, most) < cores:

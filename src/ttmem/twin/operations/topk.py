@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`topk`: the greatest elements of rows, found by one core, by many, or on Blackhole by way of large indices."""
+"""`topk`: the greatest elements of rows, found by one core, by many, or on Blackhole with large indices."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,23 +25,23 @@ _TILE = 32
 _SHORTEST_ROW = 64
 """Rows are padded to this."""
 _MOST_SHORT_INDICES = 65536
-"""So many elements are counted in two bytes."""
+"""The most elements with indices of two bytes."""
 _MANY_CORES_WIDTH, _MANY_CORES_MOST = 1024, 64
-"""From that width on, up to so many elements are looked for by many cores at once."""
+"""The width from which many cores search together, and the most elements that they search for."""
 _SURELY_MANY_CORES_WIDTH, _FEW_ROWS = 8192, 2
-"""Shorter rows than that are shared by cores only where there are no more than two rows of tiles."""
+"""Cores share shorter rows only if there are at most two rows of tiles."""
 _MOST_GATHERED = 4
-"""The core that joins what the others found has at most so many times what one of these searches."""
+"""The joining core gets at most this many times the tiles that one core searches."""
 _LARGE_UNIT, _LARGE_MOST, _LARGE_WIDEST = 16, 2048, 1 << 19
-"""Large indices: elements come in multiples, up to so many, of rows up to so long."""
+"""Large indices: the unit of k, its maximum, and the longest row."""
 _LARGE_FROM = 4096
-"""Few elements go that way too where rows are so long; those of a power of two are left to many cores from 8192 on."""
+"""The row length from which a small k uses large indices too, except powers of two from 8192 on."""
 _LARGE_BLOCK_TILES = 8
 _LARGE_STICKS, _LARGE_SLOTS = 1024, 4096
 
 
 def topk(call: Call, plan: PlanBuilder) -> Plan:
-    """The dimension is brought to the end, rows are searched, what was found beyond the wanted is cut off."""
+    """Move the dimension to the end, search the rows, and slice off surplus elements."""
     source, rank = call.inputs[0], len(call.inputs[0].shape)
     wanted = int(call.arguments["k"])
     if not source.is_tiled or not 0 < rank <= 4:
@@ -68,7 +68,7 @@ def topk(call: Call, plan: PlanBuilder) -> Plan:
 def _search(
     plan: PlanBuilder, first: TensorHandle, wanted: int, place: ResultPlacement, *, is_turned: bool
 ) -> tuple[list[TensorHandle], int]:
-    """Values and indices, and what was made of the input to find them, which lives until the operation ends."""
+    """Return values and indices, and the slot of the padded input, which is freed when the operation ends."""
     source, rank = first.spec, len(first.spec.shape)
     width, tiles = source.shape[-1], ceil_div(wanted, _TILE)
     padded = max(round_up(width, _TILE), _SHORTEST_ROW)
@@ -94,7 +94,7 @@ def _search(
     rows = prod(source.shape[:-2]) * source.tiles_down if rank > 1 else 1
     cores = _choose_cores(padded, rows, tiles, plan.memory_map.grid)
     if cores:
-        # With a last tile that is not full the joining core has room for one more part, but for float32.
+        # With a partial last tile the joining core has room for one more part, except for float32.
         has_room = width % _TILE and source.dtype is not FLOAT32
         joined = (cores + bool(has_room)) * tiles
         sizes.launch_many(plan, padded // _TILE // cores, cores * tiles, joined)
@@ -106,25 +106,25 @@ def _search(
 
 
 def _choose_inner_dtype(dtype: DataType) -> DataType:
-    """Block floats are sorted as bfloat16."""
+    """Return the type for sorting: bfloat16 for block floats."""
     return BFLOAT16 if dtype.is_block_float else dtype
 
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """Bytes of a tile: of values, of values while they are sorted, of indices."""
+    """Bytes of a tile of values, of values while sorting, and of indices."""
 
     value: int
     inner: int
     index: int
 
     def launch_one(self, plan: PlanBuilder, tiles: int) -> None:
-        """A core has a row of tiles for itself."""
+        """Launch the program where each core has whole rows of tiles."""
         pairs = (2, self.value), (4, self.inner), (2 * tiles, self.inner), (tiles, self.value)
         plan.launch([count * size for count, value in pairs for size in (value, self.index)])
 
     def launch_many(self, plan: PlanBuilder, searched: int, gathered: int, joined: int) -> None:
-        """Cores that search their part of a row, then the one that joins what they found."""
+        """Launch the program of the searching cores, then that of the joining core."""
         shared = [4 * self.value, 4 * self.index, gathered * self.inner, gathered * self.index]
         parts = [2 * self.inner, 2 * self.index, searched * self.inner, searched * self.index]
         plan.launch([*shared, *parts], CIRCULAR)
@@ -133,7 +133,7 @@ class _Sizes:
 
 
 def _choose_cores(width: int, rows_of_tiles: int, tiles: int, grid: Grid) -> int:
-    """How many cores share a row, 0: one has it alone. They are a power of two, and a rectangle with room to spare."""
+    """Return the number of cores that share a row, a power of two that fits a rectangle; 0: a single core."""
     if width < _MANY_CORES_WIDTH or width & (width - 1) or width >= _MOST_SHORT_INDICES:
         return 0
     if tiles * _TILE > _MANY_CORES_MOST or (width < _SURELY_MANY_CORES_WIDTH and rows_of_tiles > _FEW_ROWS):
@@ -169,7 +169,7 @@ def _uses_large_indices(call: Call, plan: PlanBuilder, source: TensorSpec, wante
 
 
 def _search_large_indices(plan: PlanBuilder, first: TensorHandle, wanted: int, memory: Memory) -> list[TensorHandle]:
-    """Rows without tiles, their greatest elements' places, and the values and indices at these, where the input is."""
+    """Find row-major positions of the greatest elements, then the values and indices there, in the input's memory."""
     source, most = first.spec, round_up(wanted, _LARGE_UNIT)
     tiles = min(source.tiles_across, _LARGE_BLOCK_TILES)
     rows = plan.allocate(replace(source, layout=ROW_MAJOR))
@@ -201,7 +201,7 @@ def _move(plan: PlanBuilder, held: TensorHandle, memory: Memory) -> TensorHandle
 def _cut(
     plan: PlanBuilder, held: TensorHandle, wanted: int, memory: Memory, *, is_turned: bool = False
 ) -> TensorHandle:
-    """What was found beyond the wanted: of four dimensions as they were it is forgotten, otherwise it is sliced off."""
+    """Drop surplus elements: an untransposed 4-D result only changes its shape, others are sliced."""
     shape, lead = held.spec.shape, 4 - len(held.spec.shape)
     ends = [*[1] * lead, *shape[:-1], wanted]
     if lead or is_turned:

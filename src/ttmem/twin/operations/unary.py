@@ -23,7 +23,7 @@ from ttmem.twin.tensor_spec import InvalidSpecError, TensorSpec
 
 
 def unary(call: Call, plan: PlanBuilder) -> Plan:
-    """One input, one result of the same shape: two tiles in, two tiles out."""
+    """Compute a result of the input's shape: two tiles in, two tiles out."""
     source = call.inputs[0]
     if call.name == "clamp" and call.arguments["min"] is None and call.arguments["max"] is None:
         raise InvalidSpecError("Only one of 'min' or 'max' can be None. Please provide one value")
@@ -44,13 +44,13 @@ def unary(call: Call, plan: PlanBuilder) -> Plan:
 
 
 def _find_float_bound(call: Call) -> Any:
-    """The first that is no integer, of those that are given."""
+    """Return the first bound that is a float."""
     bounds = [call.arguments[name] for name in ("min", "max")]
     return next((bound for bound in bounds if isinstance(bound, float)), None)
 
 
 def _clamp_as_floats(call: Call, plan: PlanBuilder, source: TensorSpec, result: TensorSpec) -> Plan:
-    """Integers between bounds that are none become floats first, where the result is to be."""
+    """Clamp integers with float bounds: convert them to floats in the result's memory first."""
     before = cast(plan, source, result)
     if call.in_place:
         plan.refuse(
@@ -90,9 +90,9 @@ _CALLED = {
     "logical_not": "LOGICAL_NOT_UNARY",
     "reciprocal": "RECIP",
 }
-"""The library's names where they are not those of the functions."""
+"""The library's names where they differ from the functions' names."""
 _BLOCK_FLOATS = (BFLOAT8_B, BFLOAT4_B)
-"""The third and fourth of the library's types."""
+"""The library's types number 3 and 4."""
 _ALL_INTEGERS = (INT32, UINT32, UINT16, UINT8)
 _TAKES_INTEGERS: dict[str, tuple[DataType, ...]] = {
     **dict.fromkeys(("abs", "identity", "relu", "relu6"), _ALL_INTEGERS),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images made larger: pixels repeated where they lie, or blended out of shards with a halo."""
+"""Upsample: pixels are repeated (nearest), or blended from shards with a halo (bilinear)."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -38,7 +38,7 @@ _MOST_TILES, _TILE = 8, 32
 
 
 def upsample(call: Call, plan: PlanBuilder) -> Plan:
-    """Channels come last."""
+    """Upsample images with channels last."""
     source, given = call.inputs[0], call.arguments["scale_factor"]
     factors = tuple(given) if isinstance(given, (list, tuple)) else (given, given)
     if len(factors) != 2 or len(source.shape) != 4 or not all(float(factor) > 0 for factor in factors):
@@ -48,20 +48,22 @@ def upsample(call: Call, plan: PlanBuilder) -> Plan:
     whole = all(float(factor) == int(factor) for factor in factors)
     if call.arguments["mode"] == "bilinear":
         if not whole or source.dtype is not BFLOAT16 or source.is_tiled or call.shard is not None:
-            return plan.unknown("bilinear upsample of tiles, of other types or factors, or into shards of the caller's")
+            return plan.unknown(
+                "bilinear upsample of tiles, of other types or factors, or into shards that the caller gives"
+            )
         return _upsample_bilinear(call, plan, (int(factors[0]), int(factors[1])))
     return _upsample_nearest(call, plan, (float(factors[0]), float(factors[1])), whole=whole)
 
 
 def _upsample_nearest(call: Call, plan: PlanBuilder, factors: tuple[float, float], *, whole: bool) -> Plan:
-    """Rows pass through L1, tiles are made rows on the way; shards repeat their pixels where they lie."""
+    """Repeat pixels: rows pass through L1, tiles are untilized; shards repeat their pixels in place."""
     source = call.inputs[0]
     batch, height, width, channels = source.shape
     shape = (batch, floor(height * factors[0]), floor(width * factors[1]), channels)
     dtype = BFLOAT16 if source.dtype.is_block_float else source.dtype
     result = replace(spec_like(source, call.memory, dtype), shape=shape, layout=ROW_MAJOR)
     if not prod(shape):
-        return plan.unknown("upsample to nothing: the library dies of it")
+        return plan.unknown("upsample to an empty image: the library crashes")
     if source.shard is not None:
         return _upsample_shards(call, plan, result, whole=whole)
     if call.shard is not None:
@@ -84,10 +86,10 @@ def _upsample_nearest(call: Call, plan: PlanBuilder, factors: tuple[float, float
 
 
 def _upsample_shards(call: Call, plan: PlanBuilder, result: TensorSpec, *, whole: bool) -> Plan:
-    """Every shard grows where it lies; a table says which pixels two readers of a core repeat."""
+    """Enlarge each shard in place; a table lists the pixels that two readers of a core repeat."""
     source, shard = call.inputs[0], call.inputs[0].shard
     if not isinstance(shard, Shard) or source.is_tiled or call.shard is not None:
-        return plan.unknown("upsample of tiles in shards, of shards of many dimensions, or into shards of the caller's")
+        return plan.unknown("upsample of tiles in shards, of ND shards, or into shards that the caller gives")
     batch, height, width, _ = source.shape
     down, across = result.shape[1] // height, result.shape[2] // width
     if not whole or shard.kind == "width":
@@ -117,7 +119,7 @@ def _upsample_shards(call: Call, plan: PlanBuilder, result: TensorSpec, *, whole
 
 
 def _check_sticks(plan: PlanBuilder, source: TensorSpec, shard: Shard) -> None:
-    """Of blocks the library divides a stick by the columns of cores, whether these share it or not."""
+    """Refuse blocks as the library does, which divides a stick by all columns of cores, shared or not."""
     if shard.kind != "block":
         return
     element, alignment = source.element_bytes, plan.memory_map.architecture.l1_alignment_bytes
@@ -133,13 +135,13 @@ def _align_float_page(plan: PlanBuilder, source: TensorSpec, result: TensorSpec)
 
 
 def _count_pixel_cores(shard: Shard) -> int:
-    """Cores that share the pixels."""
+    """Return the number of cores that share the pixels."""
     columns, rows = (len(set(places)) for places in zip(*list_cores(shard), strict=True))
     return {"height": shard.cores, "width": 1}.get(shard.kind, columns if shard.by_column else rows)
 
 
 def _find_busy_cores(shard: Shard, pixels: int) -> tuple[CoreRange, ...]:
-    """Those whose shards are not empty: the first ones, or the first lines of a block."""
+    """Return the cores whose shards are not empty: the first ones, or the first lines of a block."""
     used = ceil_div(pixels, shard.height)
     if shard.kind == "block":
         used *= shard.cores // _count_pixel_cores(shard)
@@ -148,7 +150,7 @@ def _find_busy_cores(shard: Shard, pixels: int) -> tuple[CoreRange, ...]:
 
 @lru_cache(maxsize=1024)
 def _count_intervals(rows: int, width: int, down: int, pixels_per_core: int) -> int:
-    """The most stretches of pixels that a reader repeats: half of a core's output each, by rows and by shards."""
+    """Return the most stretches of pixels that a reader repeats, half of a core's output each, by rows and shards."""
     import numpy as np
 
     outputs = np.arange(rows * down * width)
@@ -162,13 +164,13 @@ def _count_intervals(rows: int, width: int, down: int, pixels_per_core: int) -> 
 
 
 def _upsample_bilinear(call: Call, plan: PlanBuilder, scale: tuple[int, int]) -> Plan:
-    """Every core has some pixels and those around them; the result is in shards, and copied where it is wanted."""
+    """Blend pixels of shards with a halo; the sharded result is copied to the requested memory."""
     source = call.inputs[0]
     batch, height, width, channels = source.shape
     window = Window(batch, height, width, (2, 2), padding=(1, 1, 1, 1), enlarged=scale)
     grid, pixels, given = plan.memory_map.grid, batch * height * width, source.shard
     if given is not None and not (isinstance(given, Shard) and given.kind == "height" and source.memory is L1):
-        return plan.unknown("bilinear upsample of other shards than those of L1 by height")
+        return plan.unknown("bilinear upsample of shards other than height shards in L1")
     cores = given.cores if given else min(grid.cores, pixels)
     ranges, per_core = (given.ranges, given.height) if given else (fill_rows(cores, grid), ceil_div(pixels, cores))
     wide = given.width if given else channels

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`where`: one of two values, element by element; `addcmul`; triangles of matrices."""
+"""`where`, `addcmul`, `tril` and `triu`."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ _WHERE = BinaryKind("WHERE_TST", (INT32, UINT32), mixes_floats=False)
 
 
 def where(call: Call, plan: PlanBuilder) -> Plan:
-    """A mask and two values, each a tensor or a number. An integer mask is made a float when the values are floats."""
+    """Choose between two values, tensors or numbers; an integer mask becomes a float if the values are floats."""
     mask, *values = call.inputs
     if not values:
         return plan.finish_with_program(spec_like(mask, call.memory), double_buffered_tiles(mask, mask))
@@ -33,7 +33,7 @@ def where(call: Call, plan: PlanBuilder) -> Plan:
         return plan.unknown("where of values of two types")
     in_shards = call.shard is not None or any(spec.shard is not None for spec in call.inputs)
     if in_shards and any(not spec.is_tiled or isinstance(spec.shard, NdShard) for spec in call.inputs):
-        return plan.unknown("where of rows in shards")
+        return plan.unknown("where of row-major shards")
     temporaries: list[int] = []
     if dtype.is_float and not mask.dtype.is_float:
         mask = cast_operand(plan, mask, dtype, temporaries)
@@ -62,7 +62,7 @@ def where(call: Call, plan: PlanBuilder) -> Plan:
 
 
 def _compute_result_spec(call: Call, like: TensorSpec, shape: tuple[int, ...]) -> TensorSpec:
-    """As the caller wants it, or as one of the tensors is: its shards grow with the result."""
+    """Return the result's spec: the caller's, or that of ``like``, whose shards grow with the result."""
     result = replace(result_spec(call, like), shape=shape)
     if call.memory is not None or not isinstance(like.shard, Shard):
         return result
@@ -70,7 +70,7 @@ def _compute_result_spec(call: Call, like: TensorSpec, shape: tuple[int, ...]) -
 
 
 def _find_lender(mask: TensorSpec, values: Sequence[TensorSpec]) -> TensorSpec:
-    """The tensor that the result is placed like: the first of those in shards on most cores."""
+    """Return the tensor whose placement the result gets: the first of those sharded over the most cores."""
     return max((mask, *values), key=_count_cores)
 
 
@@ -79,7 +79,7 @@ def _count_cores(spec: TensorSpec) -> int:
 
 
 def _works_in_place(operands: Sequence[TensorSpec], result: TensorSpec) -> bool:
-    """Whether the kernels work on the shards in place: all cut alike, in L1."""
+    """Return whether the kernels work on the shards in place: all equal, in L1."""
     first, two = operands[0], result.shard
     alike = all((one.shape, one.memory, one.shard) == (first.shape, first.memory, first.shard) for one in operands)
     if not alike or not isinstance(first.shard, Shard) or not isinstance(two, Shard):
@@ -97,21 +97,21 @@ def _compute_streams(mask: TensorSpec, values: Sequence[TensorSpec], result: Ten
 
 
 def addcmul(call: Call, plan: PlanBuilder) -> Plan:
-    """Three tensors meet in one program: the first, and the product of the others."""
+    """Add the first tensor and the product of the others in one program."""
     first = call.inputs[0]
     alike = [replace(spec, memory=first.memory) for spec in call.inputs]
     if len(alike) != 3 or set(alike) != {first} or first.shard is not None or call.shard is not None:
-        return plan.unknown("three tensors that are not alike, or in shards")
+        return plan.unknown("three tensors that differ, or in shards")
     if not first.is_tiled or first.dtype not in (BFLOAT16, FLOAT32, BFLOAT8_B):
-        return plan.unknown("three tensors of rows, integers or bfloat4_b")
+        return plan.unknown("three tensors that are row-major, integers or bfloat4_b")
     return plan.finish_with_program(spec_like(first, call.memory), double_buffered_tiles(*alike, first), CIRCULAR)
 
 
 def triangle(call: Call, plan: PlanBuilder) -> Plan:
-    """Ones and zeros come from the host to where the result will be, and are multiplied with the input."""
+    """Multiply the input with ones and zeros, which the host writes to the result's memory."""
     source = call.inputs[0]
     if call.shard is not None or source.shard is not None or not source.is_tiled or not source.dtype.is_float:
-        return plan.unknown("triangles of shards, of rows, or of integers")
+        return plan.unknown("triangles of sharded, row-major or integer tensors")
     ones = replace(source, dtype=BFLOAT16, memory=call.memory or source.memory)
     slot = plan.allocate(ones)
     made = binary(Call("multiply", (source, ones), {"other": None}, call.memory), plan)
