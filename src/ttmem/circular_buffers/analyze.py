@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ttmem.circular_buffers.facts import Evidence
-from ttmem.circular_buffers.kernels import Curve
+from ttmem.circular_buffers.kernels import ThroughputCurve
 from ttmem.circular_buffers.simulate import CRITICAL_LOSS_PERCENT, Simulation, critical_points
 from ttmem.circular_buffers.strategies import choose
 from ttmem.circular_buffers.workload import Workload
@@ -24,7 +24,7 @@ class Analysis:
     """The parts of an analysis; each may be empty."""
 
     simulations: tuple[Simulation, ...] = ()
-    curves: tuple[Curve, ...] = ()
+    curves: tuple[ThroughputCurve, ...] = ()
     sources: tuple[Scan, ...] = ()
     evidence: tuple[Evidence, ...] = ()
 

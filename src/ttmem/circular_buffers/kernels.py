@@ -191,7 +191,7 @@ def _recommend(workload: Workload, assumptions: Assumptions) -> Recommendation:
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class ThroughputCurve:
     """Throughput over the depth of both buffers, for one batch size."""
 
     tiles_per_barrier: int
@@ -205,12 +205,12 @@ class Curve:
         return zip(self.depth_tiles, self.tiles_per_kilocycle, strict=True)
 
 
-def throughput_over_depth(assumptions: Assumptions) -> tuple[Curve, ...]:
+def throughput_over_depth(assumptions: Assumptions) -> tuple[ThroughputCurve, ...]:
     """Simulate one tile in and one out with equally deep buffers, for several batch sizes."""
     curves = []
     for batch in _CURVE_BATCHES:
         depths = tuple(depth for depth in _CURVE_DEPTHS if depth % batch == 0)
-        curves.append(Curve(batch, depths, tuple(_rates(assumptions, batch, depth) for depth in depths)))
+        curves.append(ThroughputCurve(batch, depths, tuple(_rates(assumptions, batch, depth) for depth in depths)))
     return tuple(curves)
 
 

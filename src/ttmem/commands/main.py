@@ -44,7 +44,7 @@ ttmem --llm --logfile run.log
 """
 
 
-class _Program(GroupWithExamples):
+class _ProgramGroup(GroupWithExamples):
     """The program; a word that is a file was probably meant to be profiled."""
 
     @property
@@ -84,7 +84,7 @@ def _run_without_verb(ctx: click.Context, logfile: str | None, output: str | Non
     return result
 
 
-cli = _Program(
+cli = _ProgramGroup(
     name="ttmem",
     help="The memory workbench for Tenstorrent hardware: what filled DRAM and L1, why it failed, what to change.",
     epilog=_EXAMPLES,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ttmem.base.formatting import flatten_text, format_count, format_kib_number, format_range, pluralize, shorten
 from ttmem.circular_buffers.analyze import Analysis, cross_checks
-from ttmem.circular_buffers.kernels import Curve
+from ttmem.circular_buffers.kernels import ThroughputCurve
 from ttmem.circular_buffers.scan.model import KernelFigures
 from ttmem.circular_buffers.scan.scanning import Scan
 from ttmem.circular_buffers.simulate import Simulation, critical_points, nominal_spans
@@ -104,7 +104,7 @@ def build_sections(analysis: Analysis) -> list[Section]:
     return found
 
 
-def _build_depth(curves: Sequence[Curve]) -> Section:
+def _build_depth(curves: Sequence[ThroughputCurve]) -> Section:
     """Build the drawing, and its figures as a table for formats without drawings."""
     depths = sorted({depth for curve in curves for depth in curve.depth_tiles})
     rows = []

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from ttmem.base.formatting import flatten_text, format_kib_number, format_range
-from ttmem.circular_buffers.kernels import TOLERANCE_PERCENT, Curve, Recommendation
+from ttmem.circular_buffers.kernels import TOLERANCE_PERCENT, ThroughputCurve, Recommendation
 from ttmem.circular_buffers.simulate import CRITICAL_LOSS_PERCENT, Critical, Simulation, StrategyResult
 from ttmem.circular_buffers.stall_time import COMPUTE_BOUND, DEADLOCK, READER_BOUND, SERIALISED, START_UP, WRITER_BOUND
 from ttmem.circular_buffers.workload import TRANSFER_BYTES, TRANSFERS, VARIATIONS, Assumptions
@@ -200,12 +200,12 @@ def format_tiles(tiles: Mapping[str, int]) -> str:
     return " ".join(f"{name}={count}" for name, count in tiles.items())
 
 
-def render_svg(curves: Sequence[Curve]) -> str:
+def render_svg(curves: Sequence[ThroughputCurve]) -> str:
     """Render the drawing as a complete SVG."""
     return charts.draw_svg(build_chart(curves))
 
 
-def build_chart(curves: Sequence[Curve]) -> charts.LineChart:
+def build_chart(curves: Sequence[ThroughputCurve]) -> charts.LineChart:
     """Build the chart; depth is on a logarithmic axis, because each doubling brings less.
 
     A line is the rate with constant transfer times, the band below it reaches down to the rate with varying ones.
@@ -237,7 +237,7 @@ def build_chart(curves: Sequence[Curve]) -> charts.LineChart:
     )
 
 
-def draw_bars(curves: Sequence[Curve], width: int) -> list[str]:
+def draw_bars(curves: Sequence[ThroughputCurve], width: int) -> list[str]:
     """Draw bars of text: full blocks up to the rate with varying times, light ones up to that with constant times."""
     highest = _find_highest(curves)
     room = max(10, width - 34)
@@ -250,11 +250,13 @@ def draw_bars(curves: Sequence[Curve], width: int) -> list[str]:
     return lines
 
 
-def _find_highest(curves: Sequence[Curve]) -> float:
+def _find_highest(curves: Sequence[ThroughputCurve]) -> float:
     return max(high for curve in curves for _, high in curve.tiles_per_kilocycle)
 
 
-def render_single(simulation: Simulation, curves: Sequence[Curve], *, width: int = 100, color: bool = False) -> str:
+def render_single(
+    simulation: Simulation, curves: Sequence[ThroughputCurve], *, width: int = 100, color: bool = False
+) -> str:
     """Render one workload: the sentences first, then their tables."""
     report = TextReport(width, color=color)
     report.print(format_title(simulation), style="bold")

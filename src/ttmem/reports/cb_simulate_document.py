@@ -154,10 +154,10 @@ class CbSimulation(Document, frozen=True, kw_only=True, tag_field="schema", tag=
     assumptions: AssumptionsDocument
     origins: Mapping[str, str]
     """The origin of each figure: computed, simulated or heuristic."""
-    throughput_over_depth: Sequence[kernels.Curve] | UnsetType = UNSET
+    throughput_over_depth: Sequence[kernels.ThroughputCurve] | UnsetType = UNSET
 
 
-def build_single(simulation: simulate.Simulation, curves: Sequence[kernels.Curve] = ()) -> CbSimulation:
+def build_single(simulation: simulate.Simulation, curves: Sequence[kernels.ThroughputCurve] = ()) -> CbSimulation:
     """Build the document of one workload."""
     return CbSimulation(
         workload=_describe_workload(simulation).workload,

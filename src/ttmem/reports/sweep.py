@@ -34,7 +34,7 @@ from ttmem.twin.operations import BOUNDED, UNKNOWN
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from ttmem.operators.sweeps.limits import Limit
+    from ttmem.operators.sweeps.limits import SizeLimit
     from ttmem.operators.sweeps.run import Progress
 
 
@@ -203,7 +203,7 @@ _MOST_CARDS = 8
 _SPARE = {"Inputs": 4, "Layout": 3, "Confidence": 2, "Fails at": 1}
 
 
-def _build_limits_table(limits: Sequence[Limit]) -> Table:
+def _build_limits_table(limits: Sequence[SizeLimit]) -> Table:
     columns = [text_column(head, whole=True, spare=_SPARE.get(head, 0)) for head in _HEADS]
     rows = [
         (
@@ -222,7 +222,7 @@ def _build_limits_table(limits: Sequence[Limit]) -> Table:
     return Table(columns, rows)
 
 
-def _describe_end(limit: Limit) -> str:
+def _describe_end(limit: SizeLimit) -> str:
     """Describe what follows the largest shape that passes, or from where on the twin gives no verdict."""
     if limit.not_judged_at:
         begin = f"not judged from {format_shape_list(limit.not_judged_at)}"

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ttmem.base.formatting import format_count, pluralize
-from ttmem.operators.sweeps.comparison import CHANGES, NEWLY_FAILS, NEWLY_PASSES, Change, Comparison
+from ttmem.operators.sweeps.comparison import CHANGES, NEWLY_FAILS, NEWLY_PASSES, Change, SweepComparison
 from ttmem.operators.sweeps.result import Result
 from ttmem.reports.kit.console import TextReport
 from ttmem.reports.kit.documents import Document
@@ -53,7 +53,7 @@ class SweepDiff(Document, frozen=True, tag_field="schema", tag="ttmem.sweep-diff
     """True when a change that ``--fail-on`` names was found."""
 
 
-def build_document(found: Comparison, *, before: str, after: str, regression: bool) -> SweepDiff:
+def build_document(found: SweepComparison, *, before: str, after: str, regression: bool) -> SweepDiff:
     """Build the document of a comparison; the names are those of the folders."""
     return SweepDiff(
         before,

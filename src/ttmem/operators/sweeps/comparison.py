@@ -41,7 +41,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class SweepComparison:
     """Return the differences, the worst first."""
 
     compared: int
@@ -76,7 +76,7 @@ def parse_fail_on(text: str) -> GrowthLimit | None:
     return parse_limit(amount)
 
 
-def compare_folders(before: Path, after: Path) -> Comparison:
+def compare_folders(before: Path, after: Path) -> SweepComparison:
     """Compare two folders of ``ttmem sweep run``."""
     for place in (before, after):
         if not place.exists():
@@ -88,7 +88,7 @@ def compare_folders(before: Path, after: Path) -> Comparison:
     return compare(read_results(before)[0], read_results(after)[0])
 
 
-def compare(before: Iterable[Result], after: Iterable[Result]) -> Comparison:
+def compare(before: Iterable[Result], after: Iterable[Result]) -> SweepComparison:
     """Cases are the same when their id, board, memory and layout are."""
     first, second = ({result.place: result for result in results} for results in (before, after))
     both = [(first[place], second[place]) for place in first if place in second]
@@ -96,7 +96,7 @@ def compare(before: Iterable[Result], after: Iterable[Result]) -> Comparison:
         Change(change, one, other) for one, other in both if (change := _change(one, other)) is not None
     ]  # fmt: skip
     changes.sort(key=lambda one: (CHANGES.index(one.change), -abs(one.growth_bytes_per_bank or 0), one.after.place))
-    return Comparison(
+    return SweepComparison(
         compared=len(both),
         unchanged=len(both) - len(changes),
         changes=tuple(changes),

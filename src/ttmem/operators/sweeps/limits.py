@@ -21,7 +21,7 @@ from ttmem.operators.sweeps.result import Result
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class SizeLimit:
     """The largest passing size of a dimension."""
 
     op: str
@@ -52,15 +52,15 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Frontier(Limit):
+class Frontier(SizeLimit):
     """The limit of one operator: the largest of all widths, the narrower one of equals; and each of them."""
 
-    frontier: tuple[Limit, ...] = ()
+    frontier: tuple[SizeLimit, ...] = ()
 
     @classmethod
-    def spanning(cls, limits: Sequence[Limit]) -> Frontier:
+    def spanning(cls, limits: Sequence[SizeLimit]) -> Frontier:
         largest = max(limits, key=lambda limit: limit.elements)
-        return cls(**{one.name: getattr(largest, one.name) for one in fields(Limit)}, frontier=tuple(limits))
+        return cls(**{one.name: getattr(largest, one.name) for one in fields(SizeLimit)}, frontier=tuple(limits))
 
 
 MOST_ELEMENTS = 1 << 34
@@ -110,7 +110,7 @@ def find_limits(
     layouts: Sequence[str] = ("tile",),
     dim: int | None = None,
     widths: Sequence[int] = WIDTHS,
-    watch: Callable[[Limit], None] | None = None,
+    watch: Callable[[SizeLimit], None] | None = None,
 ) -> list[Frontier]:
     """Frontiers of every case on every board and memory: limits for each width that it can have, or for its own."""
     with closing(CaseRunner(settings)) as engine:
@@ -192,7 +192,7 @@ class _Search:
         return find_first_failure(low, high, lambda length: is_below(self.at(length)[1]))
 
 
-def _search(point: Point, dim: int, engine: CaseRunner) -> Limit:
+def _search(point: Point, dim: int, engine: CaseRunner) -> SizeLimit:
     """Small first: the sizes 1, 2, 4, ... until one fails, then halves of the gap. What is not judged is neither."""
     search = _Search(point, dim, engine)
     passes, not_judged, fails = search.double_until_failure()
@@ -208,7 +208,7 @@ def _search(point: Point, dim: int, engine: CaseRunner) -> Limit:
     unsure = search.at(not_judged) if not_judged else None
     end = failed or unsure
     answered = best or end
-    return Limit(
+    return SizeLimit(
         point.case.op,
         point.board,
         point.memory,
