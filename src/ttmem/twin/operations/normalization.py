@@ -285,7 +285,7 @@ def _check_sharded_result(plan: PlanBuilder, source: TensorSpec, result: TensorS
 
 
 def _is_as_wide(weight: TensorSpec, source: TensorSpec) -> bool:
-    """Return whether a weight is as wide as the input: in tiles, or in rows of 32 elements."""
+    """Return whether a weight is as wide as the input: as tiles, or as sticks of 32 elements."""
     if not weight.is_tiled:
         if has_padded_shard_rows(weight):
             return False

@@ -54,7 +54,7 @@ def softmax(call: Call, plan: PlanBuilder) -> Plan:
 
 
 def _compute_row_buffers(source: TensorSpec, plan: PlanBuilder, *, stable: bool) -> list[int]:
-    """Return the buffers for rows; the stable form needs one tile more, and the row twice if its last tile is padded."""
+    """Return the buffers for rows; the stable form needs one tile more, and a padded row twice."""
     width = source.shape[-1] if source.shape else 1
     tiles = ceil_div(width, 32)
     blocks = ceil_div(tiles, 4)

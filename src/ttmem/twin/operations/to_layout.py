@@ -38,7 +38,7 @@ def to_layout(call: Call, plan: PlanBuilder) -> Plan:
 
 
 def _convert_shards(call: Call, plan: PlanBuilder, result: TensorSpec) -> Plan:
-    """Convert shards of whole tiles: without buffers into the same shards, through one or two rows of tiles into pages."""
+    """Convert shards of whole tiles: in place without buffers, into pages through one or two rows of tiles."""
     source, shard = call.inputs[0], call.inputs[0].shard
     is_padded = any(size % 32 for size in (1, *source.shape)[-2:])
     if not isinstance(shard, Shard) or source.memory is not L1 or is_padded or shard.height % 32 or shard.width % 32:
