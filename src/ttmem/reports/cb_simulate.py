@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from ttmem.base.formatting import flatten_text, format_kib_number, format_range
-from ttmem.circular_buffers.kernels import TOLERANCE_PERCENT, ThroughputCurve, Recommendation
+from ttmem.circular_buffers.kernels import TOLERANCE_PERCENT, Recommendation, ThroughputCurve
 from ttmem.circular_buffers.simulate import CRITICAL_LOSS_PERCENT, Critical, Simulation, StrategyResult
 from ttmem.circular_buffers.stall_time import COMPUTE_BOUND, DEADLOCK, READER_BOUND, SERIALISED, START_UP, WRITER_BOUND
 from ttmem.circular_buffers.workload import TRANSFER_BYTES, TRANSFERS, VARIATIONS, Assumptions
