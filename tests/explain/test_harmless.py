@@ -61,19 +61,19 @@ def test_prose_stays_harmless_in_company() -> None:
 
 
 @pytest.mark.parametrize("line", LOG_LINES, ids=range(len(LOG_LINES)))
-def test_ordinary_log_lines_have_no_marker_and_no_failure(line: str) -> None:
+def test_ordinary_log_lines_have_no_failure_word_and_no_failure(line: str) -> None:
     assert ShapeFilter().find(split_shapes(line.encode())) == set()
     assert find_failures(line, include_other=True) == []
 
 
-def test_every_line_of_the_excerpts_that_begins_a_failure_has_a_marker() -> None:
+def test_every_line_of_the_excerpts_that_begins_a_failure_has_a_failure_word() -> None:
     for path in sorted((DATA / "real-logs").iterdir()):
         lines = path.read_text().split("\n")
         for failure in find_failures("\n".join(lines), include_other=True):
             if failure.template.startswith("W"):
                 continue  # wrappers need no second look: what they wrap has one
             assert failure.line is not None
-            assert any(marker in lines[failure.line - 1].encode() for marker in FAILURE_WORDS), (path.name, failure)
+            assert any(word in lines[failure.line - 1].encode() for word in FAILURE_WORDS), (path.name, failure)
 
 
 def test_failure_words_can_be_looked_up_without_digits() -> None:

@@ -111,7 +111,7 @@ def test_markdown_for_an_agent(snapshot: SnapshotAssertion) -> None:
 def test_markdown_stays_within_its_budget() -> None:
     found = [diagnosis for case in CASES for diagnosis in explain(case.message)]
     text = explain_report.render_markdown(found * 3)
-    assert len(text.encode()) < 30_000
+    assert len(text.encode()) < 30_000, "the answer for a model has at most 30,000 bytes: shorten lists, not sentences"
     assert "more failures (`--json` lists all)" in text
 
 

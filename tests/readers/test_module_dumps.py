@@ -11,7 +11,7 @@ from readers.log_lines import Log
 from readers.test_states import small_run
 from ttmem.analysis.weights import weights
 from ttmem.base.errors import BadInputError
-from ttmem.profile.model import Argument, Profile
+from ttmem.profile.model import GraphArgument, Profile
 from ttmem.readers import read
 
 LOGURU = "2026-05-14 01:00:0{}.033 (   0.033s) [        4F4456C0]    module_builder.cc:1087      1| MLIR Module {}:"
@@ -351,7 +351,7 @@ def test_a_module_file_without_annotations_is_refused_with_what_to_do(tmp_path: 
 def test_the_graph_number_is_part_of_an_argument() -> None:
     profile = log_with(module(THREE[0])).profile()
     assert profile.arguments == (
-        Argument("SyncTensorsGraph.19#0", 0, "args_0", (64, 64), "bfloat16", "input", 8192, True, False),
+        GraphArgument("SyncTensorsGraph.19#0", 0, "args_0", (64, 64), "bfloat16", "input", 8192, True, False),
     )
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from hashlib import blake2b
+from importlib import import_module
 from typing import Any, BinaryIO, Protocol
 
 from ttmem.base.limits import (
@@ -133,36 +134,17 @@ class _Stepped:
         return bytes(self._frame.decompress(data[:_STEP_BYTES]))
 
 
-def _zstd() -> _Unpacker:
-    import zstandard
-
-    return _Stepped(zstandard.ZstdDecompressor().decompressobj())
-
-
-def _bz2() -> _Unpacker:
-    import bz2
-
-    return _Stepped(bz2.BZ2Decompressor())
-
-
-def _xz() -> _Unpacker:
-    import lzma
-
-    return _Stepped(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES))
-
-
-def _lzma() -> _Unpacker:
-    import lzma
-
-    return _Stepped(lzma.LZMADecompressor(lzma.FORMAT_ALONE, memlimit=_XZ_MEMORY_BYTES))
+def _open_lzma(container: str) -> _Unpacker:
+    lzma = import_module("lzma")
+    return _Stepped(lzma.LZMADecompressor(getattr(lzma, container), memlimit=_XZ_MEMORY_BYTES))
 
 
 _UNPACKERS: dict[bytes, Callable[[], _Unpacker]] = {
     b"\x1f\x8b": lambda: zlib.decompressobj(wbits=31),
-    b"\x28\xb5\x2f\xfd": _zstd,
-    b"BZh": _bz2,
-    b"\xfd7zX": _xz,
-    b"\x5d\x00\x00": _lzma,
+    b"\x28\xb5\x2f\xfd": lambda: _Stepped(import_module("zstandard").ZstdDecompressor().decompressobj()),
+    b"BZh": lambda: _Stepped(import_module("bz2").BZ2Decompressor()),
+    b"\xfd7zX": lambda: _open_lzma("FORMAT_XZ"),
+    b"\x5d\x00\x00": lambda: _open_lzma("FORMAT_ALONE"),
     b"\x78\x9c": zlib.decompressobj,
     b"\x78\xda": zlib.decompressobj,
 }

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ttmem.base.errors import BadInputError
 from ttmem.base.limits import LAYOUT_BYTES
-from ttmem.profile.model import Argument, Profile, Source
+from ttmem.profile.model import GraphArgument, Profile, Source
 from ttmem.profile.tables import ProfileTables
 from ttmem.profile.tensor_type import HOST, TensorType
 from ttmem.readers.byte_source import OpenedSource, TruncatedSourceError
@@ -121,12 +121,12 @@ def parse_argument(text: bytes) -> tuple[bytes, str, str, bytes, bool]:
     )
 
 
-def collect_arguments(items: Iterable[ModuleItem]) -> list[Argument]:
+def collect_arguments(items: Iterable[ModuleItem]) -> list[GraphArgument]:
     """The arguments of every graph, each graph from its latest annotated stage."""
     items = list(items)
     has_stages = any(item.what == STAGE for item in items)
-    arguments: list[Argument] = []
-    best: tuple[int, dict[bytes, list[Argument]]] = (-1, {})
+    arguments: list[GraphArgument] = []
+    best: tuple[int, dict[bytes, list[GraphArgument]]] = (-1, {})
     in_stage = True
     graph_name = "graph"
     graph_number = 0
@@ -161,13 +161,13 @@ def collect_arguments(items: Iterable[ModuleItem]) -> list[Argument]:
     return [*arguments, *chain.from_iterable(best[1].values())]
 
 
-def _arguments(function: ModuleItem, graph: str, aliases: dict[bytes, bytes]) -> Iterator[Argument]:
+def _arguments(function: ModuleItem, graph: str, aliases: dict[bytes, bytes]) -> Iterator[GraphArgument]:
     for position, (type_text, kind, name, local, kv_cache) in enumerate(function.arguments):
         full = parse_tensor_type(resolve_layout(type_text, aliases))
         if full is None:
             continue
         on_chip = _select_on_chip(full, parse_tensor_type(local) if local else None)
-        yield Argument(
+        yield GraphArgument(
             graph=graph,
             position=position,
             name=name or f"%arg{position}",
@@ -210,7 +210,7 @@ def resolve_layout(type_text: bytes, aliases: Mapping[bytes, bytes]) -> bytes:
 class ModuleFile(NamedTuple):
     """The content of a module file."""
 
-    arguments: list[Argument]
+    arguments: list[GraphArgument]
     bytes: int
     lines: int
     left_out: tuple[str, ...]

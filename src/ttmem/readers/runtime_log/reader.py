@@ -19,7 +19,7 @@ from ttmem.profile.model import (
     VIEW_FREE,
     VIEW_LARGEST_FREE,
     VIEW_TOTAL,
-    Argument,
+    GraphArgument,
     Profile,
     Source,
     Timeline,
@@ -170,7 +170,7 @@ def _lex(source: str | Path, progress: Progress | None) -> tuple[LexedLog, str, 
     return lexer.finish(), cut, opened.remarks, opened.unread_rest
 
 
-def _collect_graph_arguments(log: LexedLog) -> Iterator[Argument]:
+def _collect_graph_arguments(log: LexedLog) -> Iterator[GraphArgument]:
     """The arguments of every graph; a dump may repeat lines of an earlier one, and every rank prints its own."""
     kinds = np.array(log.tables.kind, np.int8)[log.token]
     codes = log.token[kinds == Kind.MODULE]
@@ -188,7 +188,7 @@ def build_profile(
     cut: str = "",
     left_out: Sequence[str] = (),
     unread_rest: Sequence[str] = (),
-    modules: Sequence[Argument] = (),
+    modules: Sequence[GraphArgument] = (),
     allow_empty: bool = False,
 ) -> Profile:
     """A lexed log as a Profile; raises when there is nothing about a device in it."""
