@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ttmem.base.limits import LINE_BYTES
 from ttmem.failures.text.clean_text import EXPECTED_BEGIN, EXPECTED_END
-from ttmem.failures.text.scan import FAILURE_WORDS, ShapeFilter, split_shapes
+from ttmem.failures.text.scan import ENVELOPE_WORDS, FAILURE_WORDS, ShapeFilter, split_shapes
 from ttmem.readers.mlir.module_dump import STAGE_END_MARKS, parse_module_line
 from ttmem.readers.mlir.syntax import OperationText, parse_operation
 from ttmem.readers.runtime_log._failures import FailureCollector
@@ -274,11 +274,14 @@ class Lexer:
             for mark, what in _EXPECTED.items():
                 if mark in line:
                     return self._event(line, Event(what, ""))
-        if any(word in line for word in FAILURE_WORDS):
+        if any(word in line for word in ENVELOPE_WORDS):
             return _FAILURE
         if b" | " in line or b"#system_desc" in line:
-            return self._runtime_message(line, index)
-        return Kind.FOREIGN
+            known = (self._damaged_count, len(self._extra))
+            code = self._runtime_message(line, index)
+            if code or known != (self._damaged_count, len(self._extra)):
+                return code
+        return _FAILURE if any(word in line for word in FAILURE_WORDS) else Kind.FOREIGN
 
     def _pieces(self, pieces: Iterable[bytes], index: int) -> int:
         """Several records share this line: each becomes a token of its own, none is looked up by the whole line."""
