@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from ttmem.base.errors import BadInputError
 from ttmem.profile import profile_file
-from ttmem.profile.model import MEMORIES, Argument, CacheLookup, FailureText, Profile, Program, Source, Timeline
+from ttmem.profile.model import MEMORIES, CacheLookup, FailureText, GraphArgument, Profile, Program, Source, Timeline
 from ttmem.profile.operation_forms import OperationForms
 from ttmem.profile.tensor_type import HOST, TensorType
 
@@ -134,7 +134,7 @@ def profiles(draw: st.DrawFn) -> Profile:
     views = draw(column("int64", -(2**63), 2**63 - 1, view_count * 5)).reshape(view_count, 5)
     operation_forms = draw(forms(len(kinds)))
     arguments = st.builds(
-        Argument, TEXT, COUNT, TEXT, shape, TEXT, TEXT, COUNT, st.sampled_from([True, False, None]), st.booleans()
+        GraphArgument, TEXT, COUNT, TEXT, shape, TEXT, TEXT, COUNT, st.sampled_from([True, False, None]), st.booleans()
     )
     source = st.builds(Source, TEXT, TEXT, COUNT, COUNT, COUNT, st.lists(TEXT, max_size=2).map(tuple), COUNT)
     return Profile(

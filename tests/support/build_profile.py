@@ -27,9 +27,9 @@ from ttmem.profile.model import (
     BEFORE_SUBMIT,
     MEMORIES,
     SNAPSHOT,
-    Argument,
     CacheLookup,
     FailureText,
+    GraphArgument,
     Profile,
     Program,
     Source,
@@ -114,7 +114,7 @@ class ProfileBuilder:
         self._types: dict[TensorType, int] = {}
         self._forms: dict[tuple[Any, ...], int] = {}
         self._views: dict[tuple[int, ...], int] = {}
-        self._arguments: list[Argument] = []
+        self._arguments: list[GraphArgument] = []
         self._ranks: list[_Rank] = []
         self._line = 0
 
@@ -226,7 +226,7 @@ class ProfileBuilder:
         if logical_bytes is None:
             logical_bytes = prod(shape) * _TILE_BYTES[dtype] // 1024
         self._arguments.append(
-            Argument(graph, position, name, tuple(shape), dtype, kind, logical_bytes, on_device, kv_cache)
+            GraphArgument(graph, position, name, tuple(shape), dtype, kind, logical_bytes, on_device, kv_cache)
         )
 
     def build(self) -> Profile:

@@ -4,7 +4,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from ttmem.profile.model import Argument, Profile
+from ttmem.profile.model import GraphArgument, Profile
 
 WEIGHT_KINDS = ("parameter", "constant")
 
@@ -45,7 +45,7 @@ class Weights:
 
 def weights(profile: Profile) -> Weights:
     """Each weight once: prefill and decode graphs share parameters, and one copy is on the device."""
-    by_identity: dict[tuple[str, tuple[int, ...], str], list[Argument]] = {}
+    by_identity: dict[tuple[str, tuple[int, ...], str], list[GraphArgument]] = {}
     for argument in profile.arguments:
         if argument.kind in WEIGHT_KINDS:
             by_identity.setdefault((argument.name, argument.shape, argument.dtype), []).append(argument)
@@ -69,7 +69,7 @@ def weights(profile: Profile) -> Weights:
     )
 
 
-def _merge(same: list[Argument]) -> Weight:
+def _merge(same: list[GraphArgument]) -> Weight:
     places = {argument.on_device for argument in same}
     return Weight(
         name=same[0].name,
@@ -82,6 +82,6 @@ def _merge(same: list[Argument]) -> Weight:
     )
 
 
-def _allocated_bytes(same: list[Argument]) -> int:
+def _allocated_bytes(same: list[GraphArgument]) -> int:
     """Return allocated device bytes, padding included; logical where the source has only the type."""
     return max(one.bytes if one.device_bytes is None else one.device_bytes for one in same)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ttmem.profile.device_history import DeviceHistory, PlayedResident, shorten_path
-from ttmem.profile.model import Argument, Profile, Source
+from ttmem.profile.model import GraphArgument, Profile, Source
 from ttmem.profile.tables import ProfileTables
 
 KIND = "ttnn-capture"
@@ -124,7 +124,7 @@ class ProfileBuilder:
         """Build the profile of the messages until now. Ranks are named where there are several."""
         self._find_history({})
         tracks = sorted(self._histories.items())
-        arguments: dict[str, Argument] = {}
+        arguments: dict[str, GraphArgument] = {}
         for _, track in tracks:
             track.finish()
             track.add_arguments(arguments)

@@ -17,7 +17,15 @@ from typing import Any, NamedTuple
 
 from ttmem.hardware import DATA_TYPES
 from ttmem.profile.event_log import EventLog
-from ttmem.profile.model import BEFORE_OPERATION, MEMORIES, SNAPSHOT, WITHIN_OPERATION, Argument, FailureText, Timeline
+from ttmem.profile.model import (
+    BEFORE_OPERATION,
+    MEMORIES,
+    SNAPSHOT,
+    WITHIN_OPERATION,
+    FailureText,
+    GraphArgument,
+    Timeline,
+)
 from ttmem.profile.tables import (
     BufferEntry,
     ProfileTables,
@@ -295,7 +303,7 @@ class DeviceHistory:
         running = last is not None and not last.ended
         self.fail(text, last.line if last and running else 0, len(self._operations) - 1 if running else -1)
 
-    def add_arguments(self, found: dict[str, Argument]) -> None:
+    def add_arguments(self, found: dict[str, GraphArgument]) -> None:
         """Add lasting uploads as arguments: weights, caches (written to), inputs (uploaded repeatedly)."""
 
         def place(one: _LiveBuffer) -> tuple[str, int]:
@@ -312,7 +320,7 @@ class DeviceHistory:
             is_fed = not buffer.role and uploads[place(buffer)] > 1
             kind = "input" if is_cache or is_fed else _KINDS.get(buffer.role, "parameter")
             size = DATA_TYPES.find(dtype).logical_bytes(prod(shape)) if dtype in DATA_TYPES else buffer.total_bytes
-            found[buffer.path] = Argument(
+            found[buffer.path] = GraphArgument(
                 *("", len(found), buffer.path, shape, dtype, kind, size, True),
                 kv_cache=is_cache,
                 device_bytes=self._count_device_bytes(buffer),

@@ -249,7 +249,7 @@ class FailureText:
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class GraphArgument:
     """An argument of a compiled graph: an input, a parameter or a constant."""
 
     graph: str
@@ -298,7 +298,7 @@ class Profile:
     views: Int64
     """Distinct memory views x (banks, total, allocated, free, largest free), bytes per bank."""
     timelines: tuple[Timeline, ...]
-    arguments: tuple[Argument, ...] = ()
+    arguments: tuple[GraphArgument, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
     """The source's facts about the machine and its settings (grid, mesh, architecture), for display."""
 

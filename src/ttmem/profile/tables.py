@@ -10,10 +10,10 @@ import numpy as np
 from ttmem.profile.model import (
     MEMORIES,
     VIEW_LARGEST_FREE,
-    Argument,
     BufferTable,
     EventTable,
     FailureText,
+    GraphArgument,
     Profile,
     ProgramsL1,
     Source,
@@ -83,7 +83,7 @@ class ProfileTables:
         name: str,
         source: Source,
         facts: Mapping[str, Any] | None = None,
-        arguments: Sequence[Argument] = (),
+        arguments: Sequence[GraphArgument] = (),
     ) -> Profile:
         return Profile(
             name=name,

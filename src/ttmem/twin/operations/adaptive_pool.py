@@ -25,7 +25,7 @@ _UNSUPPORTED = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Axis:
+class _PoolAxis:
     """A direction of the image: ``size`` pixels become ``wanted`` results."""
 
     name: str
@@ -77,7 +77,7 @@ class _Axis:
 def adaptive_pool2d(call: Call, plan: PlanBuilder) -> Plan:
     given = call.arguments
     wanted = read_pair(given, "output_size")
-    axes = _Axis("Height", int(given["input_h"]), wanted[0]), _Axis("Width", int(given["input_w"]), wanted[1])
+    axes = _PoolAxis("Height", int(given["input_h"]), wanted[0]), _PoolAxis("Width", int(given["input_w"]), wanted[1])
     if min(wanted) < 1 or any(axis.wanted > axis.size for axis in axes):
         return plan.unknown("adaptive pooling to more pixels than the input has")
     is_even = all(len(set(axis.kernels)) == 1 for axis in axes)

@@ -50,14 +50,14 @@ def fill_rows(cores: int, grid: Grid) -> tuple[CoreRange, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Chip:
+class ChipGrid:
     """The facts of a chip that schemes depend on."""
 
     grid: Grid
     architecture: Architecture
 
     @classmethod
-    def read(cls, memory_map: MemoryMap) -> "Chip":
+    def read(cls, memory_map: MemoryMap) -> "ChipGrid":
         return cls(memory_map.grid, memory_map.architecture)
 
 
@@ -108,7 +108,7 @@ class Scheme:
 
     kind: str
     convolution: Convolution
-    chip: Chip
+    chip: ChipGrid
     cores_high: int
     """Cores along batch, height and width."""
     cores_in: int
@@ -332,7 +332,7 @@ class Scheme:
 
 @lru_cache(maxsize=4096)
 def choose_scheme(
-    kind: str, made: Convolution, chip: Chip, *, is_sliced: bool = False, is_blind: bool = False
+    kind: str, made: Convolution, chip: ChipGrid, *, is_sliced: bool = False, is_blind: bool = False
 ) -> Scheme:
     """Return the scheme of a kind.
 
@@ -355,7 +355,7 @@ def choose_scheme(
     return Scheme(kind, made, chip, cores_high, count_cores(pieces, grid.columns), count_cores(out, grid.columns), unit)
 
 
-def read_scheme(made: Convolution, chip: Chip, shard: Shard) -> Scheme | None:
+def read_scheme(made: Convolution, chip: ChipGrid, shard: Shard) -> Scheme | None:
     """Return the scheme of an input that keeps its shards; None if the library reshards it."""
     unit, kind = _TILE, shard.kind
     if not made.is_tiled and not made.is_matmul and kind != WIDTH:
@@ -378,7 +378,7 @@ def read_scheme(made: Convolution, chip: Chip, shard: Shard) -> Scheme | None:
 
 
 @lru_cache(maxsize=4096)
-def choose_kind(made: Convolution, chip: Chip, window: Window | None = None) -> str:
+def choose_kind(made: Convolution, chip: ChipGrid, window: Window | None = None) -> str:
     """Return ``height`` unless ``block`` or ``width`` is estimated to need less L1, with the halo of ``window``."""
     if made.choices.kind:
         return made.choices.kind

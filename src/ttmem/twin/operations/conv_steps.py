@@ -8,7 +8,7 @@ from ttmem.base.arithmetic import round_up
 from ttmem.hardware import DRAM, HOST, L1, Memory
 from ttmem.twin.operations.conv_config import BLOCK, WIDTH
 from ttmem.twin.operations.conv_parallelization import (
-    Chip,
+    ChipGrid,
     Convolution,
     Scheme,
     choose_kind,
@@ -87,7 +87,7 @@ def convolve(
 
 def settle_scheme(plan: PlanBuilder, made: Convolution, source: TensorSpec) -> Scheme:
     """Return the scheme of the input's shards, of the caller's choice, or the library's preference."""
-    chip = Chip.read(plan.memory_map)
+    chip = ChipGrid.read(plan.memory_map)
     if not isinstance(source.shard, Shard):
         return choose_scheme(choose_kind(made, chip), made, chip)
     shard = source.shard
@@ -202,7 +202,7 @@ def move_result(plan: PlanBuilder, slot: int, spec: TensorSpec, memory: Memory |
 
 def convolve_through_l1(plan: PlanBuilder, made: Convolution, source: TensorSpec, parameters: Parameters) -> Plan:
     """Plan a convolution of an image in DRAM: the result is allocated first, and freed if no slices are needed."""
-    window, chip = made.window, Chip.read(plan.memory_map)
+    window, chip = made.window, ChipGrid.read(plan.memory_map)
     shape = (window.batch, window.output_height, window.output_width, made.out_channels)
     image = TensorSpec(shape, made.out_dtype, TILE, DRAM)
     place = plan.allocate(image)
@@ -226,7 +226,7 @@ def convolve_through_l1(plan: PlanBuilder, made: Convolution, source: TensorSpec
     return parameters.finish(plan, move_result, result)
 
 
-def _convolve_part(made: Convolution, cut: Cut, chip: Chip, kind: str = "") -> tuple[Convolution, str]:
+def _convolve_part(made: Convolution, cut: Cut, chip: ChipGrid, kind: str = "") -> tuple[Convolution, str]:
     """Return the convolution of a slice, estimated with the whole image's padding, and its kind (the first slice's)."""
     part = replace(made, window=cut_window(made.window, cut, tiled=True))
     if made.window.spread is not None:
@@ -234,7 +234,7 @@ def _convolve_part(made: Convolution, cut: Cut, chip: Chip, kind: str = "") -> t
     return part, kind or choose_kind(part, chip, replace(part.window, padding=made.window.padding))
 
 
-def _estimate_bytes(made: Convolution, cut: Cut, chip: Chip, known: dict[tuple[Window, int], int]) -> int:
+def _estimate_bytes(made: Convolution, cut: Cut, chip: ChipGrid, known: dict[tuple[Window, int], int]) -> int:
     """Estimate the bytes of a slice; equal slices are in ``known``."""
     alike = cut_window(made.window, cut, tiled=True), cut.right - cut.left
     if alike not in known:
@@ -242,7 +242,7 @@ def _estimate_bytes(made: Convolution, cut: Cut, chip: Chip, known: dict[tuple[W
     return known[alike]
 
 
-def _estimate_slice_bytes(made: Convolution, cut: Cut, chip: Chip) -> int:
+def _estimate_slice_bytes(made: Convolution, cut: Cut, chip: ChipGrid) -> int:
     part, kind = _convolve_part(made, cut, chip)
     if made.window.spread is not None:
         return _estimate_transposed_bytes(choose_scheme(kind, part, chip, is_sliced=True), cut)

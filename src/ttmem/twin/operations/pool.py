@@ -9,7 +9,7 @@ from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BFLOAT4_B, BFLOAT8_B, BFLOAT16, DATA_TYPES, DRAM, FLOAT32, L1
 from ttmem.twin.operations.call_syntax import build_record, format_call
 from ttmem.twin.operations.conv_config import HEIGHT, WIDTH, read_kind
-from ttmem.twin.operations.conv_parallelization import Chip
+from ttmem.twin.operations.conv_parallelization import ChipGrid
 from ttmem.twin.operations.conv_steps import move_result
 from ttmem.twin.operations.global_avg_pool import average, is_summed
 from ttmem.twin.operations.halo import cut_out, deal, gather, keep_tables
@@ -55,7 +55,7 @@ _WRONG_TYPE = "Only BFLOAT16 supported for now"
 
 def pool2d(call: Call, plan: PlanBuilder) -> Plan:
     """Pool an image; one in DRAM passes through L1 at once if it fits, else in slices."""
-    source, made, chip = call.inputs[0], _read_pooling(call), Chip.read(plan.memory_map)
+    source, made, chip = call.inputs[0], _read_pooling(call), ChipGrid.read(plan.memory_map)
     chosen = read_kind(call.arguments.get("applied_shard_scheme"))
     if not chosen and is_summed(made, source):
         return average(call, plan, made)
@@ -129,7 +129,7 @@ def _flatten(plan: PlanBuilder, source: TensorSpec, scheme: PoolingScheme) -> tu
     return flat, sticks, scheme
 
 
-def _pool_shards(call: Call, plan: PlanBuilder, made: Pooling, chip: Chip) -> Plan:
+def _pool_shards(call: Call, plan: PlanBuilder, made: Pooling, chip: ChipGrid) -> Plan:
     """Pool an input in its shards; the result is on the same cores."""
     source, shard = call.inputs[0], call.inputs[0].shard
     if not isinstance(shard, Shard) or prod(source.shape[:-2]) > 1:
@@ -199,7 +199,7 @@ def _pool(
     return made_slot, result, gathered
 
 
-def _build_slice(made: Pooling, kind: str, cut: Cut, chip: Chip) -> PoolingScheme:
+def _build_slice(made: Pooling, kind: str, cut: Cut, chip: ChipGrid) -> PoolingScheme:
     """Build the scheme of one slice. Tiled results have whole rows of tiles: the image is padded on the right."""
     window, excess, width = cut_window(made.window, cut, tiled=False), 0, cut.right - cut.left
     if made.out_layout is TILE and width % _TILE:

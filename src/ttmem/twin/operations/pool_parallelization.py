@@ -8,8 +8,9 @@ from typing import Any
 from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware import BFLOAT16, DataType
 from ttmem.twin.operations.conv_config import BLOCK, HEIGHT, WIDTH
-from ttmem.twin.operations.conv_parallelization import Chip, count_cores, fill_rows, find_common_divisor
+from ttmem.twin.operations.conv_parallelization import ChipGrid, count_cores, fill_rows, find_common_divisor
 from ttmem.twin.operations.halo import Dealing, choose_stick_dtype
+from ttmem.twin.operations.result_shards import bound_cores
 from ttmem.twin.operations.sliding_window import Window, count_halo_sticks
 from ttmem.twin.tensor_spec import ROW_MAJOR, TILE, CoreRange, Layout, Shard, make_core_grid
 
@@ -66,7 +67,7 @@ class PoolingScheme:
 
     kind: str
     pooling: Pooling
-    chip: Chip
+    chip: ChipGrid
     cores_high: int
     cores_across: int
     given: Shard | None = None
@@ -162,13 +163,10 @@ class PoolingScheme:
 
 
 @lru_cache(maxsize=4096)
-def choose_pooling_scheme(kind: str, made: Pooling, chip: Chip, unit: int = _TILE) -> PoolingScheme:
+def choose_pooling_scheme(kind: str, made: Pooling, chip: ChipGrid, unit: int = _TILE) -> PoolingScheme:
     """Choose the cores; ``unit``: of channels that rows and columns of cores share."""
-    outputs, pieces, grid = (
-        ceil_div(made.window.outputs, made.out_rows),
-        ceil_div(made.channels, made.width_unit),
-        chip.grid,
-    )
+    outputs, grid = ceil_div(made.window.outputs, made.out_rows), chip.grid
+    pieces = ceil_div(made.channels, made.width_unit)
     if kind == HEIGHT:
         return PoolingScheme(kind, made, chip, count_cores(outputs, grid.cores), 1)
     if kind == WIDTH:
@@ -177,16 +175,15 @@ def choose_pooling_scheme(kind: str, made: Pooling, chip: Chip, unit: int = _TIL
     return PoolingScheme(kind, made, chip, count_cores(outputs, grid.rows), across)
 
 
-def read_pooling_scheme(made: Pooling, chip: Chip, shard: Shard) -> PoolingScheme:
+def read_pooling_scheme(made: Pooling, chip: ChipGrid, shard: Shard) -> PoolingScheme:
     """Return the scheme of a sharded input, which stays on its cores."""
-    columns = max(one.end_x for one in shard.ranges) - min(one.start_x for one in shard.ranges) + 1
-    rows = max(one.end_y for one in shard.ranges) - min(one.start_y for one in shard.ranges) + 1
-    high, across = {HEIGHT: (shard.cores, 1), WIDTH: (1, shard.cores)}.get(shard.kind, (rows, columns))
+    box = bound_cores(shard)
+    high, across = {HEIGHT: (shard.cores, 1), WIDTH: (1, shard.cores)}.get(shard.kind, (box.rows, box.columns))
     return PoolingScheme(shard.kind, made, chip, high, across, shard)
 
 
 @lru_cache(maxsize=4096)
-def choose_pooling_kind(made: Pooling, chip: Chip) -> str:
+def choose_pooling_kind(made: Pooling, chip: ChipGrid) -> str:
     """Return the kind that takes the least L1; height and then width win a tie."""
 
     def count_bytes(kind: str) -> int:

@@ -21,7 +21,7 @@ class RefusedError(InvalidSpecError):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CallResult:
     """The results of an operation and its peak."""
 
     plan: Plan
@@ -73,7 +73,7 @@ def run_call(
     target: Buffer | None = None,
     plan: Plan | None = None,
     release: Callable[[Buffer], None] | None = None,
-) -> Result:
+) -> CallResult:
     """Run an operation; on failure free everything that it allocated and raise the failure.
 
     ``target`` receives the result instead of a new buffer; ``plan`` is the call's plan on this device; ``release``
@@ -81,7 +81,7 @@ def run_call(
     """
     plan = plan or plan_on_device(device, call, cache)
     if plan.confidence == UNKNOWN:
-        return Result(plan, (), 0, 0, (0, 0, 0))
+        return CallResult(plan, (), 0, 0, (0, 0, 0))
     slots: dict[int, Buffer] = {}
     cached: list[Hashable] = []
     result_slot = plan.results[0][0] if plan.results else None
@@ -134,7 +134,7 @@ def run_call(
         else (inputs[-slot - 1] if slot < 0 else slots[slot], spec)
         for slot, spec in plan.results
     )
-    return Result(plan, made, peak, static, worst)
+    return CallResult(plan, made, peak, static, worst)
 
 
 def plan_on_device(device: Device, call: Call, cache: ProgramCache) -> Plan:
