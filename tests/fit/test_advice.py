@@ -127,7 +127,9 @@ def test_what_is_proposed_for_a_language_model_does_what_it_says(
         fields = {name.replace("-", "_"): _LANGUAGE_FIELDS[name](value) for name, value in options.items()}
         after = _language(replace(request, **({"chips": None} if "board" in fields else {}), **fields))
         # THEN they come to what was said
-        assert (after.fits, find_demands(after)["DRAM"].peak_bytes_per_bank) == (one.fits, one.peak_bytes_per_bank), one.do
+        assert (after.fits, find_demands(after)["DRAM"].peak_bytes_per_bank) == (one.fits, one.peak_bytes_per_bank), (
+            one.do
+        )
         proposed.add(" ".join(f"--{name}" for name in options))
     assert wanted <= proposed
 

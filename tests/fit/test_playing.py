@@ -82,7 +82,9 @@ def test_a_call_without_a_rule_is_counted_and_is_no_failure() -> None:
     # GIVEN a call of a model that the twin has no rule for, and of whose result nothing is said
     odd = ModelCall("ttnn.frobnicate", (_call("ttnn.frobnicate", "r", "x"),), ("x",), "odd")
     after = ModelCall("ttnn.gelu", (_call("ttnn.gelu", "y", "r"),), ("r",), "act", "gelu")
-    prediction = predict_stream(Stream("odd", (_tensor("x", INPUT, 1024, 768),), (odd, after)), Request("odd", engine="twin"))
+    prediction = predict_stream(
+        Stream("odd", (_tensor("x", INPUT, 1024, 768),), (odd, after)), Request("odd", engine="twin")
+    )
     # THEN the model goes on with a tensor like its input, and the prediction says so
     assert prediction.fits
     assert (prediction.operations.exact, prediction.operations.unknown) == (1, 1)

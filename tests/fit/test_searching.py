@@ -48,7 +48,9 @@ def test_the_largest_context_fits_and_the_next_step_does_not() -> None:
 def test_any_growing_need_is_found_in_few_runs(limit: int, start: int, base: int, bends: int, most: int | None) -> None:
     # GIVEN a need that grows by bends and is over at a limit
     def ask(value: int) -> TriedValue:
-        return TriedValue(value, value <= limit, base + int(value ** (1 + bends / 3)) if value <= limit else 7, 1_000_000)
+        return TriedValue(
+            value, value <= limit, base + int(value ** (1 + bends / 3)) if value <= limit else 7, 1_000_000
+        )
 
     # WHEN it is searched from anywhere
     found = find_largest(ask, QUANTITIES["batch"], start, most)

@@ -78,7 +78,11 @@ def test_an_edit_that_a_run_cannot_be_given_is_named_and_proves_nothing(capture:
     answer = ttmem.whatif(profile, ["chunk:softmax=4"])
     told = plan_rerun(answer.draft.history, answer.applied)
     done = compare(
-        answer.draft, answer.after, told, confidence="bounded", run=read_captured_run(run_again(profile, told, output=2))
+        answer.draft,
+        answer.after,
+        told,
+        confidence="bounded",
+        run=read_captured_run(run_again(profile, told, output=2)),
     )
     assert done.agrees is None
     assert "chunk:softmax=4" in done.not_made[0]

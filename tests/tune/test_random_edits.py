@@ -118,7 +118,9 @@ def proven(capture: Capture, text: str, wanted: list[str], board: str) -> tuple[
     return (
         edits,
         answer,
-        compare(answer.draft, answer.after, told, confidence=find_certainty(answer.applied), run=run, programs_doubt=doubt),
+        compare(
+            answer.draft, answer.after, told, confidence=find_certainty(answer.applied), run=run, programs_doubt=doubt
+        ),
     )
 
 

@@ -86,7 +86,10 @@ def test_printed_frees_of_random_programs_run_as_promised(capture: Capture) -> N
         # THEN the run that was captured ends as before, with the promised peaks, and another run ends as before
         again = run_again()
         assert again.status == 0, (seed, found.text)
-        assert peaks(compute_figures(start_edits(read_captured_run(again.profile)))) == peaks(promised), (seed, found.text)
+        assert peaks(compute_figures(start_edits(read_captured_run(again.profile)))) == peaks(promised), (
+            seed,
+            found.text,
+        )
         assert run_again(("other",)).status == other.status, (seed, found.text)
 
     check()

@@ -124,7 +124,9 @@ def test_an_embedding_on_the_host_is_looked_up_there(engines: dict[str, tuple[En
         "layout = 'row_major'\nshape = ['vocabulary', 'dim // chips']\n"
     )
     config = {**LLAMA_8B, "num_hidden_layers": 1}
-    streams = [build_language_stream(Request("config.json", recipe=recipe), config) for recipe in ("generic", str(file))]
+    streams = [
+        build_language_stream(Request("config.json", recipe=recipe), config) for recipe in ("generic", str(file))
+    ]
     device, host = (_played(engines["n150"][1], stream) for stream in streams)
     assert (device[0], host[0]) == ("pass", "pass")
     assert device[2] - host[2] == 128256 // 12 * 4096 * 2

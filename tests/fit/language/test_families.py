@@ -103,7 +103,9 @@ KEYS = (*LLAMA_8B, "head_dim", "num_experts", "layer_types", "sliding_window", "
 )
 def test_whatever_a_configuration_holds_it_is_understood_or_bad_input(config: dict[str, Any], kind: str) -> None:
     with contextlib.suppress(BadInputError):
-        build_language_stream(Request("config.json"), {**LLAMA_8B, "num_hidden_layers": 1, **config, "model_type": kind})
+        build_language_stream(
+            Request("config.json"), {**LLAMA_8B, "num_hidden_layers": 1, **config, "model_type": kind}
+        )
 
 
 def test_a_stack_refuses_models_that_it_does_not_have() -> None:

@@ -10,7 +10,7 @@ from ttmem.hardware import DATA_TYPES
 from ttmem.prediction.compiled.operations import CALL_FORMS, CREATED, PREPARED, UPLOADS, CallForm, convert_convolution
 from ttmem.profile.tensor_type import HOST
 from ttmem.readers.mlir.functions import ModuleOperation
-from ttmem.readers.mlir.syntax import parse_tensor_type, parse_shard
+from ttmem.readers.mlir.syntax import parse_shard, parse_tensor_type
 
 TensorForm = dict[str, Any]
 """``{"shape", "dtype", "layout", "memory"}`` and a ``shard`` where there is one: an ``alloc`` step without its name."""
