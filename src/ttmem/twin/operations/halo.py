@@ -139,12 +139,7 @@ def _check_walk(plan: PlanBuilder, shard: Shard) -> None:
 
 def list_cores(shard: Shard) -> list[tuple[int, int]]:
     """Return column and row of each core in the order of its shards, one rectangle after the other."""
-    found: list[tuple[int, int]] = []
-    for one in shard.ranges:
-        columns, rows = range(one.start_x, one.end_x + 1), range(one.start_y, one.end_y + 1)
-        by_column = [(x, y) for x in columns for y in rows]
-        found += by_column if shard.by_column else sorted(by_column, key=lambda core: core[::-1])
-    return found
+    return [core for cores in shard.ranges for core in cores.walk(by_column=shard.by_column)]
 
 
 def keep_tables(plan: PlanBuilder, dealing: Dealing, key: tuple[Hashable, ...], widths: Sequence[int]) -> None:

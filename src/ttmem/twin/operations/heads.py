@@ -19,6 +19,7 @@ from ttmem.twin.operations.elementwise import (
 from ttmem.twin.operations.memory_config import to_memory_config
 from ttmem.twin.operations.plan import Call, Plan, PlanBuilder, TensorHandle
 from ttmem.twin.operations.record import Argument, Step
+from ttmem.twin.operations.result_shards import bound_cores
 from ttmem.twin.placement import compute_paging
 from ttmem.twin.tensor_spec import TILE, Shard, TensorSpec
 
@@ -236,10 +237,8 @@ def _split_blocks(call: Call, plan: PlanBuilder, heads: int, key_heads: int, *, 
         return plan.unknown("heads in ND shards")
     batch, _, width = source.shape
     rows, depth = measure_padded_matrix(source)[0], width // (heads + 2 * key_heads)
-    across = max(part.end_x for part in shard.ranges) + 1
-    down = max(part.end_y for part in shard.ranges) + 1
-    low_x, low_y = (min(getattr(part, name) for part in shard.ranges) for name in ("start_x", "start_y"))
-    cores = (across - low_x) * (down - low_y)
+    box = bound_cores(shard)
+    across, down, cores = box.end_x + 1, box.end_y + 1, box.cores
     if shard.by_column:
         across, down = down, across
     specs = []

@@ -10,7 +10,15 @@ from ttmem.hardware import DATA_TYPES, DRAM, FLOAT32, DataType, Memory
 from ttmem.hardware.boards import Grid
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
 from ttmem.twin.operations.elementwise import broadcast_shape, double_buffered_tiles, dtype_name, spec_like
-from ttmem.twin.operations.matmul_blocks import COLUMN, SIMPLE, Sums, build_product, choose_blocks, compute_buffers
+from ttmem.twin.operations.matmul_blocks import (
+    COLUMN,
+    SIMPLE,
+    Sums,
+    build_product,
+    choose_blocks,
+    compute_buffers,
+    transpose_shape,
+)
 from ttmem.twin.operations.matmul_configs import (
     Config,
     Configured,
@@ -99,10 +107,7 @@ def product_spec(
     first: TensorSpec, second: TensorSpec, transposed: Transposed, memory: Memory | None, dtype: DataType
 ) -> TensorSpec:
     """Return the result's spec, in DRAM unless the caller gives a memory."""
-    one, two = (
-        (*spec.shape[:-2], spec.shape[-1], spec.shape[-2]) if turned else spec.shape
-        for spec, turned in zip((first, second), transposed, strict=True)
-    )
+    one, two = (transpose_shape(spec.shape, turned) for spec, turned in zip((first, second), transposed, strict=True))
     outer, other = one[:-2], two[:-2]
     if len(outer) < len(other):
         if set(other[: len(other) - len(outer)]) != {1}:
@@ -247,7 +252,7 @@ def _reshape_untransposed(
 
 
 def _copy_transposed(plan: PlanBuilder, spec: TensorSpec, copies: list[int]) -> TensorSpec:
-    turned = replace(spec, shape=(*spec.shape[:-2], spec.shape[-1], spec.shape[-2]))
+    turned = replace(spec, shape=transpose_shape(spec.shape))
     copies.append(plan.allocate(turned))
     plan.launch(double_buffered_tiles(spec, turned))
     return turned
@@ -344,10 +349,7 @@ def _multiply_with_config(
         raise UnknownConfigError(f"the activation {activation}")
     sums = read_sums(call, result)
     kernel_config = call.arguments["compute_kernel_config"]
-    shapes = [
-        (*spec.shape[:-2], spec.shape[-1], spec.shape[-2]) if turn else spec.shape
-        for spec, turn in zip((first, second), turned, strict=True)
-    ]
+    shapes = [transpose_shape(spec.shape, turn) for spec, turn in zip((first, second), turned, strict=True)]
     registers = count_register_tiles(kernel_config, in_float32=sums.in_float32)
     work = Configured(config, first, second, None, shapes[0], shapes[1], turned[0], registers)
     check_product(plan, first, second, result, turned)

@@ -97,8 +97,8 @@ def build_product(
     sums: Sums,
 ) -> Product:
     """Build a product from its stored inputs and their transpose flags."""
-    height, depth = (ceil_div(size, 32) for size in _transpose_shape(first.shape, transposed[0])[-2:])
-    width = ceil_div(_transpose_shape(second.shape, transposed[1])[-1], 32)
+    height, depth = (ceil_div(size, 32) for size in transpose_shape(first.shape, transposed[0])[-2:])
+    width = ceil_div(transpose_shape(second.shape, transposed[1])[-1], 32)
     return Product(
         height,
         depth,
@@ -115,7 +115,7 @@ def build_product(
     )
 
 
-def _transpose_shape(shape: tuple[int, ...], is_transposed: bool) -> tuple[int, ...]:
+def transpose_shape(shape: tuple[int, ...], is_transposed: bool = True) -> tuple[int, ...]:
     return (*shape[:-2], shape[-1], shape[-2]) if is_transposed else shape
 
 

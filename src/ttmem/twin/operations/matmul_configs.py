@@ -12,6 +12,7 @@ from typing import Any
 from ttmem.base.arithmetic import ceil_div, round_up
 from ttmem.hardware.boards import Grid
 from ttmem.twin.operations.matmul_blocks import Product, find_largest_block
+from ttmem.twin.operations.result_shards import bound_cores
 from ttmem.twin.tensor_spec import Shard, TensorSpec
 
 GRID, LINE, REUSE, DRAM_SHARDS = "MultiCast", "MultiCast1D", "", "MultiCastDRAMSharded"
@@ -369,8 +370,8 @@ def choose_sharded_config(work: Product, shard: Shard, grid: Grid, *, cuts_resul
         shards = height * (shard.width // 32) * work.first.tile_bytes()
         return work.estimate(height, width, depth) + shards < space
 
-    across = max(part.end_x for part in shard.ranges) - min(part.start_x for part in shard.ranges) + 1
-    down = max(part.end_y for part in shard.ranges) - min(part.start_y for part in shard.ranges) + 1
+    box = bound_cores(shard)
+    across, down = box.columns, box.rows
     high, deep, height = shard.height // 32, shard.width // 32, work.first_batch * work.height
     if work.second_batch > 1:
         if shard.kind == "width" or high > work.height:

@@ -169,19 +169,14 @@ def _reshard(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, goes_
         if not source.is_tiled:
             plan.estimate("row-major ND shards to other shards")
             return plan.finish_with_program(result, [])
-        return (
-            _copy(plan, source, result)
-            if is_short
-            else plan.finish_with_program(result, [page] if all(in_dram) else [])
-        )
-    if any(spec.memory is DRAM and cut.kind == "block" for spec, cut in ((source, one), (result, two))):
+    elif any(spec.memory is DRAM and cut.kind == "block" for spec, cut in ((source, one), (result, two))):
         raise InvalidSpecError(_NO_BLOCKS_IN_DRAM)
+    if source.is_tiled and is_short:
+        return _copy(plan, source, result)
     if source.is_tiled:
-        return (
-            _copy(plan, source, result)
-            if is_short
-            else plan.finish_with_program(result, [page] if all(in_dram) else [])
-        )
+        return plan.finish_with_program(result, [page] if all(in_dram) else [])
+    assert isinstance(one, Shard)
+    assert isinstance(two, Shard)
     if has_padded_shard_rows(source) or has_padded_shard_rows(result):
         return plan.unknown("rows padded in their shards, to other shards: some of these crash the library")
     before, after = (cut.width * source.element_bytes for cut in (one, two))

@@ -81,8 +81,7 @@ def check_cores(plan: PlanBuilder, spec: TensorSpec, name: str, label: str, unit
 
 
 def _format_ranges(ranges: Sequence[CoreRange]) -> str:
-    inner = ", ".join(f"[{one.start_x}-{one.start_y} - {one.end_x}-{one.end_y}]" for one in ranges)
-    return f"{{{inner}}}"
+    return "{" + ", ".join(map(str, ranges)) + "}"
 
 
 def reshape_handle(plan: PlanBuilder, held: TensorHandle, shape: tuple[int, ...]) -> TensorHandle:
@@ -377,7 +376,7 @@ def _reduce_tile_axis(
     check_reduced_type(plan, source)
     # Work of the least busy core: rows of tiles for the width, columns of tiles for the height.
     outer, cores = prod(source.shape[:-2]), plan.memory_map.grid.cores
-    height, width = (ceil_div(size, 32) for size in source.shape[-2:])
+    height, width = source.tiles_down, source.tiles_across
     work = max(outer * height // cores, 1) * width if axis == rank - 1 else outer * width // cores
     negatives = _compute_negative_buffers(source, name)
     if negatives:

@@ -65,7 +65,7 @@ def can_repeat_in_place(source: TensorSpec, wanted: TensorSpec, times: Sequence[
     repeated = [axis for axis, number in enumerate(times) if number > 1]
     if len(repeated) != 1 or not isinstance(shard, Shard) or source.memory is not L1:
         return False
-    if not has_whole_shards(source) or (source.is_tiled and _has_padding(source)):
+    if not has_whole_shards(source) or (source.is_tiled and any(size % 32 for size in source.shape[-2:])):
         return False
     if isinstance(after, Shard) and (
         wanted.memory is not L1 or (after.kind, after.ranges) != (shard.kind, shard.ranges)
@@ -76,10 +76,6 @@ def can_repeat_in_place(source: TensorSpec, wanted: TensorSpec, times: Sequence[
         return source.is_tiled or shard.kind == "height"
     *outer, _ = source.padded
     return shard.height % prod(outer[axis:]) == 0
-
-
-def _has_padding(source: TensorSpec) -> bool:
-    return any(size % 32 for size in source.shape[-2:])
 
 
 def choose_repeated_shard(source: TensorSpec, times: Sequence[int], shape: tuple[int, ...], grid: Grid) -> Shard | None:

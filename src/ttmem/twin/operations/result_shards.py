@@ -108,14 +108,14 @@ def _choose_row_part(kind: str, height: int, width: int, down: int, across: int,
 
 def find_rectangle(shard: Shard) -> CoreRange | None:
     """Return the rectangle of all cores, None if they do not form one."""
-    ranges = shard.ranges
-    box = CoreRange(
-        min(r.start_x for r in ranges),
-        min(r.start_y for r in ranges),
-        max(r.end_x for r in ranges),
-        max(r.end_y for r in ranges),
-    )
+    box = bound_cores(shard)
     return box if box.cores == shard.cores else None
+
+
+def bound_cores(shard: Shard) -> CoreRange:
+    """Return the bounding box of all cores."""
+    starts = (min(getattr(one, name) for one in shard.ranges) for name in ("start_x", "start_y"))
+    return CoreRange(*starts, *(max(getattr(one, name) for one in shard.ranges) for name in ("end_x", "end_y")))
 
 
 def _share_size(size: int, parts: int, unit: int = 32) -> int:
