@@ -204,7 +204,7 @@ def test_children_are_started_in_one_way() -> None:
 
 def test_a_child_does_not_outlive_its_parent(tmp_path: Path) -> None:
     """Killed in a way that nothing can catch: the child of a parent that is gone ends at once."""
-    child = "ttmem.circular_buffers.scan.child"  # waits for its input, which a third process keeps open
+    child = "ttmem.circular_buffers.scan.files"  # waits for its input, which a third process keeps open
     code = f"""
         import os, subprocess, sys, time
         from ttmem.base.child_process import ttmem_command

@@ -20,7 +20,7 @@ from ttmem.commands.output import emit, json_text, looks, note, progress_bar
 if TYPE_CHECKING:
     from ttmem.operators.case import Case
     from ttmem.operators.sweeps.distribute import Remark
-    from ttmem.operators.sweeps.expectations import Deviation
+    from ttmem.operators.sweeps.comparison import Deviation
     from ttmem.operators.sweeps.result import Result
     from ttmem.operators.sweeps.run import Finished, Progress, Watch
     from ttmem.reports.sweep import SweepRunDocument
@@ -85,14 +85,14 @@ def sweep(
     """
     from ttmem.engines.interpreters import choose_python
     from ttmem.operators.case import read_cases
-    from ttmem.operators.sweeps import expectations
+    from ttmem.operators.sweeps import comparison
     from ttmem.operators.sweeps.journal import read_results
     from ttmem.operators.sweeps.plan import SWEPT_MEMORIES, SweepSettings, make_plan
     from ttmem.operators.sweeps.run import run_sweep
 
     python = choose_python(python, ttnn)
     settings = SweepSettings(engine, l1_small, trace_region, None if dtype == "model" else dtype, timeout, python)
-    expected = expectations.read(Path(expect)) if expect is not None else None
+    expected = comparison.read(Path(expect)) if expect is not None else None
     named, known = (Path(cases), read_cases(cases)) if isinstance(cases, (str, Path)) else (None, cases)
     plan = make_plan(
         known,
@@ -105,7 +105,7 @@ def sweep(
     finished = run_sweep(plan, Path(out), workers=workers, scheduler=scheduler, watch=watch, remark=remark, **facts)
     places = {point.place for point in plan.points}
     results = [result for result in read_results(Path(out))[0] if result.place in places]
-    return SweepRun(finished, tuple(results), tuple(expectations.compare(results, expected, strict=strict)))
+    return SweepRun(finished, tuple(results), tuple(comparison.check_expectations(results, expected, strict=strict)))
 
 
 command = GroupWithExamples(
@@ -162,7 +162,7 @@ def run(cases: Path, folder: Path, save_expectations: Path | None, as_json: bool
     Small cases come first, so that limits appear early. A run that was interrupted or killed resumes where it stopped.
     Each case runs alone on an empty device ("isolated": true on each result).
     """
-    from ttmem.operators.sweeps import expectations
+    from ttmem.operators.sweeps import comparison
     from ttmem.reports.sweep import render_run
 
     remarks: list[str] = []
@@ -171,7 +171,7 @@ def run(cases: Path, folder: Path, save_expectations: Path | None, as_json: bool
     for text in remarks:
         note(text, quiet=quiet)
     if save_expectations:
-        expectations.write(save_expectations, found.results)
+        comparison.write(save_expectations, found.results)
         note(f"wrote {save_expectations}", quiet=quiet)
     emit(json_text(found.document) if as_json else render_run(found.results, found.finished, found.unexpected), None)
     return 1 if found.unexpected else 0

@@ -13,9 +13,9 @@ pytest.importorskip("tree_sitter_cpp", reason="the C++ grammar is not installed:
 
 from support.command_line import ROOT
 from ttmem.circular_buffers.scan.cpp.arithmetic import Value
+from ttmem.circular_buffers.scan.files import scan_text
 from ttmem.circular_buffers.scan.host.programs import Sized
 from ttmem.circular_buffers.scan.model import FileScan
-from ttmem.circular_buffers.scan.scan_file import scan_text
 from ttmem.circular_buffers.scan.scanning import Scan, assess, scan
 from ttmem.hardware import open_board
 

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from circular_buffers.scan.planted import COMPUTE, READER, host
 from circular_buffers.scan.sources import DATA, scan_folder, write_program
 from ttmem.circular_buffers.scan import files
-from ttmem.circular_buffers.scan.files import scan_files
+from ttmem.circular_buffers.scan.files import scan_files, scan_text
 from ttmem.circular_buffers.scan.model import FileScan, Skipped
-from ttmem.circular_buffers.scan.scan_file import scan_text
 from ttmem.circular_buffers.scan.scanning import assess
 from ttmem.hardware import open_board
 from ttmem.reports import cb_scan

@@ -8,8 +8,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ttmem.circular_buffers.scan.model import POP, PUSH, RESERVE, WAIT
 from ttmem.circular_buffers.scan.rules.deadlock import UnrolledStep, run
-from ttmem.circular_buffers.scan.trace import POP, PUSH, RESERVE, WAIT
 
 
 def producer(step: int, laps: int, buffer: str = "a") -> list[UnrolledStep]:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 
@@ -11,7 +13,7 @@ from circular_buffers.scan.planted import COMPUTE, MISTAKES, READER, WRITER, Pla
 from circular_buffers.scan.sources import DATA, rules_in, scan_folder, write_program
 from support.command_line import ROOT
 from ttmem.circular_buffers.scan import rules
-from ttmem.circular_buffers.scan.rules import RULES
+from ttmem.circular_buffers.scan.rules import RULES, ScanRule
 
 NAMES = [f"{mistake.rule} {mistake.name}" for mistake in MISTAKES]
 
@@ -40,12 +42,13 @@ def test_every_rule_has_a_planted_mistake() -> None:
     assert {mistake.rule for mistake in MISTAKES} == set(RULES)
 
 
-def test_the_folder_is_the_registry() -> None:
-    # GIVEN the files of the folder, one per rule, with the rule's number in front
-    files = sorted(path.stem for path in Path(rules.__file__).parent.glob("*.py") if not path.stem.startswith("_"))
-    # THEN each is a rule, in that order, with all its words and at least one check
-    assert [f"r{int(rule.identifier[1:]):02}" for rule in RULES.values()] == [name[:3] for name in files]
-    assert list(RULES) == [f"R{number}" for number in range(1, len(files) + 1)]
+def test_no_rule_of_the_folder_is_forgotten() -> None:
+    # GIVEN every rule that a module of the folder defines
+    modules = [import_module(f"{rules.__name__}.{module.name}") for module in iter_modules(rules.__path__)]
+    defined = {value.identifier for module in modules for value in vars(module).values() if isinstance(value, ScanRule)}
+    # THEN the registry has it, in order, with all its texts and at least one check
+    assert list(RULES) == [f"R{number}" for number in range(1, len(defined) + 1)]
+    assert defined == set(RULES)
     for rule in RULES.values():
         assert all((rule.title, rule.why, rule.fix))
         assert rule.severity in ("error", "warning")

@@ -17,14 +17,15 @@ from ttmem.circular_buffers.scan.cpp.functions import (
 )
 from ttmem.circular_buffers.scan.cpp.interpreter import LOOPS, FunctionFollower
 from ttmem.circular_buffers.scan.cpp.syntax import Node, line_of, walk
-from ttmem.circular_buffers.scan.model import Kernel, KernelFigures
-from ttmem.circular_buffers.scan.trace import (
+from ttmem.circular_buffers.scan.model import (
     BARRIER,
     OPERATIONS,
     PASSED,
     READ,
     WRITE,
     Branch,
+    Kernel,
+    KernelFigures,
     KernelOperation,
     Loop,
     Trace,

@@ -11,11 +11,13 @@ from pathlib import PurePath, PurePosixPath
 from ttmem.circular_buffers.scan.cpp import expressions as cpp
 from ttmem.circular_buffers.scan.cpp.polynomials import Amounts, Polynomial, as_constant
 from ttmem.circular_buffers.scan.host.programs import ProgramTotals, Sized
-from ttmem.circular_buffers.scan.model import FileScan, Kernel, KernelUse
-from ttmem.circular_buffers.scan.trace import (
+from ttmem.circular_buffers.scan.model import (
     OPERATIONS,
     PASSED,
+    FileScan,
+    Kernel,
     KernelOperation,
+    KernelUse,
     Trace,
     buffers_of,
     operations,

@@ -21,9 +21,9 @@ from ttmem.circular_buffers.scan.model import (
     KernelFigures,
     ScanFinding,
     Skipped,
+    expressions_in,
 )
 from ttmem.circular_buffers.scan.rules import L1Space, check_joined, check_kernel, check_program
-from ttmem.circular_buffers.scan.trace import expressions_in
 from ttmem.hardware import MemoryMap
 
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import torch
 
-from . import decompositions
+from . import rewrites
 from .job import TraceJob
 from .pytrees import tensors_within
 from .recording import CallRecorder, Entry, bind_arguments, tensors_in, type_name
-from .rewrites import rewrite
-from .view_writes import storage_of, whole_with, write_into_view
+from .rewrites import rewrite, storage_of, whole_with, write_into_view
 
 _EAGER_HEADS = "attention whose heads are no multiple of {} is eager: the fused one takes none"
 _NO_RESULTS = "what the model returns holds no tensor: all that it makes and nothing takes counts as its result"
@@ -73,18 +72,18 @@ class GraphRecorder(CallRecorder):
         if namespace in ("prim", "profiler"):
             return func(*args, **(kwargs or {}))
         if namespace == "aten" and self._known:
-            if decompositions.is_attention_of_other_heads(name, args, self._heads_of):
+            if rewrites.is_attention_of_other_heads(name, args, self._heads_of):
                 self.stand_ins.told[_EAGER_HEADS.format(self._heads_of)] += 1
                 named = dict(bind_arguments(func._schema, args, kwargs or {}))
                 with self:
-                    made = decompositions.attention(named)
+                    made = rewrites.attention(named)
                 # The others are for the backward pass.
                 return made, *(made.new_empty(0) for _ in func._schema.returns[1:])
-            args, kwargs = decompositions.add_mask_rows(self, func, name, args, kwargs or {})
+            args, kwargs = rewrites.add_mask_rows(self, func, name, args, kwargs or {})
             if (made := self._rewrite(func, name, args, kwargs)) is not None:
                 return made
             if name not in self._known | self.no_work and name.removesuffix("_") not in self._known:
-                parts = decompositions.decomposition(func)
+                parts = rewrites.decomposition(func)
                 if parts is not None and (made := self._decompose(parts, args, kwargs or {})) is not None:
                     return made
         result = self.stand_ins.run(func, args, kwargs or {}, self.module)
@@ -146,7 +145,7 @@ class GraphRecorder(CallRecorder):
         except Exception:  # a decomposition may refuse for any reason; then the operator stays whole
             made = NotImplemented
         new = [step["op"] for step in self._steps[steps:]]
-        if made is not NotImplemented and len(new) <= decompositions.MOST_CALLS and self._known.issuperset(new):
+        if made is not NotImplemented and len(new) <= rewrites.MOST_CALLS and self._known.issuperset(new):
             return made
         del self._steps[steps:]
         self.calls = calls

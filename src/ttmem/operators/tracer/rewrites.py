@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of which the device has a part only (rows of a matrix, the last dimension): the rest through that part.
-
-These are forms that run on a device. What torch itself takes apart is in ``taking_apart``.
-"""
+"""Operators rewritten as others that the device has: decompositions, rewrites, writes into views."""
 
 from __future__ import annotations
 
@@ -221,3 +218,98 @@ _FORMS: dict[str, Callable[[dict[str, Any]], Made]] = {
         for name in ("max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d", "adaptive_max_pool2d")
     },
 }
+
+
+MOST_CALLS = 64
+"""What falls into more pieces than this is better named as a whole."""
+_ATTENTION = {
+    "_scaled_dot_product_flash_attention_for_cpu",
+    "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_efficient_attention",
+}
+
+
+def is_attention_of_other_heads(name: str, args: Any, multiple: int) -> bool:
+    """Return True for fused attention whose heads are no multiple."""
+    return bool(multiple) and name in _ATTENTION and any(tensor.shape[-1] % multiple for tensor in args[:3])
+
+
+def attention(named: dict[str, Any]) -> Any:
+    """Decompose it into products and a softmax."""
+    mask = named.get("attn_mask", named.get("attn_bias"))
+    is_causal, scale = bool(named.get("is_causal")), named.get("scale")
+    given = named["query"], named["key"], named["value"], mask, 0.0, is_causal, None
+    return torch.ops.aten._scaled_dot_product_attention_math.default.decompose(*given, scale=scale)[0]
+
+
+def add_mask_rows(recorder: Any, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """Arguments of fused attention with one row of the mask for each of the query, which the device does not repeat."""
+    for word in ("attn_mask", "attn_bias") if name in _ATTENTION else ():
+        mask, place = kwargs.get(word), -1
+        for number, argument in enumerate(func._schema.arguments):
+            if argument.name == word and number < len(args):
+                mask, place = args[number], number
+        if isinstance(mask, torch.Tensor) and mask.dim() > 1 and mask.shape[-2] == 1 < args[0].shape[-2]:
+            with recorder:
+                mask = mask.expand(*mask.shape[:-2], args[0].shape[-2], mask.shape[-1])
+            if place < 0:
+                return args, {**kwargs, word: mask}
+            return (*args[:place], mask, *args[place + 1 :]), kwargs
+    return args, kwargs
+
+
+def decomposition(func: Any) -> Any:
+    """torch's own, or None. (Its table is loaded when it is first wanted.)"""
+    if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
+        return func.decompose
+    from torch._decomp import decomposition_table
+
+    return decomposition_table.get(func)
+
+
+def storage_of(tensor: Any) -> int:
+    """Equal for all views of one tensor; of those without a storage of the plain kind none is."""
+    try:
+        key: int = tensor.untyped_storage()._cdata
+    except (RuntimeError, NotImplementedError):
+        return -id(tensor)
+    return key
+
+
+def write_into_view(schema: Any, args: Any, kwargs: Any) -> list[Any]:
+    """The tensors that a call changes."""
+    found: list[Any] = []
+    for position, argument in enumerate(schema.arguments):
+        if argument.alias_info is None or not argument.alias_info.is_write:
+            continue
+        value = args[position] if position < len(args) and not argument.kwarg_only else kwargs.get(argument.name)
+        found += value if isinstance(value, (list, tuple)) else [value] if value is not None else []
+    return found
+
+
+def whole_with(base: Any, view: Any, part: Any) -> Any:
+    """The whole as it is after its view became ``part``; None where the view is no box of it."""
+    if view.numel() == base.numel():
+        return part.reshape(base.shape)
+    cuts = _box(base, view)
+    if cuts is None:
+        return None
+    return replace_operator(base, part.reshape([end - start for start, end in cuts]), cuts)
+
+
+def _box(base: Any, view: Any) -> list[tuple[int, int]] | None:
+    """Start and end along each dimension of the whole."""
+    if not base.is_contiguous():
+        return None
+    left = view.storage_offset() - base.storage_offset()
+    lengths = list(zip(view.shape, view.stride(), strict=True))
+    cuts: list[tuple[int, int]] = []
+    for size, stride in zip(base.shape, base.stride(), strict=True):
+        start, left = divmod(left, stride)
+        along = next((place for place, (count, step) in enumerate(lengths) if step == stride and count > 1), None)
+        length = lengths.pop(along)[0] if along is not None else 1
+        if start < 0 or start + length > size:
+            return None
+        cuts.append((start, start + length))
+    is_whole = not left and all(count == 1 for count, _ in lengths)
+    return cuts if is_whole else None

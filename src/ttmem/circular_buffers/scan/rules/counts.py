@@ -17,15 +17,14 @@ from ttmem.circular_buffers.scan.cpp.polynomials import (
 )
 from ttmem.circular_buffers.scan.host.programs import ProgramTotals
 from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedBuffer, JoinedProgram
-from ttmem.circular_buffers.scan.model import Kernel
-from ttmem.circular_buffers.scan.rules.scan_rule import Breach, Breaches, L1Space, ScanRule
-from ttmem.circular_buffers.scan.trace import (
+from ttmem.circular_buffers.scan.model import (
     OPERATIONS,
     POP,
     PUSH,
     RESERVE,
     WAIT,
     Branch,
+    Kernel,
     KernelOperation,
     Loop,
     Trace,
@@ -35,6 +34,7 @@ from ttmem.circular_buffers.scan.trace import (
     operations,
     total_of,
 )
+from ttmem.circular_buffers.scan.rules.scan_rule import Breach, Breaches, L1Space, ScanRule
 
 
 def _too_large(joined: JoinedProgram) -> Breaches:

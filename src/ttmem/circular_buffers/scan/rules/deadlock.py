@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedKernel, JoinedProgram
-from ttmem.circular_buffers.scan.rules.scan_rule import Breach, Breaches, ScanRule
-from ttmem.circular_buffers.scan.trace import (
+from ttmem.circular_buffers.scan.model import (
     OPERATIONS,
     POP,
     PUSH,
@@ -22,6 +21,7 @@ from ttmem.circular_buffers.scan.trace import (
     Trace,
     TraceItem,
 )
+from ttmem.circular_buffers.scan.rules.scan_rule import Breach, Breaches, ScanRule
 
 MOST_STEPS = 200_000
 

@@ -7,9 +7,7 @@ from pathlib import PurePath
 from ttmem.circular_buffers.scan.cpp.expressions import render
 from ttmem.circular_buffers.scan.cpp.polynomials import Amounts
 from ttmem.circular_buffers.scan.link_host_and_kernels import JoinedKernel, JoinedProgram
-from ttmem.circular_buffers.scan.model import WARNING, Kernel
-from ttmem.circular_buffers.scan.rules.scan_rule import Breach, Breaches, ScanRule
-from ttmem.circular_buffers.scan.trace import (
+from ttmem.circular_buffers.scan.model import (
     BARRIER,
     PASSED,
     POP,
@@ -17,14 +15,17 @@ from ttmem.circular_buffers.scan.trace import (
     READ,
     RESERVE,
     WAIT,
+    WARNING,
     WRITE,
     Branch,
+    Kernel,
     KernelOperation,
     Loop,
     Trace,
     buffer_name,
     first_lines,
 )
+from ttmem.circular_buffers.scan.rules.scan_rule import Breach, Breaches, ScanRule
 
 
 def _sides(joined: JoinedProgram) -> Breaches:
