@@ -42,11 +42,11 @@ print("DRAM address", tensor.buffer_address())
 ttnn.close_device(device)
 """
 _FAILURES = {
-    "oom": "ttnn.zeros([1, 64, 32768, 32768], dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device)",
-    "oom/L1": "ttnn.zeros([1, 1, 8192, 8192], dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device, "
+    "oom": "ttnn.empty([1, 64, 32768, 32768], dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device)",
+    "oom/L1": "ttnn.empty([1, 1, 16384, 16384], dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device, "
     "memory_config=ttnn.L1_MEMORY_CONFIG)",
-    "clash": "keep = ttnn.zeros([1, 1, 1024, 40960], dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device, "
-    "memory_config=ttnn.L1_MEMORY_CONFIG); ttnn.softmax(ttnn.zeros([1, 1, 32, 8192], dtype=ttnn.bfloat16, "
+    "buffers/clash": "keep = ttnn.zeros([1, 1, 1024, 40960], dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, "
+    "device=device, memory_config=ttnn.L1_MEMORY_CONFIG); ttnn.softmax(ttnn.zeros([1, 1, 32, 8192], dtype=ttnn.bfloat16, "
     "layout=ttnn.TILE_LAYOUT, device=device), dim=-1)",
 }
 """Statements that must fail for memory, by the beginning of the status that ``ttmem explain`` has to find."""
