@@ -302,7 +302,7 @@ _WRITERS = {
     "reports/exports/perfetto.py": "JSON in ASCII",
     "reports/exports/visualizer.py": "JSON in ASCII, and a database",
     "operators/case.py": "JSON in ASCII",
-    "operators/sweeps/expectations.py": "JSON in ASCII",
+    "operators/sweeps/comparison.py": "JSON in ASCII",
     "operators/sweeps/journal.py": "JSON in ASCII, and a database",
     "profile/profile_file.py": "a saved profile",
     "base/atomic_folders.py": "what the store was given: data, JSON through the gate, pages; a mark of our own",

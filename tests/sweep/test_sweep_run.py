@@ -18,7 +18,7 @@ from ttmem import TtmemError
 from ttmem.failures.outcome import Outcome
 from ttmem.operators.case import Case, CaseTensor, write_cases
 from ttmem.operators.catalogue_entries import catalogue
-from ttmem.operators.sweeps import expectations
+from ttmem.operators.sweeps import comparison
 from ttmem.operators.sweeps.ask_engine import CaseRunner
 from ttmem.operators.sweeps.journal import Journal, read_results
 from ttmem.operators.sweeps.plan import SweepSettings, make_plan
@@ -199,17 +199,17 @@ def test_expectations(tmp_path: Path) -> None:
     rows = read_results(tmp_path / "r")[0]
 
     # what fails today, saved, is what is expected tomorrow
-    expectations.write(tmp_path / "known.jsonl", rows)
-    known = expectations.read(tmp_path / "known.jsonl")
+    comparison.write(tmp_path / "known.jsonl", rows)
+    known = comparison.read(tmp_path / "known.jsonl")
     assert list(known.values()) == ["oom"]
-    assert expectations.compare(rows, known, strict=True) == []
+    assert comparison.check_expectations(rows, known, strict=True) == []
     # without the list it is a surprise, if anyone asks
-    assert [one.result.status for one in expectations.compare(rows, None, strict=True)] == ["oom"]
-    assert expectations.compare(rows, None, strict=False) == []
+    assert [one.result.status for one in comparison.check_expectations(rows, None, strict=True)] == ["oom"]
+    assert comparison.check_expectations(rows, None, strict=False) == []
     # and so is a pass that was expected to fail
     (key,) = [row.place for row in rows if row.memory == "DRAM" and "1088" in row.id]
     gone = {(key[0], "n150", "DRAM", "tile"): "oom"}
-    assert {(d.result.memory, d.expected) for d in expectations.compare(rows, gone, strict=False)} == {
+    assert {(d.result.memory, d.expected) for d in comparison.check_expectations(rows, gone, strict=False)} == {
         ("DRAM", "oom"),
         ("L1", "pass"),
     }
@@ -222,7 +222,7 @@ def test_expectations(tmp_path: Path) -> None:
 def test_bad_expectations_are_refused_with_their_line(tmp_path: Path, line: str, words: str) -> None:
     (tmp_path / "e.jsonl").write_text(f"\n{line}\n")
     with pytest.raises(TtmemError, match=words) as caught:
-        expectations.read(tmp_path / "e.jsonl")
+        comparison.read(tmp_path / "e.jsonl")
     assert caught.value.where.endswith("e.jsonl:2")
 
 

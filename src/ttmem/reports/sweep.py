@@ -19,7 +19,7 @@ from ttmem.base.formatting import (
     pluralize,
 )
 from ttmem.failures.outcome import STATUSES
-from ttmem.operators.sweeps.expectations import Deviation
+from ttmem.operators.sweeps.comparison import Deviation
 from ttmem.operators.sweeps.limits import Frontier
 from ttmem.operators.sweeps.result import Result
 from ttmem.operators.sweeps.run import Finished

@@ -8,7 +8,14 @@ from ttmem.hardware import DATA_TYPES
 from ttmem.twin.operations.binary_programs import BinaryKind, list_streams
 from ttmem.twin.operations.call_syntax import EXAMPLE_TENSOR, build_record, format_call
 from ttmem.twin.operations.elementwise import double_buffered_tiles, typecast
-from ttmem.twin.operations.matmul import PRODUCT_ARGUMENTS, check_product, matmul, multiply, product_spec, read_sums
+from ttmem.twin.operations.matmul import (
+    PRODUCT_ARGUMENTS,
+    build_product_spec,
+    check_product,
+    matmul,
+    multiply,
+    read_sums,
+)
 from ttmem.twin.operations.plan import Call, Plan, PlanBuilder
 from ttmem.twin.operations.record import Argument
 from ttmem.twin.programs import CIRCULAR
@@ -24,7 +31,7 @@ def addmm(call: Call, plan: PlanBuilder) -> Plan:
     dtype = first.dtype if wanted is None else DATA_TYPES.find(str(wanted))
     if len(first.shape) < 2 or len(second.shape) < 2:
         raise BadInputError("addmm takes two matrices, and a third tensor to add")
-    result = product_spec(first, second, (False, False), call.memory, dtype)
+    result = build_product_spec(first, second, (False, False), call.memory, dtype)
     if added.shape != result.shape or any(not s.is_tiled for s in call.inputs) or len(call.inputs) > 3:
         return plan.unknown("addmm of row-major tensors, or with a first tensor of another shape than the result")
     if first.shard is None and second.shard is None:

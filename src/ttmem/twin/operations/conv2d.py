@@ -21,9 +21,9 @@ from ttmem.twin.operations.conv_steps import (
     settle_scheme,
     shard_input,
 )
-from ttmem.twin.operations.matmul import multiply, product_spec
+from ttmem.twin.operations.matmul import build_product_spec, multiply
 from ttmem.twin.operations.matmul_blocks import Sums
-from ttmem.twin.operations.matmul_configs import GRID, LINE, Config, Configured
+from ttmem.twin.operations.matmul_configs import GRID, LINE, Config, ConfiguredProduct
 from ttmem.twin.operations.matmul_program_config import launch_configured
 from ttmem.twin.operations.plan import Call, NoRuleError, Plan, PlanBuilder
 from ttmem.twin.operations.record import Argument, Step
@@ -52,7 +52,7 @@ def multiply_pixels(
     parameters.move(plan, made.in_channels, made.out_channels)
     if not source.is_tiled and not is_early:
         tiled = tilize(plan, source, tiles)
-    wanted = product_spec(tiles, weight, (False, False), None, made.out_dtype)
+    wanted = build_product_spec(tiles, weight, (False, False), None, made.out_dtype)
     sums = Sums(made.sums_in_float32, made.choices.sums_in_l1)
     slot, spec, copies = multiply(plan, tiles, weight, wanted, (False, False), bias, sums)
     plan.free(*copies)
@@ -96,7 +96,7 @@ def _multiply_in_shards(
     bias = None if parameters.bias is None else replace(weight, shape=(1, 1, 1, columns))
     first = replace(dealt, shape=(1, 1, made.window.outputs, rows))
     registers = 4 if made.sums_in_float32 else 8
-    work = Configured(config, first, weight, bias, first.shape, weight.shape, False, registers)
+    work = ConfiguredProduct(config, first, weight, bias, first.shape, weight.shape, False, registers)
     result = TensorSpec(shape, made.out_dtype, TILE, L1)
     sums = Sums(made.sums_in_float32, made.choices.sums_in_l1)
     made_slot, result = launch_configured(plan, work, result, scheme.out_shard, sums)

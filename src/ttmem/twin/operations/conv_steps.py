@@ -118,7 +118,7 @@ def shard_input(plan: PlanBuilder, scheme: Scheme, source: TensorSpec) -> tuple[
     if source.shard is None:
         slot, dealt = deal(plan, scheme.dealing, source)
     else:
-        wanted = scheme.dealing.shard(scheme.in_sticks)
+        wanted = scheme.dealing.make_shard(scheme.in_sticks)
         made = to_memory_config(Call("", (replace(source, alignment=(1, 1)),), {}, L1, shard=wanted), plan)
         if not made.results or made.confidence != EXACT:
             raise NoRuleError("resharding that is not verified")

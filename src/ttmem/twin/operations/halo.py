@@ -44,7 +44,7 @@ class Dealing:
     def sticks(self) -> int:
         return self.window.batch * self.window.height * self.window.width
 
-    def shard(self, height: int) -> Shard:
+    def make_shard(self, height: int) -> Shard:
         return Shard(self.kind, height, self.channels_per_core, self.ranges)
 
 
@@ -58,7 +58,7 @@ def deal(plan: PlanBuilder, dealing: Dealing, source: TensorSpec, *, is_padded: 
     height, width = dealing.sticks_per_core, dealing.channels_per_core
     rows = round_up(dealing.sticks, height) if is_padded else dealing.sticks
     shape = (1, 1, rows, round_up(dealing.channels, width))
-    dealt = TensorSpec(shape, source.dtype, source.layout, L1, dealing.shard(height))
+    dealt = TensorSpec(shape, source.dtype, source.layout, L1, dealing.make_shard(height))
     slot = plan.allocate(dealt)
     alignment = plan.memory_map.architecture.dram_alignment_bytes
     if source.is_tiled:
@@ -82,7 +82,7 @@ def cut_out(plan: PlanBuilder, dealing: Dealing, dtype: DataType) -> tuple[int, 
     """Cut a part of an image in DRAM into shards of sticks."""
     width = dealing.channels_per_core
     shape = (1, 1, dealing.sticks, round_up(dealing.channels, width))
-    dealt = TensorSpec(shape, dtype, ROW_MAJOR, L1, dealing.shard(dealing.sticks_per_core))
+    dealt = TensorSpec(shape, dtype, ROW_MAJOR, L1, dealing.make_shard(dealing.sticks_per_core))
     slot = plan.allocate(dealt)
     element, across = dtype.mantissa_bits // 8, dealing.cores // dealing.cores_high
     row, page = width * element, dealing.channels * element
@@ -110,7 +110,7 @@ def gather(
     window, tiled, width = dealing.window, dealt.is_tiled, dealing.channels_per_core
     height = count_halo_sticks(window, dealing.cores_high, dealing.outputs_per_core)
     dtype, channels = choose_stick_dtype(dealt.dtype), round_up(dealt.shape[-1], width)
-    halo = TensorSpec((1, 1, height * dealing.cores_high, channels), dtype, ROW_MAJOR, L1, dealing.shard(height))
+    halo = TensorSpec((1, 1, height * dealing.cores_high, channels), dtype, ROW_MAJOR, L1, dealing.make_shard(height))
     gathered = plan.allocate(halo)
     assert isinstance(dealt.shard, Shard)
     _check_walk(plan, dealt.shard)
@@ -145,6 +145,6 @@ def list_cores(shard: Shard) -> list[tuple[int, int]]:
 def keep_tables(plan: PlanBuilder, dealing: Dealing, key: tuple[Hashable, ...], widths: Sequence[int]) -> None:
     """Allocate small tables, one per core, that stay allocated as long as the cached program."""
     for number, width in enumerate(widths):
-        shard = replace(dealing.shard(1), kind="height", width=width)
+        shard = replace(dealing.make_shard(1), kind="height", width=width)
         spec = TensorSpec((dealing.cores, width), DATA_TYPES.find("uint16"), ROW_MAJOR, L1_SMALL, shard)
         plan.allocate(spec, cache_key=(*key, number))

@@ -21,7 +21,7 @@ from ttmem.twin.operations.matmul_blocks import (
 )
 from ttmem.twin.operations.matmul_configs import (
     Config,
-    Configured,
+    ConfiguredProduct,
     UnknownConfigError,
     choose_grid_config,
     choose_sharded_config,
@@ -32,7 +32,7 @@ from ttmem.twin.operations.matmul_configs import (
     read_grid,
 )
 from ttmem.twin.operations.matmul_program_config import (
-    adds_bias_itself,
+    can_add_bias,
     can_fuse_bias,
     describe_unequal_widths,
     is_scalar_bias,
@@ -62,7 +62,7 @@ def matmul(call: Call, plan: PlanBuilder) -> Plan:
         bias = replace(bias, shape=(1, *bias.shape)) if bias.shape else replace(bias, shape=(1, 1))
     wanted = call.arguments["dtype"]
     dtype = first.dtype if wanted is None else DATA_TYPES.find(str(wanted))
-    result = product_spec(first, second, transposed, call.memory, dtype)
+    result = build_product_spec(first, second, transposed, call.memory, dtype)
     config = call.arguments["program_config"]
     if call.arguments["core_grid"] is not None and config is None:
         return _multiply_configured(call, plan, result, bias)
@@ -93,7 +93,7 @@ def _multiply_vector(call: Call, plan: PlanBuilder, *, has_more: bool) -> Plan:
     if call.arguments["activation"] is not None or call.arguments["dtype"] is not None:
         return plan.unknown("products with a 1-D second input and an activation, or in another type")
     column = plan.apply(reshape, TensorHandle(-2, second), shape=(*second.shape, 1))
-    result = product_spec(first, column.spec, (False, False), call.memory, first.dtype)
+    result = build_product_spec(first, column.spec, (False, False), call.memory, first.dtype)
     check_product(plan, first, column.spec, result, (False, False))
     slot, result, _ = multiply(plan, first, column.spec, result, (False, False), sums=read_sums(call, result))
     flat = plan.apply(reshape, TensorHandle(slot, result), shape=first.shape[:-1])
@@ -103,7 +103,7 @@ def _multiply_vector(call: Call, plan: PlanBuilder, *, has_more: bool) -> Plan:
     return plan.finish(flat.slot, flat.spec)
 
 
-def product_spec(
+def build_product_spec(
     first: TensorSpec, second: TensorSpec, transposed: Transposed, memory: Memory | None, dtype: DataType
 ) -> TensorSpec:
     """Return the result's spec, in DRAM unless the caller gives a memory."""
@@ -153,16 +153,16 @@ def multiply(
     Return the slot of the result, its spec with the bias, and the temporaries that are freed when the operation ends.
     """
     is_fused = bias is not None and _can_fuse_bias(bias, first, second, result)
-    grid, sums = plan.memory_map.grid, sums or _default_sums(result)
+    grid, sums = plan.memory_map.grid, sums or _choose_default_sums(result)
 
-    def choice(added: TensorSpec | None) -> tuple[str, list[int]]:
+    def choose(added: TensorSpec | None) -> tuple[str, list[int]]:
         work = build_product(first, second, result, transposed=transposed, bias=added, sums=sums)
         blocks = choose_blocks(work, grid.columns, grid.rows, plan.l1_space())
         return blocks.kind, compute_buffers(work, blocks, plan.memory_map.architecture.dram_alignment_bytes)
 
     copies: list[int] = []
     as_given = first, second
-    if any(transposed) and choice(bias)[0] == SIMPLE:
+    if any(transposed) and choose(bias)[0] == SIMPLE:
         # The simple program reads its inputs as stored: they are transposed first, and the choice is made again. The
         # first choice counts the bias even where the library adds it later.
         first, second = (
@@ -170,7 +170,7 @@ def multiply(
             for spec, turned in zip((first, second), transposed, strict=True)
         )
         transposed = False, False
-    kind, buffers = choice(bias if is_fused else None)
+    kind, buffers = choose(bias if is_fused else None)
     slot = plan.allocate(result)
     if prod(second.shape[:-2]) > 1:
         _check_batches(plan, first, second, kind)
@@ -189,11 +189,11 @@ def multiply(
 def read_sums(call: Call, result: TensorSpec) -> Sums:
     config = call.arguments["compute_kernel_config"]
     if config is None:
-        return _default_sums(result)
+        return _choose_default_sums(result)
     return Sums(has_float32_sums(call), bool(config.get("packer_l1_acc")))
 
 
-def _default_sums(result: TensorSpec) -> Sums:
+def _choose_default_sums(result: TensorSpec) -> Sums:
     return Sums(result.dtype is FLOAT32, in_l1=True)
 
 
@@ -243,7 +243,7 @@ def _reshape_untransposed(
 ) -> TensorSpec:
     """Reshape as the library does after it transposed its inputs: to a shape computed from the original inputs."""
     first, second = as_given
-    believed = product_spec(first, second, (False, False), None, result.dtype).shape
+    believed = build_product_spec(first, second, (False, False), None, result.dtype).shape
     rank = max(len(believed), len(bias.shape))
     one, two = ((1,) * (rank - len(shape)) + shape for shape in (believed, bias.shape))
     if any(a != b and 1 not in (a, b) for a, b in zip(one, two, strict=True)):
@@ -326,7 +326,7 @@ def _choose_grid_config(call: Call, plan: PlanBuilder, result: TensorSpec, bias:
     turned = bool(call.arguments["transpose_a"]), bool(call.arguments["transpose_b"])
     check_product(plan, first, second, result, turned)
     grid = _choose_grid(call, plan)
-    added = bias if bias is not None and adds_bias_itself(bias, second, result.shape[-1]) else None
+    added = bias if bias is not None and can_add_bias(bias, second, result.shape[-1]) else None
     work = build_product(first, second, result, transposed=turned, bias=added, sums=read_sums(call, result))
     if work.second_batch > 1 and call.arguments["activation"] is not None:
         plan.refuse("Cannot use activation with batched input b")
@@ -351,12 +351,10 @@ def _multiply_with_config(
     kernel_config = call.arguments["compute_kernel_config"]
     shapes = [transpose_shape(spec.shape, turn) for spec, turn in zip((first, second), turned, strict=True)]
     registers = count_register_tiles(kernel_config, in_float32=sums.in_float32)
-    work = Configured(config, first, second, None, shapes[0], shapes[1], turned[0], registers)
+    work = ConfiguredProduct(config, first, second, None, shapes[0], shapes[1], turned[0], registers)
     check_product(plan, first, second, result, turned)
     is_made_for_grid = call.arguments["core_grid"] is not None
-    by_program = (
-        adds_bias_itself(bias, second, work.second_shape[-1]) if bias is not None and is_made_for_grid else None
-    )
+    by_program = can_add_bias(bias, second, work.second_shape[-1]) if bias is not None and is_made_for_grid else None
     is_fused = bias is not None and (can_fuse_bias(work, bias) if by_program is None else by_program)
     if is_fused:
         work = replace(work, bias=bias)

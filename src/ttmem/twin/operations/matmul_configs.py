@@ -102,7 +102,7 @@ def read_grid(given: Any) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Configured:
+class ConfiguredProduct:
     """A product with its config, and the shapes of its inputs as they are multiplied."""
 
     config: Config
@@ -140,13 +140,19 @@ class Configured:
         return ceil_div(self.second_shape[-1], _TILE)
 
     @property
-    def high(self) -> int:
+    def cores_down(self) -> int:
         """Return the rows of cores with work."""
         return ceil_div(self.height, self.config.core_height)
 
     @property
-    def wide(self) -> int:
+    def cores_across(self) -> int:
         return ceil_div(self.width, self.config.core_width)
+
+    @property
+    def core_grid(self) -> tuple[int, int]:
+        """Return the columns and rows of the chip's cores with work."""
+        size = self.cores_across, self.cores_down
+        return size[::-1] if self.config.by_columns else size
 
 
 def count_register_tiles(kernel_config: Mapping[str, Any] | None, *, in_float32: bool) -> int:
@@ -155,12 +161,12 @@ def count_register_tiles(kernel_config: Mapping[str, Any] | None, *, in_float32:
     return tiles * 2 if (kernel_config or {}).get("dst_full_sync_en") else tiles
 
 
-def find_config_fault(work: Configured, chip: Grid) -> str:
+def find_config_fault(work: ConfiguredProduct, chip: Grid) -> str:
     """Return the library's first refusal of the config, or an empty string; shards are checked elsewhere."""
     return next(iter(_find_faults(work, chip)), "")
 
 
-def _find_faults(work: Configured, chip: Grid) -> Iterator[str]:
+def _find_faults(work: ConfiguredProduct, chip: Grid) -> Iterator[str]:
     config = work.config
     if config.kind != DRAM_SHARDS:
         yield from _find_block_faults(config, chip, work.depth, work.destinations)
@@ -200,10 +206,10 @@ def _find_block_faults(config: Config, chip: Grid, depth: int, destinations: int
         )
 
 
-def _find_sharing_faults(work: Configured) -> Iterator[str]:
+def _find_sharing_faults(work: ConfiguredProduct) -> Iterator[str]:
     config, name = work.config, work.config.name
     if config.kind == GRID:
-        across, down = (work.high, work.wide) if config.by_columns else (work.wide, work.high)
+        across, down = work.core_grid
         axes = (across, config.columns, "x", "columns"), (down, config.rows, "y", "rows")
         for blocks, most, axis, called in axes:
             if blocks > most:
@@ -213,26 +219,26 @@ def _find_sharing_faults(work: Configured) -> Iterator[str]:
                 )
         return
     cores = config.columns * config.rows
-    if work.high * work.wide > cores:
-        blocks = work.high * work.wide
+    if work.cores_down * work.cores_across > cores:
+        blocks = work.cores_down * work.cores_across
         yield f"{name}: Number of blocks exceeds number of cores: {blocks} blocks > {cores} cores"
-    if config.spreads_first and work.high > 1:
+    if config.spreads_first and work.cores_down > 1:
         yield (
             f"{name}: mcast_in0 requires M ({work.height}) to fit within a single per_core_M block "
-            f"({config.core_height}), got num_blocks_y={work.high}"
+            f"({config.core_height}), got num_blocks_y={work.cores_down}"
         )
     if not config.spreads_first:
         yield from _find_tail_faults(work)
 
 
-def _find_tail_faults(work: Configured) -> Iterator[str]:
+def _find_tail_faults(work: ConfiguredProduct) -> Iterator[str]:
     """Yield refusals of a line that shares rows: the remainder must be in the last block."""
     config, name = work.config, work.config.name
-    if work.wide > 1:
+    if work.cores_across > 1:
         yield (
             f"{name}: mcast_in1 requires N ({work.width}) to fit within a single per_core_N block "
-            f"({config.core_width}), got num_blocks_x={work.wide}. A single in1 sender multicasts one per_core_N-wide "
-            "weight slice to the whole grid, so multi-column N is not supported here; use "
+            f"({config.core_width}), got num_blocks_x={work.cores_across}. A single in1 sender multicasts one "
+            "per_core_N-wide weight slice to the whole grid, so multi-column N is not supported here; use "
             "MatmulMultiCoreReuseMultiCastProgramConfig (the 2D factory) for multi-column N."
         )
     needed, there = ceil_div(work.width, config.width), config.core_width // config.width
@@ -242,7 +248,7 @@ def _find_tail_faults(work: Configured) -> Iterator[str]:
             f"per_core_N={config.core_width}, out_block_w={config.width} (logical blocks={needed}, physical "
             f"blocks={there}). Reduce per_core_N or increase out_block_w."
         )
-    if work.high > 1:
+    if work.cores_down > 1:
         return
     needed, there = ceil_div(work.height, config.height), config.core_height // config.height
     sizes = f"got M={work.height}, per_core_M={config.core_height}, out_block_h={config.height}"
@@ -280,7 +286,7 @@ def describe_unequal_ranks(first: tuple[int, ...], second: tuple[int, ...]) -> s
     )
 
 
-def _find_batch_faults(work: Configured) -> Iterator[str]:
+def _find_batch_faults(work: ConfiguredProduct) -> Iterator[str]:
     config, first, second = work.config, work.first_shape[:-2], work.second_shape[:-2]
     is_shared = prod(second) == 1 and (config.kind != REUSE or prod(first) > 1)
     if not is_shared and len(first) != len(second):
@@ -305,7 +311,7 @@ def _find_batch_faults(work: Configured) -> Iterator[str]:
             )
 
 
-def _find_reuse_faults(work: Configured) -> Iterator[str]:
+def _find_reuse_faults(work: ConfiguredProduct) -> Iterator[str]:
     config, name = work.config, work.config.name
     height, own = work.matrix_height, work.config.core_height
     first, second = (prod(shape[:-2]) for shape in (work.first_shape, work.second_shape))

@@ -14,7 +14,7 @@ from ttmem.twin.operations.matmul_configs import (
     GRID,
     LINE,
     REUSE,
-    Configured,
+    ConfiguredProduct,
     UnknownConfigError,
     find_config_fault,
 )
@@ -25,7 +25,7 @@ _TILE = 32
 
 
 def launch_configured(
-    plan: PlanBuilder, work: Configured, result: TensorSpec, wished: Shard | None, sums: Sums
+    plan: PlanBuilder, work: ConfiguredProduct, result: TensorSpec, wished: Shard | None, sums: Sums
 ) -> tuple[int, TensorSpec]:
     """Allocate the result and launch the program that fills it; raises UnknownConfigError for unverified shards."""
     chip = plan.memory_map.grid
@@ -44,7 +44,7 @@ def launch_configured(
     return slot, result
 
 
-def _find_bias_fault(work: Configured) -> str:
+def _find_bias_fault(work: ConfiguredProduct) -> str:
     """Return the refusal of a bias: without multicast the program adds a whole matrix, with it one row of tiles."""
     if work.bias is None:
         return ""
@@ -74,24 +74,24 @@ def is_scalar_bias(bias: TensorSpec, width: int) -> bool:
     return bias.shape[-1] == 1 != width
 
 
-def adds_bias_itself(bias: TensorSpec, second: TensorSpec, width: int) -> bool:
+def can_add_bias(bias: TensorSpec, second: TensorSpec, width: int) -> bool:
     """Return whether a program with multicast adds the bias: one row of tiles as wide as the result, no batches."""
     is_row = bias.shape[-2] <= _TILE and not is_scalar_bias(bias, width)
     return is_row and all(size == 1 for spec in (bias, second) for size in spec.shape[:-2])
 
 
-def can_fuse_bias(work: Configured, bias: TensorSpec) -> bool:
+def can_fuse_bias(work: ConfiguredProduct, bias: TensorSpec) -> bool:
     """Return whether the program adds the bias: one row of tiles, no batches; without multicast a whole matrix."""
     if work.config.kind != REUSE:
-        return adds_bias_itself(bias, work.second, work.second_shape[-1])
+        return can_add_bias(bias, work.second, work.second_shape[-1])
     whole = work.matrix_height * _TILE, work.width * _TILE
     is_plain = not work.is_first_transposed and work.second.shape == work.second_shape and prod(bias.shape[:-2]) == 1
     if is_plain and bias.shape[-2:] == whole and work.config.core_height >= work.matrix_height:
         return True
-    return adds_bias_itself(bias, work.second, work.second_shape[-1]) and bias.shape[-2] > 1
+    return can_add_bias(bias, work.second, work.second_shape[-1]) and bias.shape[-2] > 1
 
 
-def compute_buffers(work: Configured, result: TensorSpec, sums: Sums, memory_map: MemoryMap) -> list[int]:
+def compute_buffers(work: ConfiguredProduct, result: TensorSpec, sums: Sums, memory_map: MemoryMap) -> list[int]:
     """Return the program's buffers in order. Tensors sharded in L1 need none."""
     config, alignment = work.config, memory_map.architecture.dram_alignment_bytes
     if config.kind == DRAM_SHARDS:
@@ -99,12 +99,12 @@ def compute_buffers(work: Configured, result: TensorSpec, sums: Sums, memory_map
     steps = work.depth // config.depth
     one, two = work.batches
 
-    def tile(spec: TensorSpec, *, is_read_in_pages: bool) -> int:
+    def count_tile_bytes(spec: TensorSpec, *, is_read_in_pages: bool) -> int:
         size = spec.tile_bytes
         return round_up(size, alignment) if is_read_in_pages else size
 
-    first = tile(work.first, is_read_in_pages=work.first.shard is None)
-    second = tile(work.second, is_read_in_pages=work.second.shard is None)
+    first = count_tile_bytes(work.first, is_read_in_pages=work.first.shard is None)
+    second = count_tile_bytes(work.second, is_read_in_pages=work.second.shard is None)
     height, width = config.height, config.width
     copies = (2 if one * steps > 1 else 1, 2 if (one if config.kind == GRID else two) * steps > 1 else 1)
     if config.kind == REUSE:
@@ -117,7 +117,7 @@ def compute_buffers(work: Configured, result: TensorSpec, sums: Sums, memory_map
         read = one * config.core_height * work.depth * first
     sizes = [0 if _works_in_place(work) else read]
     sizes.append(0 if work.second.shard and work.second.memory is L1 else copies[1] * width * config.depth * second)
-    bias = 0 if work.bias is None else tile(work.bias, is_read_in_pages=config.kind != REUSE)
+    bias = 0 if work.bias is None else count_tile_bytes(work.bias, is_read_in_pages=config.kind != REUSE)
     if bias and config.kind == REUSE:
         sizes.append(height * width * bias)
     tiles = height * width if config.kind != REUSE else config.core_height * width
@@ -134,7 +134,7 @@ def compute_buffers(work: Configured, result: TensorSpec, sums: Sums, memory_map
     return [size for size in sizes if size]
 
 
-def _works_in_place(work: Configured) -> bool:
+def _works_in_place(work: ConfiguredProduct) -> bool:
     """Return whether the program reads the first input in place."""
     config, shard = work.config, work.first.shard
     if not isinstance(shard, Shard):
@@ -146,7 +146,9 @@ def _works_in_place(work: Configured) -> bool:
     return config.kind == REUSE or (not config.spreads_first and not is_cut)
 
 
-def _compute_dram_sharded_buffers(work: Configured, result: TensorSpec, sums: Sums, memory_map: MemoryMap) -> list[int]:
+def _compute_dram_sharded_buffers(
+    work: ConfiguredProduct, result: TensorSpec, sums: Sums, memory_map: MemoryMap
+) -> list[int]:
     """Return the buffers with one reading core per DRAM bank; its columns are rounded up to whole groups."""
     config, alignment, shard = work.config, memory_map.architecture.dram_alignment_bytes, work.second.shard
     assert isinstance(shard, Shard)
@@ -199,28 +201,28 @@ def _round_up_to_groups(width: int, height: int, most: int) -> int:
     return chosen * groups
 
 
-def compute_result_shard(work: Configured, wished: Shard, chip: Grid) -> Shard:
+def compute_result_shard(work: ConfiguredProduct, wished: Shard, chip: Grid) -> Shard:
     """Return the result's shards: the config decides; the caller only asks for a sharded result."""
     config = work.config
     height, width = config.core_height * _TILE, config.core_width * _TILE
     if config.kind == GRID:
         # Rows of the whole tensor, though batches may be computed one after the other.
-        across, down = (work.high, work.wide) if config.by_columns else (work.wide, work.high)
+        across, down = work.core_grid
         return Shard(wished.kind, height, width, (CoreRange(0, 0, across - 1, down - 1),), config.by_columns)
     if config.kind == REUSE:
         return Shard(wished.kind, height, width, wished.ranges, _find_orientation(work))
     grid = chip if config.kind == DRAM_SHARDS else Grid(config.columns, config.rows)
-    return Shard(wished.kind, height, width, fill_rows(work.high * work.wide, grid))
+    return Shard(wished.kind, height, width, fill_rows(work.cores_down * work.cores_across, grid))
 
 
-def _find_orientation(work: Configured) -> bool:
+def _find_orientation(work: ConfiguredProduct) -> bool:
     for spec in (work.first, work.second):
         if spec.shard is not None:
             return spec.shard.by_column
     return True
 
 
-def find_shard_fault(work: Configured, result: TensorSpec, wished: Shard | None) -> str:
+def find_shard_fault(work: ConfiguredProduct, result: TensorSpec, wished: Shard | None) -> str:
     """Return the reason why the library refuses these shards with this config, or an empty string."""
     first, second, config = work.first.shard, work.second.shard, work.config
     if any(shard is not None and not isinstance(shard, Shard) for shard in (first, second, wished)):
@@ -256,7 +258,7 @@ def find_shard_fault(work: Configured, result: TensorSpec, wished: Shard | None)
     return ""
 
 
-def _find_first_shard_fault(work: Configured, shard: Shard) -> str:
+def _find_first_shard_fault(work: ConfiguredProduct, shard: Shard) -> str:
     config = work.config
     high, wide = shard.height // _TILE, shard.width // _TILE
     kinds = {GRID: ("block", "height"), LINE: ("width",) if config.spreads_first else ("height",)}
@@ -278,7 +280,7 @@ def _find_first_shard_fault(work: Configured, shard: Shard) -> str:
             "less rows than the config's blocks"
             if config.spreads_first and work.height != config.core_height
             else "fewer shards than blocks"
-            if not config.spreads_first and work.high > shard.cores
+            if not config.spreads_first and work.cores_down > shard.cores
             else ""
         )
     if config.kind == GRID and shard.kind == "height":
@@ -287,7 +289,7 @@ def _find_first_shard_fault(work: Configured, shard: Shard) -> str:
     return "blocks that the cores cannot share" if config.kind == REUSE and blocks % shard.cores else ""
 
 
-def _find_dram_shard_fault(work: Configured, wished: Shard | None) -> str:
+def _find_dram_shard_fault(work: ConfiguredProduct, wished: Shard | None) -> str:
     first, second, config = work.first.shard, work.second.shard, work.config
     if not isinstance(first, Shard) or not isinstance(second, Shard) or wished is None:
         return "a first input, a second or a result without shards"

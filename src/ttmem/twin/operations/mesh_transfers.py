@@ -69,13 +69,15 @@ def _slice_rows(plan: PlanBuilder, source: TensorSpec, axis: int, chips: int, re
     pages = replace(result, shape=(*result.shape[:-1], result.padded[-1]), shard=None)
     alignments = [plan.memory_map.page_alignment_bytes(spec.memory) for spec in (source, result)]
 
-    def part(chip: int) -> list[int]:
+    def choose_buffers(chip: int) -> list[int]:
         begins = [stored[axis] // chips * chip if dim == axis else 0 for dim in range(rank)]
         if is_by_height and begins[-1] * source.element_bytes % l1_alignment == 0:
             return []
         return compute_row_buffers(plan, source, begins, pages, alignments)
 
-    plan.launch_kept(("mesh_partition", source, axis, chips, result), lambda: [part(chip) for chip in range(chips)])
+    plan.launch_kept(
+        ("mesh_partition", source, axis, chips, result), lambda: [choose_buffers(chip) for chip in range(chips)]
+    )
     return plan.finish(slot, result)
 
 

@@ -40,12 +40,12 @@ class NormBlock:
     in_place: bool = False
 
     @property
-    def cores_of_a_row(self) -> int:
+    def cores_per_row(self) -> int:
         if self.is_one_row:
             return self.grid.cores
         return self.grid.rows if self.by_column else self.grid.columns
 
-    def stages(self, all_rows_of_cores: int) -> tuple[int, int] | None:
+    def choose_stages(self, all_rows_of_cores: int) -> tuple[int, int] | None:
         """Return the cores of both gathering stages if the cores of a row fill a grid; None if there is one stage."""
         if not self.is_one_row or self.grid.columns == 1:
             return None
@@ -63,14 +63,11 @@ def find_block(source: TensorSpec, config: Any) -> NormBlock | None:
     rows, columns = shard.height // 32, shard.width // 32
     tiles_down, tiles_across = paging.physical_height // 32, paging.physical_width // 32
     block = NormBlock(rows, columns, grid, shard.by_column, tiles_down == rows)
-    if (
-        ceil_div(tiles_across, block.cores_of_a_row) != columns
-        or ceil_div(tiles_across, columns) != block.cores_of_a_row
-    ):
+    if ceil_div(tiles_across, block.cores_per_row) != columns or ceil_div(tiles_across, columns) != block.cores_per_row:
         return None
     if block.is_one_row and shard.by_column and grid.rows < grid.columns:
         return None  # some of these have no room for the first core
-    lines = grid.cores // block.cores_of_a_row
+    lines = grid.cores // block.cores_per_row
     if ceil_div(tiles_down, lines) != rows or ceil_div(tiles_down, rows) != lines:
         return None
     if config is None:
@@ -93,8 +90,8 @@ def compute_sharded_buffers(
 ) -> list[int]:
     """Return the static buffers; the shards themselves are used in place."""
     inner, plain = (FLOAT32 if adds_in_float32 else BFLOAT16).tile_bytes(), BFLOAT16.tile_bytes()
-    stages = block.stages(rows_of_cores)
-    together = stages[0] if stages else block.cores_of_a_row
+    stages = block.choose_stages(rows_of_cores)
+    together = stages[0] if stages else block.cores_per_row
     tiles_across = compute_paging(source).physical_width // 32
     gathered = (sum(stages) - 1 if stages else ceil_div(tiles_across, block.columns)) * inner
     whole, column = block.rows * block.columns * inner, block.rows * inner

@@ -85,7 +85,7 @@ def _transpose(plan: PlanBuilder, held: TensorHandle, order: Order, like: Tensor
         return _permute(plan, held, order, like)
     through_bfloat16 = held.spec.dtype is BFLOAT8_B and order not in (WIDTH_AND_HEIGHT, CHANNELS_AND_BATCH)
     plain = _cast(plan, held, BFLOAT16) if through_bfloat16 else held
-    if not _swaps_ones(plain.spec, order):
+    if not _is_no_op(plain.spec, order):
         made = (_transpose_directly if order in TRANSPOSES else _permute)(plan, plain, order, like)
     elif like is None or (like.memory, like.shard) == (plain.spec.memory, plain.spec.shard):
         made = plain
@@ -204,7 +204,7 @@ def _free_all(plan: PlanBuilder, first: TensorHandle, last: TensorHandle, *betwe
     plan.free(*{held.slot for held in between} - {first.slot, last.slot})
 
 
-def _swaps_ones(source: TensorSpec, order: Order) -> bool:
+def _is_no_op(source: TensorSpec, order: Order) -> bool:
     """Return whether only stored sizes of 1 are swapped (tiles never store 1 in the last two dimensions)."""
     padded = source.padded
     padded = (1,) * (len(order) - len(padded)) + padded
@@ -215,7 +215,7 @@ def swap_last_two(plan: PlanBuilder, source: TensorSpec, like: TensorSpec) -> tu
     """Transpose an interleaved tensor into the memory of ``like``; slot 0: the result is the tensor itself."""
     rank = len(source.shape)
     shape = (*source.shape[:-2], source.shape[-1], source.shape[-2])
-    if rank <= 4 and _swaps_ones(source, (*range(rank - 2), rank - 1, rank - 2)) and like.memory is source.memory:
+    if rank <= 4 and _is_no_op(source, (*range(rank - 2), rank - 1, rank - 2)) and like.memory is source.memory:
         return 0, replace(source, shape=shape)
     lead = (1,) * (4 - rank)
     wide = replace(source, shape=lead + source.shape)

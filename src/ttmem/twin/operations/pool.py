@@ -125,7 +125,7 @@ def _flatten(plan: PlanBuilder, source: TensorSpec, scheme: PoolingScheme) -> tu
         height = round_up(rows, high * _TILE) // high
         if scheme.kind == WIDTH and height != round_up(shape[2], _TILE):
             plan.refuse(_WRONG_HEIGHT.format(height, round_up(shape[2], _TILE)))
-        scheme = replace(scheme, given=scheme.dealing.shard(height))
+        scheme = replace(scheme, given=scheme.dealing.make_shard(height))
     return flat, sticks, scheme
 
 

@@ -157,7 +157,7 @@ def reduce_columns_to_minimum(
     streams = [2 * tile] if in_place else [_TILES_AT_ONCE * tile] * 2
     kept = tall * together * tile
 
-    def sizes() -> list[list[int]]:
+    def choose_sizes() -> list[list[int]]:
         if 2 * kept > (left := plan.l1_space()):
             plan.refuse(
                 f"Negate H reduce: cb_acc + cb_ineg ({2 * kept} B for {tall * together} tiles) would not fit in "
@@ -166,7 +166,7 @@ def reduce_columns_to_minimum(
             )
         return [[*streams, BFLOAT16.tile_bytes(), kept, kept]]
 
-    plan.launch_kept(("least of columns", _reshape_to_rank_4(source), _reshape_to_rank_4(result)), sizes)
+    plan.launch_kept(("least of columns", _reshape_to_rank_4(source), _reshape_to_rank_4(result)), choose_sizes)
     return TensorHandle(slot, result)
 
 

@@ -27,7 +27,7 @@ from ttmem.twin.programs import CIRCULAR
 from ttmem.twin.tensor_spec import TILE, InvalidSpecError, NdShard, Shard, TensorSpec
 
 
-def holds_whole_pages(spec: TensorSpec) -> bool:
+def has_whole_pages(spec: TensorSpec) -> bool:
     """Return whether shards hold whole tiles or rows, none is cut short, and no row or column of a block's cores is
     empty.
     """
@@ -130,7 +130,7 @@ def _repeat_input(call: Call, plan: PlanBuilder, times: list[int]) -> Plan:
         return plan.unknown("a tensor without elements")
     if isinstance(source.shard, NdShard):
         return plan.unknown("a repeat of ND shards")
-    is_refused = source.dtype is UINT8 and not 2 <= rank <= 4 and not _tiles_can_be_repeated(source, times)
+    is_refused = source.dtype is UINT8 and not 2 <= rank <= 4 and not _can_repeat_tiles(source, times)
     if source.shard is not None or call.shard is not None:
         if is_refused:
             return plan.unknown("uint8 shards of rank 1 or above 4")
@@ -146,7 +146,7 @@ def _repeat(plan: PlanBuilder, held: TensorHandle, times: list[int], like: Tenso
     result, and tilized again. The input is freed once it has been read.
     """
     source = held.spec
-    if not source.is_tiled or _tiles_can_be_repeated(source, times):
+    if not source.is_tiled or _can_repeat_tiles(source, times):
         return _repeat_pages(plan, held, times, like)
     rows = change_layout(source, tiled=False)
     plain = source.dtype is BFLOAT16 and 2 <= len(source.shape) <= 4
@@ -166,9 +166,9 @@ def _repeat_shards(call: Call, plan: PlanBuilder, source: TensorSpec, times: lis
     is_tiled = source.is_tiled
     if not is_tiled and all(is_block_by_column(spec) for spec in (source, wanted)):
         return plan.unknown("row-major block shards with column-major cores")
-    becomes_rows = is_tiled and not _tiles_can_be_repeated(source, times)
+    becomes_rows = is_tiled and not _can_repeat_tiles(source, times)
     plainly = 2 <= len(source.shape) <= 4 and not (becomes_rows and source.dtype.is_block_float)
-    reads, writes = (plainly and not becomes_rows and holds_whole_pages(spec) for spec in (source, wanted))
+    reads, writes = (plainly and not becomes_rows and has_whole_pages(spec) for spec in (source, wanted))
     is_plain = plainly and (is_tiled or (reads and (writes or wanted.shard is None)))
     if not is_tiled and times[-1] > 1 and wanted.shard is not None and has_wide_grid(source):
         is_plain = False
@@ -201,7 +201,7 @@ def _multiply_shape(shape: Iterable[int], times: Iterable[int]) -> tuple[int, ..
     return tuple(size * number for size, number in zip(shape, times, strict=True))
 
 
-def _tiles_can_be_repeated(source: TensorSpec, times: list[int]) -> bool:
+def _can_repeat_tiles(source: TensorSpec, times: list[int]) -> bool:
     rank = len(source.shape)
     if rank < 2 or not source.is_tiled:
         return False

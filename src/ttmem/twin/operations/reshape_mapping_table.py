@@ -148,7 +148,7 @@ def _count_by_cells(size: _Size, starts: _Starts, before: Shape, out_width: int)
         chosen = (number >= first) & (number < first + len(block))
         cells = _Cells(size, block, before[2], out_width)
         for row in np.unique(starts.row[chosen]):
-            worst = max(worst, cells.worst(number[chosen & (starts.row == row)] - first, int(row), before[1]))
+            worst = max(worst, cells.count_worst(number[chosen & (starts.row == row)] - first, int(row), before[1]))
     return worst
 
 
@@ -173,7 +173,7 @@ class _Cells:
         if in_width in (_FACE, _TILE):
             self._at_row_ends = self._count(cell[(in_column == 0) & ~at_output])
 
-    def worst(self, columns: IntArray, row: int, in_height: int) -> int:
+    def count_worst(self, columns: IntArray, row: int, in_height: int) -> int:
         """Return the most segments among tiles that begin in these columns (by number) of an input row."""
         places = row + self._rows
         inside = places % in_height

@@ -283,12 +283,12 @@ def rotary_llama_both(call: Call, plan: PlanBuilder) -> Plan:
     query, key = call.inputs[:2]
     if any(len(spec.shape) != 4 for spec in call.inputs) or len(call.inputs) != 5:
         return plan.unknown("a rotary embedding of tensors that are not of four dimensions")
-    slots = allocate_results(plan, [query, key], _faults_of_both(call))
+    slots = allocate_results(plan, [query, key], _find_fused_faults(call))
     plan.launch([query.shape[-1] // 32 * BFLOAT16.tile_bytes()] * 3)
     return plan.finish_all(list(zip(slots, (query, key), strict=True)))
 
 
-def _faults_of_both(call: Call) -> Iterator[str]:
+def _find_fused_faults(call: Call) -> Iterator[str]:
     """Yield refusals with the library's text and in its order."""
     query, key, cosine, sine, matrix = call.inputs
     for spec, name in zip(call.inputs, ("Q input", "K input", "Cos", "Sin", "Trans mat"), strict=True):

@@ -74,7 +74,7 @@ def slice_tensor(
     if source.shard is None and like.shard is None:
         return TensorHandle(*cut(plan, source, begins, ends, steps, like))
     if source.is_tiled:
-        if not starts_in_tiles(source, begins, steps) and (like.shard is not None or len(begins) < 2):
+        if not is_tile_aligned(source, begins, steps) and (like.shard is not None or len(begins) < 2):
             raise NoRuleError("slices of sharded tiles that do not start at a tile")
         return TensorHandle(*cut(plan, source, begins, ends, steps, like))
     pages = replace(source, memory=L1, shard=None)
@@ -114,7 +114,7 @@ def _is_aligned(plan: PlanBuilder, spec: TensorSpec) -> bool:
     return width * spec.element_bytes % plan.memory_map.page_alignment_bytes(spec.memory) == 0
 
 
-def starts_in_tiles(source: TensorSpec, begins: Sequence[int], steps: Sequence[int]) -> bool:
+def is_tile_aligned(source: TensorSpec, begins: Sequence[int], steps: Sequence[int]) -> bool:
     if not source.is_tiled or len(begins) < 2 or set(steps) != {1}:
         return False
     return begins[-1] % source.tile.width == 0 and begins[-2] % source.tile.height == 0
@@ -130,7 +130,7 @@ def choose_slice_spec(
     shape = compute_slice_shape(begins, ends, steps)
     if not isinstance(source.shard, Shard) or len(shape) < 2:
         return None
-    shard = result_shards.choose_slice_shard(source, shape, in_tiles=starts_in_tiles(source, begins, steps))
+    shard = result_shards.choose_slice_shard(source, shape, in_tiles=is_tile_aligned(source, begins, steps))
     return None if shard is None else replace(source, shard=shard)
 
 
@@ -157,7 +157,7 @@ def cut(
         result = replace(like, shape=shape)
         return _cut_rows(plan, source, begins, steps, result), result
     strided = set(steps) != {1}
-    if starts_in_tiles(source, begins, steps):
+    if is_tile_aligned(source, begins, steps):
         result = replace(like, shape=shape)
         slot = plan.allocate(result)
         plan.launch([*double_buffered_tiles(source), 4 * rank])

@@ -154,10 +154,10 @@ def chunk(call: Call, plan: PlanBuilder) -> Plan:
     if source.shard is None:
         return plan.finish_all(_cut_parts(plan, source, axis, sizes, source))
 
-    def like_of(begins: list[int], ends: list[int]) -> TensorSpec | None:
+    def choose_spec(begins: list[int], ends: list[int]) -> TensorSpec | None:
         return source if ends[axis] - begins[axis] == size else choose_slice_spec(call, begins, ends, [1] * len(begins))
 
-    return plan.finish_all(_cut_sharded_parts(plan, source, axis, sizes, like_of))
+    return plan.finish_all(_cut_sharded_parts(plan, source, axis, sizes, choose_spec))
 
 
 def _cut_sharded_parts(
@@ -165,9 +165,9 @@ def _cut_sharded_parts(
     source: TensorSpec,
     axis: int,
     sizes: list[int],
-    like_of: Callable[[list[int], list[int]], TensorSpec | None],
+    choose_spec: Callable[[list[int], list[int]], TensorSpec | None],
 ) -> list[tuple[int, TensorSpec]]:
-    """Slice one part after another, each with the spec that ``like_of`` returns for its bounds."""
+    """Slice one part after another, each with the spec that ``choose_spec`` returns for its bounds."""
     made, begin = list[tuple[int, TensorSpec]](), 0
     steps = [1] * len(source.shape)
     if len(sizes) > _MOST_PARTS and len(set(sizes)) == 1:
@@ -175,7 +175,7 @@ def _cut_sharded_parts(
     for size in sizes:
         begins = [begin if i == axis else 0 for i in range(len(steps))]
         ends = [begin + size if i == axis else full for i, full in enumerate(source.shape)]
-        like = like_of(begins, ends)
+        like = choose_spec(begins, ends)
         if like is None:
             raise NoRuleError(OWN_KERNELS)
         if size == source.shape[axis]:

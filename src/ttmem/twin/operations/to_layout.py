@@ -103,14 +103,14 @@ def tilize(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, *, may_pad
         plan.launch([grid.across * before, grid.across * after])
         return slot
 
-    def blocks() -> list[list[int]]:
+    def choose_buffers() -> list[list[int]]:
         tiles = _choose_block_tiles(plan, grid, max(plan.l1_space() - fixed, 0) // per_tile)
         return [[block * before, block * after, block * (before // 32) + fixed] for block in tiles]
 
     # With padding the library also checks whether columns of tiles fit; the answer is part of the program's key.
     may_pad |= result.padded != source.shape
     fits_columns = may_pad and space > grid.down * per_tile + fixed
-    plan.launch_kept(("tilize", _merge_outer(source), _merge_outer(result), fits, fits_columns), blocks)
+    plan.launch_kept(("tilize", _merge_outer(source), _merge_outer(result), fits, fits_columns), choose_buffers)
     return slot
 
 
@@ -168,11 +168,11 @@ def untilize_by_rows(plan: PlanBuilder, source: TensorSpec, result: TensorSpec, 
         plan.launch([depth * grid.across * before, depth * grid.across * after])
         return slot
 
-    def blocks() -> list[list[int]]:
+    def choose_buffers() -> list[list[int]]:
         tiles = _choose_block_tiles(plan, grid, plan.l1_space() // (before + after))
         return [[block * before, block * after] for block in tiles]
 
-    plan.launch_kept(("untilize", _merge_outer(source), _merge_outer(result), fits), blocks)
+    plan.launch_kept(("untilize", _merge_outer(source), _merge_outer(result), fits), choose_buffers)
     return slot
 
 

@@ -54,7 +54,7 @@ def topk(call: Call, plan: PlanBuilder) -> Plan:
     first = TensorHandle(-1, source)
     if axis < rank - 1:
         first = plan.apply(transpose, first, source.memory, source.shard, dim1=axis, dim2=-1)
-    if _uses_large_indices(call, plan, first.spec, wanted, is_last=axis == rank - 1):
+    if _needs_large_indices(call, plan, first.spec, wanted, is_last=axis == rank - 1):
         made, searched = _search_large_indices(plan, first, wanted, memory), 0
     else:
         made, searched = _search(plan, first, wanted, place, is_turned=axis < rank - 1)
@@ -149,7 +149,7 @@ def _choose_cores(width: int, rows_of_tiles: int, tiles: int, grid: Grid) -> int
     return 0
 
 
-def _uses_large_indices(call: Call, plan: PlanBuilder, source: TensorSpec, wanted: int, *, is_last: bool) -> bool:
+def _needs_large_indices(call: Call, plan: PlanBuilder, source: TensorSpec, wanted: int, *, is_last: bool) -> bool:
     is_meant = plan.memory_map.architecture is BLACKHOLE and bool(call.arguments["largest"]) and is_last
     if (
         not is_meant
