@@ -46,8 +46,8 @@ _FAILURES = {
     "oom/L1": "ttnn.empty([1, 1, 16384, 16384], dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device, "
     "memory_config=ttnn.L1_MEMORY_CONFIG)",
     "buffers/clash": "keep = ttnn.zeros([1, 1, 1024, 40960], dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, "
-    "device=device, memory_config=ttnn.L1_MEMORY_CONFIG); ttnn.softmax(ttnn.zeros([1, 1, 32, 8192], dtype=ttnn.bfloat16, "
-    "layout=ttnn.TILE_LAYOUT, device=device), dim=-1)",
+    "device=device, memory_config=ttnn.L1_MEMORY_CONFIG); ttnn.softmax(ttnn.zeros([1, 1, 32, 8192], "
+    "dtype=ttnn.bfloat16, layout=ttnn.TILE_LAYOUT, device=device), dim=-1)",
 }
 """Statements that must fail for memory, by the beginning of the status that ``ttmem explain`` has to find."""
 _EXAMPLES = ("transformer_block.py", "out_of_memory.py")
