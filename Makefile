@@ -13,6 +13,9 @@ DOCS_READY := $(VENV)/.docs-ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 DEMO := .cache/demo
 N ?= 1000
+# Tests wait for other processes a third of their time, and one that runs torch, ttnn or a browser may take 4 GiB.
+WORKERS ?= $(shell python3 -c 'import os; m = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 32; \
+	print(max(1, min(len(os.sched_getaffinity(0)) * 3 // 2, m)))' 2>/dev/null || echo 2)
 
 .DELETE_ON_ERROR:
 .PHONY: help setup demo check test nightly lint bench docs site fuzz oracle release release-check web clean
@@ -71,10 +74,10 @@ lint: $(READY)
 	$(BIN)/python tools/schemas.py --check
 
 check: lint
-	TTMEM_HYPOTHESIS=quick $(BIN)/pytest -n 2 -q -m "not oracle and not slow"
+	TTMEM_HYPOTHESIS=quick $(BIN)/pytest -n $(WORKERS) -q -m "not oracle and not slow" tests/unit tests/contract
 
 test: setup lint
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n $(WORKERS) -m "not nightly"
 
 # Random calls on the twin and the real library: make oracle N=10000 ONLY=topk,matmul (operations or families)
 oracle: setup
@@ -101,7 +104,8 @@ site: $(DOCS_READY)
 
 # Slow checks that do not run for every change.
 nightly: setup
-	@if [ -d tests/nightly ]; then $(BIN)/pytest -n 2 tests/nightly; fi
+	TTMEM_EXAMPLES=3 $(BIN)/pytest -n $(WORKERS) -m "not nightly"
+	$(BIN)/pytest -n 1 -m nightly
 	$(MAKE) fuzz N=2000
 	$(MAKE) bench QUICK=1
 	$(MAKE) site

@@ -22,7 +22,7 @@ from math import prod
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench"), str(ROOT / "tests" / "allocator")]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "bench"), str(ROOT / "tests" / "unit" / "twin")]
 
 from test_copy_table import Shape, by_definition  # noqa: E402
 

@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests"), str(ROOT / "bench")]
 
 import ttmem  # noqa: E402
+from support.typed_programs import script  # noqa: E402
 from ttmem.commands.tune import Tuned  # noqa: E402
 from ttmem.commands.whatif import WhatIf  # noqa: E402
 from ttmem.engines.run_script import RunSettings, ScriptRun, run_script  # noqa: E402
@@ -41,7 +42,6 @@ from ttmem.tuning.edited_run import (  # noqa: E402
 )
 from ttmem.tuning.figures import Figures, compute_figures  # noqa: E402
 from ttmem.tuning.verify import find_certainty, is_further  # noqa: E402
-from tune.typed_programs import script  # noqa: E402
 from tune_real import DRIVER, digits, models  # noqa: E402
 
 HEAD = "| script | operations | edits | changes printed | runs to its former end | peak as promised | whole patch |"
