@@ -154,9 +154,9 @@ def steps(by_release: dict[str, list[Result]]) -> Iterator[Step]:
     for (old, before), (new, after) in pairwise(judged.items()):
         first, second, unknown = with_programs(before, after)
         plain, programs = compare(before, after), compare(first, second)
-        kinds: dict[str, list[Change]] = {kind: list(plain.of_kind(kind)) for kind in CHANGES}
+        kinds: dict[str, list[Change]] = {kind: list(plain.count_kind(kind)) for kind in CHANGES}
         for kind in (NEEDS_MORE, NEEDS_LESS):
-            kinds[f"{kind} {_PROGRAMS}"] = list(programs.of_kind(kind))
+            kinds[f"{kind} {_PROGRAMS}"] = list(programs.count_kind(kind))
         yield f"{old} to {new}", kinds, [plain.compared, unknown]
 
 

@@ -135,7 +135,11 @@ def saved(chance: random.Random, content: bytes) -> bytes:
     packed = msgspec.msgpack.encode(document)
     payload = zstandard.ZstdCompressor(level=1).compress(packed)
     head = profile_file._HEADER.pack(
-        profile_file._MAGIC, profile_file.SCHEMA_VERSION, len(payload), len(packed), profile_file._compute_digest(payload)
+        profile_file._MAGIC,
+        profile_file.SCHEMA_VERSION,
+        len(payload),
+        len(packed),
+        profile_file._compute_digest(payload),
     )
     return head + payload
 

@@ -51,7 +51,7 @@ _IPV6 = re.compile(
 )
 _COMMON_NAMES = frozenset({"root", "user", "admin", "ubuntu", "runner", "test", "localhost", "main", "build"})
 
-_PLACEHOLDER = r"<[a-z]+>(?:@<[a-z]+>)?"
+_PLACEHOLDER = r"<(?:url|user|host|account|name|address|path|secret|word)>(?:@<host>)?"
 _OF_LIBRARY = r"(?:tt\w*|std|pybind11|nanobind|torch|at|c10|fmt)(?:::~?\w+)+|(?:ttnn|torch)(?:\.[a-z_]\w*)+"
 _PIECE = re.compile(rf"(?P<kept>{_PLACEHOLDER}|{_OF_LIBRARY})|[^\s\"'`()\[\]{{}}<>,;:=|&]+")
 _FIGURE = re.compile(
@@ -114,7 +114,7 @@ class Mask:
         return self._replace("word", word)
 
     def _mask_secret(self, found: re.Match[str]) -> str:
-        if re.fullmatch(r"[\"'`]?<\w+>[\"'`]?", found["value"]) or _is_count(found):
+        if re.fullmatch(rf"[\"'`]?{_PLACEHOLDER}[\"'`]?", found["value"]) or _is_count(found):
             return found[0]
         return found["key"] + found["between"] + self._replace("secret", found["value"])
 

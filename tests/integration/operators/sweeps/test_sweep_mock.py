@@ -106,7 +106,7 @@ def test_a_segfault_costs_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         first, call = good.steps
         return replace(good, steps=(first, call, begins_trace, call)) if case.id == poisoned else good
 
-    monkeypatch.setattr(ask_engine, "recipe_of", recipe)
+    monkeypatch.setattr(ask_engine, "lower_case", recipe)
 
     # WHEN they are swept
     run_sweep(make_plan(cases, settings=SweepSettings("mock"), memories=("DRAM",)), tmp_path, workers=1)
