@@ -33,10 +33,7 @@ from ttmem.operators.tracing import keep_tracer  # noqa: E402
 from ttmem.prediction import run_stream  # noqa: E402
 from ttmem.prediction.answer import predict_request  # noqa: E402
 from ttmem.prediction.lowering import build_stream  # noqa: E402
-from ttmem.prediction.request import (
-    Request,  # noqa: E402
-    find_demands,  # noqa: E402
-)
+from ttmem.prediction.request import Request, find_demands  # noqa: E402
 
 PAGE = ROOT / "docs" / "fit.md"
 _BEGINS, _ENDS = "<!-- models: written by bench/fit.py --page -->", "<!-- end of models -->"

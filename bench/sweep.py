@@ -32,7 +32,7 @@ from ttmem.engines.interpreters import find_interpreter  # noqa: E402
 from ttmem.operators.case import (  # noqa: E402
     Case,
     CaseTensor,
-    write_cases,  # noqa: E402
+    write_cases,
 )
 from ttmem.operators.sweeps.ask_engine import CaseRunner  # noqa: E402
 from ttmem.operators.sweeps.plan import SweepSettings, make_plan  # noqa: E402

@@ -38,7 +38,7 @@ from ttmem.tuning.captured_run import read_captured_run  # noqa: E402
 from ttmem.tuning.edited_run import (  # noqa: E402
     BOUNDED,
     UNKNOWN,
-    start_edits,  # noqa: E402
+    start_edits,
 )
 from ttmem.tuning.figures import Figures, compute_figures  # noqa: E402
 from ttmem.tuning.verify import find_certainty, is_further  # noqa: E402

@@ -40,11 +40,8 @@ from ttmem.base.home import home_folder  # noqa: E402
 from ttmem.engines.engine import EngineSettings  # noqa: E402
 from ttmem.engines.twin import TwinEngine  # noqa: E402
 from ttmem.failures.outcome import Outcome  # noqa: E402
-from ttmem.operators.bound_case import CannotRunError
-from ttmem.operators.case import (
-    Case,  # noqa: E402
-    read_cases,  # noqa: E402
-)
+from ttmem.operators.bound_case import CannotRunError  # noqa: E402
+from ttmem.operators.case import Case, read_cases  # noqa: E402
 from ttmem.operators.case_program import CaseProgram, lower_case  # noqa: E402
 from ttmem.operators.sweeps.plan import DEFAULT_L1_SMALL_BYTES, padded_tile_elements  # noqa: E402
 

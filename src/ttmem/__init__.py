@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ttmem.commands.explain import explain
     from ttmem.commands.export import export
     from ttmem.commands.fit import fit
+    from ttmem.commands.read import read
     from ttmem.commands.replay import replay
     from ttmem.commands.run import run
     from ttmem.commands.sweep import sweep
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from ttmem.commands.test import test
     from ttmem.commands.tune import tune
     from ttmem.commands.whatif import whatif
-    from ttmem.commands.read import read
     from ttmem.prediction.chunks import chunked
     from ttmem.prediction.guard import guard
     from ttmem.profile.model import Profile

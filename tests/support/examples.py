@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The number of hypothesis examples of a test, as a factor of the profile.
 
-``quick`` (``make check``) tries a tenth, the others all; ``TTMEM_EXAMPLES=3`` (``make nightly``) tries three times as many.
+``quick`` (``make check``) tries a tenth, the others all; ``TTMEM_EXAMPLES=3`` (``make nightly``) three times as many.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from ttmem.commands.output import emit, json_text, looks, note, progress_bar
 
 if TYPE_CHECKING:
     from ttmem.operators.case import Case
-    from ttmem.operators.sweeps.distribute import Remark
     from ttmem.operators.sweeps.comparison import Deviation
+    from ttmem.operators.sweeps.distribute import Remark
     from ttmem.operators.sweeps.result import Result
     from ttmem.operators.sweeps.run import Finished, Progress, Watch
     from ttmem.reports.sweep import SweepRunDocument
