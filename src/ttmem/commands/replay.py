@@ -36,7 +36,7 @@ def replay(
     memory_map = open_requested_board(board, **opening)
     runner = ScriptRunner(Device(memory_map))
     if isinstance(steps, (str, Path)):
-        placed = read_steps(read_lines(steps), "standard input" if steps == "-" else str(steps))
+        placed = read_steps(read_lines(steps, refuse_long=True), "standard input" if steps == "-" else str(steps))
     else:
         placed = ((f"step {number}", given) for number, given in enumerate(steps, 1))
     answers = [build_step(runner.step(given, where)) for where, given in placed]

@@ -42,12 +42,12 @@ def open_requested_board(
     return learn_board(_read_evidence(like), board)
 
 
-def read_lines(source: str | Path) -> Iterator[str]:
+def read_lines(source: str | Path, *, refuse_long: bool = False) -> Iterator[str]:
     """Yield the lines of a file, packed or not; ``-`` is standard input."""
     from ttmem.readers.byte_source import OpenedSource
 
     with OpenedSource(source) as opened:
-        yield from opened.lines()
+        yield from opened.lines(refuse_long=refuse_long)
 
 
 def _read_evidence(like: str) -> Iterator[str]:

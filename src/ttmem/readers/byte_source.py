@@ -172,12 +172,14 @@ class OpenedSource:
             )
         return content
 
-    def lines(self, progress: Progress | None = None) -> Iterator[str]:
-        """Lines of text."""
+    def lines(self, progress: Progress | None = None, *, refuse_long: bool = False) -> Iterator[str]:
+        """Yield lines of text, long ones cut; ``refuse_long`` stops at the first of these instead."""
         splitter = TextLines()
         try:
             for chunk in self.chunks(progress):
                 yield from splitter.split(chunk)
+                if refuse_long and splitter.long_lines.cut:
+                    raise BadInputError(f"has a line of more than {FACT_LINE_BYTES >> 20} MiB", where=self.name)
         except TruncatedSourceError as error:
             raise BadInputError(f"cannot be read to its end: {error.reason}", where=self.name) from error
         yield from splitter.rest()
