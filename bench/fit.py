@@ -198,9 +198,7 @@ VERBS = {
 def verbs() -> int:
     """The whole command, as a user starts it; CPU time is that of all its processes. How many took too much of it."""
     slow = 0
-    code = (
-        f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r}); from ttmem.commands.main import main; sys.exit(main())"
-    )
+    code = f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r}); from ttmem.commands import main; sys.exit(main())"
     for name, (words, most_seconds) in VERBS.items():
         before, started = os.times(), time.perf_counter()
         options = ["--engine", "mock", "--no-store", "--no-advice", "-q"]

@@ -320,7 +320,7 @@ def run(item: Item, asked: argparse.Namespace, environment: dict[str, str]) -> d
     """One file under ``ttmem test``; what fails, once more without it."""
     began = _cpu_seconds()
     # This process's own code must not shadow what the tests import, so only the start of it knows where it is.
-    code = "import sys; from ttmem.commands.main import main; sys.exit(main())"
+    code = "import sys; from ttmem.commands.program import main; sys.exit(main())"
     start = f"import sys; sys.path.insert(0, {SOURCE!r}); {code}"
     test, *words = _pytest_words(item, environment)
     cap = asked.cap if item.kind == "unit" else asked.model_cap

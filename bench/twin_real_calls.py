@@ -45,7 +45,7 @@ def record(options: argparse.Namespace) -> None:
     checkout = linked_checkout(options.record.resolve(), options.calls_file.resolve().parent / "tree")
     # This process's own code must not shadow what the tests import, so only the start of it knows where it is.
     source = str(HERE.parent / "src")
-    start = f"import sys; sys.path.insert(0, {source!r}); from ttmem.commands.main import main; sys.exit(main())"
+    start = f"import sys; sys.path.insert(0, {source!r}); from ttmem.commands.program import main; sys.exit(main())"
     words = ["test", *_test_files(checkout, options.tests), "--board", options.board, "--python", options.python]
     environment = {
         **os.environ,

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import click
 
-from ttmem.commands.main import cli
 from ttmem.commands.mcp import is_for_people
 from ttmem.commands.mcp_server.tools import list_tools
+from ttmem.commands.program import cli
 from ttmem.commands.tt_memory_profiler import command as profiler
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"

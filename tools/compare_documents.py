@@ -33,6 +33,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 import zlib
 from collections import Counter
@@ -47,9 +48,8 @@ from xml.etree import ElementTree
 
 _ROOT = Path(__file__).resolve().parents[1]
 _VENV = _ROOT / ".venv" / "bin" / "python"
-_INPUTS = Path("/tmp/ttmem-compare/inputs")
-_START = "from ttmem.commands.main import main; raise SystemExit(getattr(main, 'main', main)())"
-"""A function ``main`` of the package, or of a module of this name in it."""
+_INPUTS = Path(tempfile.gettempdir(), "ttmem-compare", "inputs")
+_START = "from ttmem.commands import main; raise SystemExit(main())"
 _ENGINES = Path.home() / ".ttmem"
 _TIMEOUT = 300
 _MAKING = "being-made"

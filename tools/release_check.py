@@ -32,7 +32,7 @@ from ttmem.engines.interpreters import PINNED_TTNN  # noqa: E402
 from ttmem.hardware import RELEASES  # noqa: E402
 
 BOARDS = ("n150", "p150")
-_TTMEM = [sys.executable, "-c", "from ttmem.commands.main import main; raise SystemExit(main())"]
+_TTMEM = [sys.executable, "-c", "from ttmem.commands.program import main; raise SystemExit(main())"]
 _OPEN = """\
 import ttnn
 

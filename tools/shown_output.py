@@ -52,7 +52,7 @@ class Shell:
                 (home / part).symlink_to(home_folder() / part)
         programs = folder / "bin"
         programs.mkdir()
-        start = "import sys; from ttmem.commands.main import main; sys.exit(main())"
+        start = "import sys; from ttmem.commands.program import main; sys.exit(main())"
         (programs / "ttmem").write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{start}" "$@"\n')
         (programs / "ttmem").chmod(0o755)
         changes = {"TTMEM_HOME": str(home), "COLUMNS": "100", "NO_COLOR": "1", "PYTHONPATH": str(ROOT / "src")}

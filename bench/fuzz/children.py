@@ -109,7 +109,7 @@ def _beginning(path: Path) -> bytes:
 
 
 def _serve(folder: Path) -> None:
-    from ttmem.commands.main import main
+    from ttmem.commands.program import main
 
     os.chdir(folder)
     _load(main, _usual_lines(folder))

@@ -3,7 +3,7 @@
 
 import sys
 
-from ttmem.commands.main import main
+from ttmem.commands.program import main
 
 if __name__ == "__main__":
     sys.exit(main())

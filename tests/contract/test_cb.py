@@ -240,7 +240,7 @@ def test_profile_refuses_what_is_no_evidence(run_cb: Run, tmp_path: Path, conten
 
 
 def test_a_stored_profile_tells_its_fullest_operation(run_cb: Run) -> None:
-    from ttmem.commands.main import main
+    from ttmem.commands.program import main
 
     capture = ROOT / "tests" / "data" / "captures" / "n150-report.json.gz"
     assert main(["profile", str(capture), "--name", "captured", "--json", "-o", "profile.json"]) == 0

@@ -133,7 +133,7 @@ def test_without_the_grammar_the_answer_is_how_to_install_it(tmp_path: Path) -> 
     (tmp_path / "tree_sitter.py").write_text("raise ImportError('not here')\n")
     settings = environment()
     settings["PYTHONPATH"] = f"{tmp_path}:{settings['PYTHONPATH']}"
-    code = "import sys; from ttmem.commands.main import main; sys.exit(main())"
+    code = "import sys; from ttmem.commands.program import main; sys.exit(main())"
     done = subprocess.run(
         [sys.executable, "-c", code, "cb", "scan", str(DATA)], env=settings, capture_output=True, text=True, check=False
     )

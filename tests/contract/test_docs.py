@@ -14,7 +14,7 @@ import pytest
 
 from support.command_line import ROOT
 from ttmem.base.errors import BadInputError
-from ttmem.commands.main import cli
+from ttmem.commands.program import cli
 from ttmem.commands.tt_memory_profiler import command as profiler
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from support.command_line import BLACKHOLE_OOM, FIVE_RUNS, REAL_OOM, ROOT, Result, call, environment
 from support.counter_regions import region
-from ttmem.commands.main import cli
+from ttmem.commands.program import cli
 from ttmem.engines.interpreters import Interpreter
 from ttmem.reports.kit.documents import UNSET, Document, UnsetType, find_documents
 from unit.readers.test_counters import put

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from support.command_line import BLACKHOLE_OOM, FIVE_RUNS, REAL_OOM, ROOT, Result
-from ttmem.commands.main import main
+from ttmem.commands.program import main
 from unit.failures.test_context import PYTEST
 from unit.failures.test_scan import BLOCK
 from unit.reports.test_explain_reports import FRAGMENTED

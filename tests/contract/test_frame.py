@@ -22,9 +22,9 @@ from click.testing import CliRunner
 from support.command_line import FIVE_RUNS, REAL_OOM, Result, call, command_line, environment, start
 from ttmem import __version__
 from ttmem.base.errors import MissingPartError
-from ttmem.commands import main, profile
+from ttmem.commands import profile, program
 from ttmem.commands.command_line import GroupWithExamples, verb
-from ttmem.commands.main import cli
+from ttmem.commands.program import cli
 
 Run = Callable[..., Result]
 
@@ -56,7 +56,7 @@ def test_the_order_is_the_newcomers(run: Run) -> None:
 
 def test_the_table_of_verbs_is_that_of_the_files() -> None:
     """One verb is one file: its first line is the verb with its line of the table."""
-    folder = Path(main.__file__).parent
+    folder = Path(program.__file__).parent
     first_line = re.compile(r'^"""``ttmem ([\w-]+)``: (.+)"""$', re.MULTILINE)
     found = {}
     for path in folder.glob("*.py"):
@@ -215,7 +215,7 @@ def test_ctrl_c_while_reading_is_130_without_a_traceback() -> None:
 def test_a_reader_that_goes_away_ends_it_quietly() -> None:
     # GIVEN a pipe whose other end closes at once, and an answer larger than any pipe's buffer
     reader = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read(1)"], stdin=subprocess.PIPE)
-    code = "import sys; from ttmem.commands import output, profile; from ttmem.commands.main import main\n"
+    code = "import sys; from ttmem.commands import output, profile; from ttmem.commands.program import main\n"
     code += "profile.command.callback = lambda **_: output.emit('x' * 5_000_000, None)\n"
     code += "sys.exit(main(['profile', 'x']))"
     writer = subprocess.Popen(
@@ -248,7 +248,7 @@ def test_a_full_disk_behind_stdout_is_an_error() -> None:
 
 
 def test_a_terminal_that_cannot_show_a_letter_does_not_end_the_run(run: Run) -> None:
-    code = "from ttmem.commands import output, profile; from ttmem.commands.main import main\n"
+    code = "from ttmem.commands import output, profile; from ttmem.commands.program import main\n"
     code += "profile.command.callback = lambda **_: output.emit('caf\\u00e9 \\udcff', None)\n"
     code += "raise SystemExit(main(['profile', 'x']))"
     done = subprocess.run(

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ttmem.commands.main import cli
 from ttmem.commands.mcp import is_for_people
 from ttmem.commands.mcp_server.tools import Parameter, Tool, VerbFailedError, build_command_line, list_tools
 from ttmem.commands.options import check_output_path
+from ttmem.commands.program import cli
 
 TOOLS = {tool.name: tool for tool in list_tools(cli, is_for_people)}
 

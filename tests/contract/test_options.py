@@ -9,8 +9,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from ttmem.commands.main import cli
 from ttmem.commands.options import RegistryName, choose_one, combine_options, folder_option, words_option
+from ttmem.commands.program import cli
 
 
 def _commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:

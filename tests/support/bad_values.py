@@ -30,7 +30,7 @@ import zstandard
 import ttmem
 from support.captures import DATA, unpacked_capture, unpacked_report
 from support.command_line import FIVE_RUNS, REAL_OOM
-from ttmem.commands.main import main
+from ttmem.commands.program import main
 from ttmem.profile import profile_file as storage
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b1m\r\u202eevil\u2066\u200b\ufeff\x00\x7f\ud800 name"

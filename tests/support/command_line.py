@@ -20,7 +20,7 @@ FIVE_RUNS = EXAMPLES / "transformer-five-runs.log.gz"
 BLACKHOLE_OOM = EXAMPLES / "blackhole-oom-ansi.log.gz"
 REAL_OOM = EXAMPLES / "real-oom.log"
 
-_MODULES = {"ttmem": "ttmem.commands.main", "tt-memory-profiler": "ttmem.commands.tt_memory_profiler"}
+_MODULES = {"ttmem": "ttmem.commands.program", "tt-memory-profiler": "ttmem.commands.tt_memory_profiler"}
 
 
 @dataclass(frozen=True)

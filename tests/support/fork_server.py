@@ -128,7 +128,7 @@ def _serve() -> None:
 
 def _warm_up() -> Callable[[list[str]], int]:
     """Run a few verbs: their imports and compiled patterns are inherited by every fork."""
-    from ttmem.commands.main import main
+    from ttmem.commands.program import main
 
     silent, kept = os.open(os.devnull, os.O_WRONLY), (os.dup(1), os.dup(2))
     os.dup2(silent, 1)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.command_line import Result
-from ttmem.commands.main import main
+from ttmem.commands.program import main
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from typing import Any
 START = """
 import sys
 sys.path[:] = [place for place in sys.path if place]
-from ttmem.commands.main import main
+from ttmem.commands.program import main
 sys.exit(main())
 """
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.command_line import Result
-from ttmem.commands.main import main
+from ttmem.commands.program import main
 from ttmem.engines.interpreters import Interpreter
 from ttmem.engines.ttnn import TtnnEngine
 

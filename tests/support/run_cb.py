@@ -14,7 +14,7 @@ from support.command_line import Result
 @pytest.fixture
 def run_cb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Result]:
     """``run_cb("simulate", 16, 16)``: exit code, stdout and stderr."""
-    from ttmem.commands.main import main
+    from ttmem.commands.program import main
 
     for variable in ("TTMEM_DEBUG", "NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(variable, raising=False)

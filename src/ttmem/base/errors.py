@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The errors that a user can meet, each with its exit code.
 
-Only ``ttmem.commands.main`` prints these; everything else raises them.
+Only ``ttmem.commands.program`` prints these; everything else raises them.
 """
 
 from collections.abc import Iterator

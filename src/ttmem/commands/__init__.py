@@ -1,2 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs: one file per verb or group of verbs holds the call of ``import ttmem`` and the command line's options."""
+"""The command line: a file per verb, with its public typed call and its command."""
+
+from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ttmem and return its exit code; imported on use, so that a call from Python loads one verb alone."""
+    from ttmem.commands.program import main as run
+
+    return run(argv)

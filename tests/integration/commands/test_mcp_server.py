@@ -14,7 +14,7 @@ import pytest
 from support import mcp_talk
 from support.captures import unpacked_capture
 from support.command_line import FIVE_RUNS, REAL_OOM, ROOT, call, command_line, environment
-from ttmem.commands.main import cli
+from ttmem.commands.program import cli
 from ttmem.engines.interpreters import Interpreter
 
 pytestmark = pytest.mark.slow

@@ -26,7 +26,7 @@ from support.command_line import BLACKHOLE_OOM, FIVE_RUNS, ROOT, environment
 from support.command_line import EXAMPLES as EXAMPLE_LOGS
 from support.fork_server import forking_program
 from ttmem.base.home import home_folder
-from ttmem.commands.main import cli
+from ttmem.commands.program import cli
 from ttmem.commands.tt_memory_profiler import command as profiler
 
 DATA = ROOT / "tests" / "data"
@@ -182,7 +182,7 @@ def _database(report: Path) -> None:
 def shell(folder: Path, engines_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """An environment in which the two programs are on the path, and reports, cases and results are there."""
     programs, home = tmp_path_factory.mktemp("programs"), tmp_path_factory.mktemp("home")
-    for program, module in (("ttmem", "commands.main"), ("tt-memory-profiler", "commands.tt_memory_profiler")):
+    for program, module in (("ttmem", "commands"), ("tt-memory-profiler", "commands.tt_memory_profiler")):
         start = f"import sys; from ttmem.{module} import main; sys.exit(main())"
         path = programs / program
         path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{start}" "$@"\n')

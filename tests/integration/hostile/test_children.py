@@ -80,7 +80,7 @@ import sys
 del sys.path[0]
 import json, os
 os.chdir(sys.argv[2])
-from ttmem.commands.main import main
+from ttmem.commands.program import main
 sys.stderr.write(json.dumps([main(words) for words in json.loads(sys.argv[1])]))
 """
 
@@ -129,7 +129,7 @@ def test_an_empty_part_of_pythonpath_is_not_handed_on(trap: Path) -> None:
         try: find_torch_python()
         except Exception: pass
         sys.path.insert(0, sys.argv[1])
-        done = subprocess.run(ttmem_command("ttmem.commands.main", "boards", "--json"), capture_output=True)
+        done = subprocess.run(ttmem_command("ttmem.commands.program", "boards", "--json"), capture_output=True)
         assert json.loads(done.stdout)["boards"], done.stderr
     """
     lines = "\n".join(line.strip() for line in code.splitlines())
@@ -173,7 +173,7 @@ def test_a_model_is_traced_without_them(trap: Path) -> None:
         pytest.skip("NO MODEL WAS TRACED: no torch here")
     model = trap.parent / "model.py"
     model.write_text("import torch\ndef load_model():\n    return torch.nn.Conv2d(3, 4, 3)\n")
-    start = "import sys; sys.path[0:1] = []; from ttmem.commands.main import main; sys.exit(main())"
+    start = "import sys; sys.path[0:1] = []; from ttmem.commands.program import main; sys.exit(main())"
     done = subprocess.run(
         [sys.executable, "-c", start, "ops", "extract", f"{model}::load_model"],
         cwd=trap,

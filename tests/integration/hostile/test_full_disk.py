@@ -13,7 +13,7 @@ import pytest
 from support.command_line import FIVE_RUNS, Result, environment
 from ttmem.engines.interpreters import Interpreter
 
-MAIN = "import sys; from ttmem.commands.main import main; sys.exit(main())"
+MAIN = "import sys; from ttmem.commands.program import main; sys.exit(main())"
 
 
 def limited(kilobytes: int, *words: str, cwd: Path) -> Result:

@@ -242,7 +242,7 @@ def test_no_verb_that_predicts_or_plays_passes_it_on_either(kind: MadeKind, tmp_
 @pytest.mark.parametrize("words", [["boards"], ["profile", "nowhere.log"], ["tune", str(RUN)], ["--help"]], ids=str)
 def test_streams_that_were_closed(words: list[str], tmp_path: Path) -> None:
     """An answer that cannot be given is exit code 2; what was closed is not replaced by another stream or a file."""
-    code = "import sys; from ttmem.commands.main import main; sys.exit(main(sys.argv[1:]))"
+    code = "import sys; from ttmem.commands.program import main; sys.exit(main(sys.argv[1:]))"
     line = shlex.join([sys.executable, "-c", code, *words])
     env = environment(TTMEM_HOME=str(tmp_path))
     usual = subprocess.run(line, shell=True, env=env, capture_output=True, check=False)
@@ -295,7 +295,7 @@ _WRITERS = {
     "base/atomic_files.py": "write_text is the gate for files; write_bytes is for data",
     "commands/output.py": "emit and say are the gate for a terminal",
     "commands/command_line.py": "our own help",
-    "commands/main.py": "our own help",
+    "commands/program.py": "our own help",
     "commands/user_program.py": "a program's own output, passed through",
     "commands/tune.py": "a patch holds the lines of the user's own source to the byte, or it does not apply",
     "reports/exports/tables.py": "through the gate, cell by cell",

@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 from support.command_line import FIVE_RUNS, REAL_OOM, command_line, environment
 from support.examples import examples
 from support.mcp_talk import talk
-from ttmem.commands.main import cli
 from ttmem.commands.mcp import is_for_people
 from ttmem.commands.mcp_server.server import repair_line
 from ttmem.commands.mcp_server.tools import Tool, list_tools
 from ttmem.commands.mcp_server.tools import build_command_line as words_of
+from ttmem.commands.program import cli
 
 needs_sdk = pytest.mark.skipif(
     importlib.util.find_spec("mcp") is None, reason="THE MCP SERVER WAS NOT TESTED: pip install mcp"

@@ -15,9 +15,9 @@ import pytest
 from support.command_line import call, environment
 from support.mcp_talk import talk
 from support.model_configurations import LLAMA_8B
-from ttmem.commands.main import cli
 from ttmem.commands.mcp import is_for_people
 from ttmem.commands.mcp_server.tools import list_tools
+from ttmem.commands.program import cli
 from ttmem.engines.interpreters import Interpreter
 
 needs_sdk = pytest.mark.skipif(

@@ -10,7 +10,7 @@ import pytest
 
 import ttmem
 from ttmem.analysis.weights import weights
-from ttmem.commands.main import main
+from ttmem.commands.program import main
 from ttmem.engines.interpreters import Interpreter
 
 _MODEL = """

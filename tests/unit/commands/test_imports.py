@@ -12,7 +12,7 @@ import pytest
 
 from support.command_line import ROOT, environment
 from ttmem.base.toml import loads
-from ttmem.commands.main import cli
+from ttmem.commands.program import cli
 
 HEAVY = {"numpy", "rich", "jinja2", "msgspec", "zstandard", "torch", "ttnn", "asyncio"}
 ROOMS = {entry.name for entry in (ROOT / "src" / "ttmem").iterdir() if (entry / "__init__.py").exists()}
@@ -31,7 +31,7 @@ def run_of(*arguments: str) -> str:
     """A program that runs the command line and keeps its output to itself."""
     return f"""
 import contextlib, io
-from ttmem.commands.main import main
+from ttmem.commands.program import main
 with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())):
     assert main({list(arguments)!r}) == 0
 """

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ttmem.commands.main import main
+from ttmem.commands.program import main
 from ttmem.engines.mock_board import build_cluster_descriptor, list_mock_boards
 from ttmem.hardware import BLACKHOLE, BOARDS, Board, Chip, Grid, Mock, open_board
 

@@ -11,7 +11,7 @@ import pytest
 
 from oracle.draws import draw_call
 from oracle.draws.choose import RandomChoose
-from ttmem.commands.main import main
+from ttmem.commands.program import main
 from ttmem.operators.case_program import parse_catalogue_call
 from ttmem.operators.catalogue_entries import catalogue
 from ttmem.twin.operations import NO_RECORD, RECORDS, combine_confidence

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.compiled_modules import linear_layer
-from ttmem.commands.main import main
+from ttmem.commands.program import main
 from ttmem.prediction import model_matrix
 from ttmem.prediction.model_matrix import ListedModel, MatrixRow, make_matrix
 from ttmem.prediction.request import Request

@@ -127,7 +127,7 @@ async def run_verb(
     """
     try:
         child = await asyncio.create_subprocess_exec(
-            *ttmem_command("ttmem.commands.main", *arguments, sandbox=sandbox),
+            *ttmem_command("ttmem.commands.program", *arguments, sandbox=sandbox),
             cwd=folder,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ttmem import TtmemError
-from ttmem.commands.main import main
+from ttmem.commands.program import main
 from ttmem.engines.interpreters import Interpreter
 from ttmem.operators.case import Case, CaseTensor, write_cases
 from ttmem.operators.sweeps.journal import read_results

@@ -12,7 +12,7 @@ import pytest
 
 from support.page import Outline, blocks
 from ttmem import TtmemError
-from ttmem.commands.main import main
+from ttmem.commands.program import main
 from ttmem.operators.case import Case, CaseTensor, ModelUse, write_cases
 from ttmem.operators.sweeps.advice import Adviser
 from ttmem.operators.sweeps.ask_engine import CaseRunner
