@@ -47,7 +47,7 @@ def test_help_and_version_load_no_room_and_nothing_heavy(arguments: list[str]) -
     assert find_rooms(modules) == {"base", "commands"}
     assert modules & HEAVY == set()
     verbs = {name for name in modules if name.startswith("ttmem.commands.")}
-    assert verbs == {f"ttmem.commands.{name}" for name in ("command_line", "main")}, (
+    assert verbs == {f"ttmem.commands.{name}" for name in ("command_line", "program")}, (
         "no verb is loaded before it is used"
     )
 
