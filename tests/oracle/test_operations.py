@@ -232,3 +232,16 @@ def test_bounded_plans_have_the_right_result_and_never_too_much(real_device: Cal
 
 def without_address(answer: dict[str, Any]) -> dict[str, Any]:
     return {**answer, "results": [{**one, "address": 0} for one in answer["results"]]}
+
+
+def test_a_wrong_call_is_explained_with_the_programs_of_the_mock(real_device: Callable[[str], Side]) -> None:
+    real, twin = real_device("n150"), twin_side("n150")
+    real.open()
+    twin.open()
+    chain = Chain(real, twin)
+    chain.call(list(RECORDS.find("relu").example))
+    number = next(number for number, step in enumerate(chain.steps) if "call" in step)
+    text = chain.explain(number, {"ok": True, "address": 1}, {"ok": True, "address": 2}, chain.steps[number])
+    assert "address: the library has 1, the twin 2" in text
+    assert "program of the mock: ['UnaryDeviceOperation" in text
+    assert "unary in src/ttmem/twin/operations; again: make oracle ONLY=relu" in text

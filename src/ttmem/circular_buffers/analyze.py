@@ -53,7 +53,7 @@ def _compare_stalls(evidence: Evidence, simulations: Sequence[Simulation]) -> li
             low, high = result.stall.stall_percent
             verdict = "inside" if low <= measured <= high else "outside"
             lines.append(
-                f"measured stall {measured:.1f} % of {evidence.name} lies {verdict} the range predicted for {name} at "
+                f"measured stall {measured:.1f} % of {evidence.name} is {verdict} the range predicted for {name} at "
                 f"{simulation.workload} ({low:.1f}-{high:.1f} %), which says something only if that ran there"
             )
     return lines

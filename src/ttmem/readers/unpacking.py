@@ -240,7 +240,7 @@ class PackedReader:
         """The remark on a source whose end was not read; empty where it was."""
         if not self._is_over:
             return ""
-        beyond = f"what lies beyond {self._unpacked_bytes >> 20:,} MiB was left out"
+        beyond = f"what exceeds {self._unpacked_bytes >> 20:,} MiB was left out"
         if self.is_stream:
             kind = "a stream that repeats itself" if self._repetition.is_established else "a stream"
             return f"{beyond}: no more is read of {kind}; write it to a file to read all of it"

@@ -17,7 +17,7 @@ _NUMBERS: dict[type, Any] = {bool: False, int: 1, float: 1.0, complex: 1 + 0j}
 
 
 class StandIns:
-    """Runs operators; what was taken for what is in ``told``, with the module that asked."""
+    """Runs operators; substitutes are in ``told``, with the module that asked."""
 
     def __init__(self) -> None:
         self.told: Counter[str] = Counter()

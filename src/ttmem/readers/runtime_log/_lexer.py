@@ -236,7 +236,7 @@ class Lexer:
     def _learn(self, line: bytes, index: int) -> int:
         """The code of a line that is seen for the first time; 0 for foreign lines, ``_FAILURE`` for failures."""
         if len(line) == LINE_BYTES:
-            self._damage(index, f"line is longer than {LINE_BYTES >> 20} MiB: what lies beyond was left out")
+            self._damage(index, f"line is longer than {LINE_BYTES >> 20} MiB: the rest was left out")
         if line[4:5] == b"-" and (time := TIME_PREFIX.match(line)):
             line = line[time.end() :]  # the splitter removes times in bulk only where most lines have one
         if line[:2] == b"  " and line.lstrip(b" ").startswith(_MODULE_BODY) and b" | " not in line:
